@@ -15,14 +15,14 @@ export MKL_NUM_THREADS = 1
 # Tests start hundreds of processes, which read what the first one compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-install test-extremes test-browser test-deploy test-peers check format lint types docs bench bench-training clean
+.PHONY: help demo test test-slow test-install test-extras test-browser test-deploy test-peers check format lint types docs bench bench-training clean
 
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the slow tests too, and all the random cases of the others"
 	@echo "make test-install  install the wheel alone, without pinned versions, and start every command"
-	@echo "make test-extremes  100,000 random federations over twelve orders of magnitude: hours; CASES=2000, SEED=7, ONLY=123, MECHANISM=voluntary, UNJUDGED=1"
+	@echo "make test-extras  the same with each optional part"
 	@echo "make test-browser  run the explorer in Chromium"
 	@echo "make test-deploy  run a Flower deployment on this machine, with TLS and keys"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"
@@ -60,8 +60,9 @@ test: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	FEDPACT_ALL_CASES=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not deploy and not browser"
 
-# As `pip install .` does for a user: a new environment, no constraints, today's versions.
+# As `pip install .` does for a user: a new environment, no constraints, today's versions; the core, then every extra.
 CLEAN_VENV := .venv-clean
+EXTRAS := plot paper frame pilot dask sums signatures explore train ray flower
 test-install:
 	@$(PYTHON) -m venv --clear $(CLEAN_VENV)
 	@rm -rf build
@@ -69,11 +70,12 @@ test-install:
 	@$(CLEAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(CLEAN_VENV)/wheel/fedpact-*.whl
 	$(CLEAN_VENV)/bin/python tests/installed.py
 
-# Interrupted, it prints what it knows and goes on there the next time.
-CASES ?= 100000
-SEED ?= 1
-test-extremes: $(VENV)/.dev
-	PYTHONPATH=tests $(BIN)/python -m extremes --cases $(CASES) --seed $(SEED) --results $(OUT)/extremes.jsonl $(if $(ONLY),--only $(ONLY)) $(if $(MECHANISM),--mechanism $(MECHANISM)) $(if $(UNJUDGED),--unjudged)
+test-extras: test-install
+	@for extra in $(EXTRAS); do \
+		$(PYTHON) -m venv --clear $(CLEAN_VENV)/extra || exit 1; \
+		$(CLEAN_VENV)/extra/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls $(CLEAN_VENV)/wheel/fedpact-*.whl)[$$extra]" || exit 1; \
+		echo "with [$$extra]"; $(CLEAN_VENV)/extra/bin/python tests/installed.py $$extra || exit 1; \
+	done
 
 # Playwright is large, and brings no browser: Chromium is the system's. axe-core looks for what shuts people out.
 AXE ?= 4.11.0
@@ -89,7 +91,7 @@ test-browser: $(VENV)/.browser
 test-deploy: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m deploy tests/edges
 
-check: $(VENV)/.dev lint types test-install test docs
+check: $(VENV)/.dev lint types test-extras test docs
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

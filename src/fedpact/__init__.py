@@ -2,32 +2,52 @@
 
 How much data each member contributes, who pays whom, who would walk away, and how fair it is: computed by mechanism
 design, and certified.
+
+Describe who there is
+    Federation, Population, SharedCap; payoffs PowerLaw, Exponential, Log, Michaelis; costs Linear, Quadratic;
+    load_scenario, save_scenario, Scenario, Money, Uncertainty
+Make a deal
+    ExternalityMechanism, ShapleyMechanism, FairMechanism; baselines Voluntary, Standalone; of the literature
+    NashBargaining, Nucleolus, VCGMechanism, LeaveOneOut, EqualSplit, CostSharing, ProportionalSharing,
+    AccuracyShaping, SemivalueMechanism; solve_batch; Mechanism, to write another; MessageGame, personal_prices,
+    best_response_dynamics, social_optimum
+Judge it
+    compare, sweep, study; Outcome.certificates; shapley_values, blocking_group, stable_federation, splitting_gain,
+    least_core
+Agree on it, train under it, settle it
+    negotiate, load_deal, settle, Deal
+Learn the numbers from data
+    pilot, fit, suggest, estimate_delivery, settle_delivery, sample_game
 """
 
-import ast
-import importlib
-import pkgutil
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import fedpact.utils.threads  # noqa: F401 - speaks to libraries not yet imported
 
-if TYPE_CHECKING:  # read by `_read_homes` too: each is imported at its first use
+if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads where from
     from fedpact.certificates import Assumption, Certificate, Claim, Verdict
     from fedpact.comparison import (
-        BatchOutcome,
+        BlockingGroup,
         Comparison,
         FieldStudy,
+        LeastCore,
         Outlook,
         Recommendation,
+        StableFederation,
         Sweep,
+        blocking_group,
         compare,
+        least_core,
         solve_batch,
+        splitting_gain,
+        stable_federation,
         study,
         sweep,
     )
-    from fedpact.deals import Deal, Equilibria, Messages, Outcome, Settlement, Transfer, load_deal, settle
+    from fedpact.deals import Deal, Equilibria, Messages, Outcome, Outcomes, Settlement, Transfer, load_deal, settle
     from fedpact.federation import (
-        Batch,
         Cost,
         Exponential,
         Federation,
@@ -72,31 +92,25 @@ if TYPE_CHECKING:  # read by `_read_homes` too: each is imported at its first us
         personal_prices,
     )
     from fedpact.negotiation import negotiate
-    from fedpact.solvers.welfare import SocialOptimum, social_optimum
     from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
     from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
-    from fedpact.comparison import StableFederation, merging_gain, splitting_gain, stable_federation
-    from fedpact.comparison.blocking_group import BlockingGroup, blocking_group
-    from fedpact.comparison.least_core import LeastCore, least_core
+    from fedpact.solvers.welfare import SocialOptimum, social_optimum
     from fedpact.utils.errors import (
         FedpactError,
         InvalidInput,
         MechanismError,
         MissingExtra,
-        NoEquilibrium,
         NoFairDeal,
         NotConverged,
         OutsideDomain,
     )
     from fedpact.utils.threads import set_threads, thread_count
 
-__version__ = "0.2.1"
+__version__ = "0.3.0.dev0"
 
 __all__ = [
     "AccuracyShaping",
     "Assumption",
-    "Batch",
-    "BatchOutcome",
     "BlockingGroup",
     "Certificate",
     "Claim",
@@ -130,12 +144,12 @@ __all__ = [
     "MissingExtra",
     "Money",
     "NashBargaining",
-    "NoEquilibrium",
     "NoFairDeal",
     "NotConverged",
     "Nucleolus",
     "Observations",
     "Outcome",
+    "Outcomes",
     "Outlook",
     "OutsideDomain",
     "Payoff",
@@ -169,7 +183,6 @@ __all__ = [
     "least_core",
     "load_deal",
     "load_scenario",
-    "merging_gain",
     "negotiate",
     "personal_prices",
     "pilot",
@@ -190,22 +203,26 @@ __all__ = [
 ]
 
 
-def _read_homes() -> dict[str, str]:
-    """The module in which each public name lives, as the imports above say."""
-    source = pkgutil.get_data(__name__, "__init__.py") or b""
-    imports = [line for line in ast.walk(ast.parse(source)) if isinstance(line, ast.ImportFrom)]
-    return {alias.name: str(line.module) for line in imports for alias in line.names}
+if not TYPE_CHECKING:  # a type checker reads the imports above, and knows no other names
 
+    def _home_modules():
+        """The module in which each public name lives, as the imports above say."""
+        import ast  # noqa: PLC0415 - at the first use of a name
+        import pkgutil  # noqa: PLC0415
 
-_HOMES = _read_homes()
+        source = pkgutil.get_data(__name__, "__init__.py") or b""
+        imports = [line for line in ast.walk(ast.parse(source)) if isinstance(line, ast.ImportFrom)]
+        return {alias.name: line.module for line in imports for alias in line.names}
 
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415 - at the first use of a name
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return value
+        homes = globals().setdefault("_homes", None) or _home_modules()
+        globals()["_homes"] = homes
+        value = globals()[name] = getattr(import_module(homes[name]), name)
+        return value
 
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    def __dir__():
+        return sorted([*__all__, "__version__"])

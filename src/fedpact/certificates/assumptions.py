@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from fedpact.certificates.deviations import isolation
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import MAX_NAMES, join_names
 
 MIN_BENEFICIARIES = 3
 # Contributions closer to a bound than this share of the cap (or of the largest contribution) lie on it.
 BOUND_TOLERANCE = 1e-9
-DOMAIN = "domain"
 NO_EXTERNALITY = 1e-9  # of the largest
 
 
@@ -42,67 +42,57 @@ class Assumption:
 
 def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assumption, ...]:
     """All assumptions the paper's theorems rest on, in the order the paper makes them."""
+    arrays = federation.arrays
     alone = isolation(federation, contributions).actions
-    entries = federation.weights
-    negative = np.asarray((entries < 0).sum(axis=0)).ravel() > 0
-    beneficiaries = _beneficiaries(federation)
-    lowest = np.asarray(federation.negative_weights() @ np.where(np.isfinite(federation.caps), federation.caps, 1e300))
-    outside = lowest <= np.broadcast_to(federation.payoff.floor, lowest.shape)
-    return tuple(
-        _judge(
-            federation, name, (federation.task_owners if name == DOMAIN else federation.lot_owners)[fails], consequence
-        )
-        for name, fails, consequence in (
-            (
-                "non-negative weights",
-                negative,
-                "a member whose data harms others may lose by taking part: Theorem 3 no longer keeps everybody in",
-            ),
-            (
-                "three beneficiaries",
-                beneficiaries < MIN_BENEFICIARIES,
-                "the message game cannot set prices for their data; the deal itself (prices and payments) stands",
-            ),
-            (
-                "interior equilibrium",
-                on_bound(federation, contributions),
-                "the paper's payment formula misses the multipliers of the bounds, so Theorems 1, 3 and 4 and "
-                "Proposition 1 need not apply; the payments here include them and balance",
-            ),
-            (
-                "interior standalone optimum",
-                on_bound(federation, alone),
-                "alone they would contribute nothing or all they have, so Theorem 3 and Proposition 1 need not apply",
-            ),
-            (
-                DOMAIN,
-                outside,
-                "some contributions within the caps would harm them beyond the domain of their payoff; only "
-                "admissible profiles are considered",
-            ),
-        )
+    negative = np.asarray((arrays.weights < 0).sum(axis=0)).ravel() > 0
+    outside = arrays.lowest_data(np.where(np.isfinite(arrays.caps), arrays.caps, 1e300)) <= arrays.floor
+    lots, tasks = arrays.lot_owners, arrays.task_owners
+    found = (
+        (
+            "non-negative weights",
+            lots[negative],
+            "a member whose data harms others may lose by taking part: Theorem 3 no longer keeps everybody in",
+        ),
+        (
+            "three beneficiaries",
+            lots[_beneficiaries(arrays) < MIN_BENEFICIARIES],
+            "the message game cannot set prices for their data; the deal itself (prices and payments) stands",
+        ),
+        (
+            "interior equilibrium",
+            lots[on_bound(arrays, contributions)],
+            "the paper's payment formula misses the multipliers of the bounds, so Theorems 1, 3 and 4 and "
+            "Proposition 1 need not apply; the payments here include them and balance",
+        ),
+        (
+            "interior standalone optimum",
+            lots[on_bound(arrays, alone)],
+            "alone they would contribute nothing or all they have, so Theorem 3 and Proposition 1 need not apply",
+        ),
+        (
+            "domain",
+            tasks[outside],
+            "some contributions within the caps would harm them beyond the domain of their payoff; only "
+            "admissible profiles are considered",
+        ),
     )
+    return tuple(_judge(federation, *each) for each in found)
 
 
-def on_bound(federation: Federation, contributions: FloatArray) -> NDArray[np.bool_]:
-    """Which agents, or lots, contribute nothing or their whole cap, or use up a cap that they share."""
-    size = np.where(np.isfinite(federation.caps), federation.caps, max(float(contributions.max()), 1e-300))
+def on_bound(arrays: FederationArrays, contributions: FloatArray) -> NDArray[np.bool_]:
+    """Which lots are not brought at all, or all of them, or under a shared cap that is used up."""
+    size = np.where(np.isfinite(arrays.caps), arrays.caps, max(float(contributions.max()), 1e-300))
     near = BOUND_TOLERANCE * np.maximum(size, np.finfo(float).tiny)
-    bound = (contributions <= near) | (contributions >= federation.caps - near)
-    for shared in federation.shared_caps:
-        own = list(shared.lots)
-        bound[own] |= contributions[own].sum() >= shared.cap * (1.0 - BOUND_TOLERANCE)
-    return np.asarray(bound)
+    full = arrays.shared @ contributions >= arrays.shared_limits * (1.0 - BOUND_TOLERANCE)
+    bound = (contributions <= near) | (contributions >= arrays.caps - near)
+    return np.asarray(bound | (arrays.shared[full] > 0).any(axis=0))
 
 
-def _beneficiaries(federation: Federation) -> NDArray[np.int_]:
-    """How many agents each lot is useful to."""
-    useful = federation.weights > 0
-    if not federation.has_lots:
-        return np.asarray(useful.sum(axis=0)).ravel()
-    tasks, lots = useful.nonzero()
-    pairs = np.unique(np.stack([federation.task_owners[tasks], lots]), axis=1)
-    return np.bincount(pairs[1], minlength=federation.n_lots)
+def _beneficiaries(arrays: FederationArrays) -> NDArray[np.intp]:
+    """How many members each lot is useful to."""
+    tasks, lots = (arrays.weights > 0).nonzero()
+    pairs = np.unique(np.stack([arrays.task_owners[tasks], lots]), axis=1)
+    return np.bincount(pairs[1], minlength=arrays.n_lots)
 
 
 def _judge(federation: Federation, name: str, failing: NDArray[np.intp], consequence: str) -> Assumption:
@@ -148,15 +138,14 @@ def diagnose(outcome: DiagnosedOutcome, amount: Callable[[float], str] = units_t
     if outcome.federation.has_lots:
         return _diagnose_lots(outcome, amount)
     externality = outcome.net_externality
-    size = max(float(np.abs(externality).max()), np.finfo(float).tiny)
     sentences = []
     for agent, name in enumerate(outcome.agents):
-        harms = externality[agent] < -NO_EXTERNALITY * size
+        harms, helps = _harms(externality)[agent], _harms(-externality)[agent]
         leaves = name in outcome.leavers
         keep = f"{amount(float(outcome.endowments[agent]))} would keep it"
         if harms and leaves:
             sentences.append(f"{name} harms the others on net and would leave; {keep}.")
-        elif leaves and externality[agent] > NO_EXTERNALITY * size:
+        elif leaves and helps:
             sentences.append(f"{name} helps the others on net but would do better alone; {keep}.")
         elif leaves:
             sentences.append(f"{name}'s data makes no difference to the others, and it would do better alone; {keep}.")
@@ -165,6 +154,11 @@ def diagnose(outcome: DiagnosedOutcome, amount: Callable[[float], str] = units_t
         elif harms:
             sentences.append(harms_if_brought(name))
     return tuple(sentences)
+
+
+def _harms(externality: FloatArray) -> NDArray[np.bool_]:
+    """Which lots harm the others on net, beyond rounding."""
+    return np.asarray(externality < -NO_EXTERNALITY * max(float(np.abs(externality).max()), np.finfo(float).tiny))
 
 
 def harm_sentences(outcome: DiagnosedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
@@ -199,19 +193,17 @@ def idle_reason(outcome: DiagnosedOutcome, name: str) -> str:
 
 def _idle_by_reason(outcome: DiagnosedOutcome) -> dict[str, list[str]]:
     """Who contributes nothing, by why."""
-    federation = outcome.federation
-    idle = federation.per_agent_from_lots(outcome.contributions) <= 0
+    arrays = outcome.federation.arrays
+    idle = sum_by(arrays.lot_owners, outcome.contributions, arrays.n_agents) <= 0
     if not outcome.federated or not idle.any():
         return {}
-    slopes = federation.marginal_payoffs(outcome.contributions)
-    earned = np.asarray(federation.weights.T @ slopes)
-    dear = earned <= federation.costs.slope(outcome.contributions) * (1.0 + NO_EXTERNALITY)
-    externality = outcome.net_externality
-    harmful = externality < -NO_EXTERNALITY * max(float(np.abs(externality).max()), np.finfo(float).tiny)
+    costs = arrays.marginal_costs(outcome.contributions)
+    dear = arrays.welfare_gradient(outcome.contributions) <= NO_EXTERNALITY * costs
+    harmful = _harms(outcome.net_externality)
     found: dict[str, list[str]] = {"harms": [], "empty": [], "dear": [], "otherwise": []}
     for agent in np.flatnonzero(idle).tolist():
-        own = federation.lot_owners == agent
-        if not (federation.caps[own] > 0).any():
+        own = arrays.lot_owners == agent
+        if not (arrays.caps[own] > 0).any():
             found["empty"].append(outcome.agents[agent])
         elif harmful[own].all():
             found["harms"].append(outcome.agents[agent])
@@ -244,15 +236,13 @@ def harms_if_brought(name: str) -> str:
 
 def _diagnose_lots(outcome: DiagnosedOutcome, amount: Callable[[float], str]) -> tuple[str, ...]:
     """Who would leave, and which lots harm the others."""
-    federation, externality = outcome.federation, outcome.net_externality
-    size = max(float(np.abs(externality).max()), np.finfo(float).tiny)
     sentences = [
         f"{name} would do better alone and would leave; {amount(float(outcome.endowments[agent]))} would keep it."
         for agent, name in enumerate(outcome.agents)
         if name in outcome.leavers
     ]
-    for lot in np.flatnonzero(externality < -NO_EXTERNALITY * size):
-        what = f"{federation.lot_labels[lot]}"
+    for lot in np.flatnonzero(_harms(outcome.net_externality)):
+        what = outcome.federation.lot_labels[lot]
         if outcome.contributions[lot] > 0:
             sentences.append(f"{what} harms the others on net, yet some of it is brought.")
         else:

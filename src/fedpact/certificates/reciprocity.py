@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.certificates.certificate import Certificate, CertifiedOutcome, about
+from fedpact.certificates.claims import Claim
+from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
 # Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
@@ -56,26 +59,6 @@ def fair_parts(benefits: FloatArray, shares: FloatArray) -> FloatArray:
     return np.where(shown > 0, benefits / np.where(shown > 0, shares, 1.0), np.nan)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EquilibriumBenefits:
-    """Payments, benefits and Shapley values at one equilibrium."""
-
-    contributions: FloatArray
-    payments: FloatArray
-    benefits: FloatArray
-    shares: FloatArray
-
-    @property
-    def ratios(self) -> FloatArray:
-        """(a_i + p_i) / phi_i."""
-        return reciprocity_ratios(self.benefits, self.shares)
-
-    @property
-    def gaps(self) -> FloatArray:
-        """a_i + p_i - phi_i."""
-        return self.benefits - self.shares
-
-
 class EquilibriumFace(Protocol):
     """The set of equilibria around one of them."""
 
@@ -116,53 +99,66 @@ class WorstReciprocity:
     searched: int
 
 
-def worst_over_face(
-    face: EquilibriumFace | None, start: FloatArray, evaluate: Callable[[FloatArray], EquilibriumBenefits]
-) -> WorstReciprocity:
-    """The worst reciprocity found over the face of equilibria that holds `start`."""
-    seen = [evaluate(start)]
+Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+
+
+def worst_over_face(face: EquilibriumFace | None, start: FloatArray, evaluate: Evaluate) -> WorstReciprocity:
+    """The worst reciprocity found over the face of equilibria that holds `start`.
+
+    `evaluate` gives payments, benefits a_i + p_i and Shapley values, (equilibria, members) each, at profiles
+    (equilibria, lots); an equilibrium without Shapley values is no worse than any.
+    """
+    seen = _Equilibria(evaluate, start[None])
     if face is not None and not face.is_point:
         corners = _corners(face)
-        seen += [evaluate(corner) for corner in corners]
+        seen.look(corners)
         most = MAX_EVALUATIONS if start.size <= CHEAP_AGENTS else MAX_EVALUATIONS // 4
-        for score in (_lowest_ratio, _lowest_gap):
-            _descend(seen, corners, evaluate, score, most)
-    by_ratio = seen[_first_lowest([_lowest_ratio(equilibrium) for equilibrium in seen])]
-    by_gap = seen[_first_lowest([_lowest_gap(equilibrium) for equilibrium in seen])]
-    ratios = by_ratio.ratios
-    agent, gap_agent = _first_lowest(ratios), _first_lowest(by_gap.gaps)
+        for label in ("ratios", "gaps"):
+            _descend(seen, corners, label, most)
+    by_ratio, by_gap = (_first_lowest(getattr(seen, label).min(axis=1)) for label in ("ratios", "gaps"))
+    ratios, gaps = seen.ratios[by_ratio], seen.gaps[by_gap]
     return WorstReciprocity(
         value=float(ratios.min()),
-        agent=agent,
-        contributions=read_only_copy(by_ratio.contributions),
-        payments=read_only_copy(by_ratio.payments),
+        agent=_first_lowest(ratios),
+        contributions=read_only_copy(seen.contributions[by_ratio]),
+        payments=read_only_copy(seen.payments[by_ratio]),
         ratios=read_only_copy(ratios),
-        gap=float(by_gap.gaps.min()),
-        gap_agent=gap_agent,
-        gap_contributions=read_only_copy(by_gap.contributions),
-        gap_payments=read_only_copy(by_gap.payments),
-        searched=len(seen),
+        gap=float(gaps.min()),
+        gap_agent=_first_lowest(gaps),
+        gap_contributions=read_only_copy(seen.contributions[by_gap]),
+        gap_payments=read_only_copy(seen.payments[by_gap]),
+        searched=len(seen.contributions),
     )
 
 
-def _descend(
-    seen: list[EquilibriumBenefits],
-    corners: list[FloatArray],
-    evaluate: Callable[[FloatArray], EquilibriumBenefits],
-    score: Callable[[EquilibriumBenefits], float],
-    most: int,
-) -> None:
-    """From the worst so far, try the segments to all corners, as long as that makes it worse; extends `seen`."""
+class _Equilibria:
+    """Equilibria that were looked at: contributions, payments, ratios (a_i + p_i) / phi_i and gaps a_i + p_i - phi_i."""
+
+    def __init__(self, evaluate: Evaluate, profiles: FloatArray) -> None:
+        self._evaluate = evaluate
+        self.contributions = np.zeros((0, profiles.shape[1]))
+        self.payments, self.ratios, self.gaps = (np.zeros((0, 0)),) * 3
+        self.look(profiles)
+
+    def look(self, profiles: FloatArray) -> None:
+        """Look at more."""
+        payments, benefits, shares = self._evaluate(profiles)
+        known = np.isfinite(shares).all(axis=-1, keepdims=True) | (not self.payments.size)
+        ratios = np.where(known, reciprocity_ratios(benefits, shares), np.inf)
+        found = profiles, payments, ratios, np.where(known, benefits - shares, np.inf)
+        before = (self.contributions, self.payments, self.ratios, self.gaps) if self.payments.size else [p[:0] for p in found]
+        self.contributions, self.payments, self.ratios, self.gaps = map(np.concatenate, zip(before, found, strict=True))
+
+
+def _descend(seen: _Equilibria, corners: FloatArray, label: str, most: int) -> None:
+    """From the worst so far, try the segments to all corners, as long as that makes it worse."""
     improved = True
-    while improved and len(seen) + len(corners) * len(SEGMENT) <= most:
-        origin = min(seen, key=score)
-        tried = [
-            evaluate(origin.contributions + share * (corner - origin.contributions))
-            for corner in corners
-            for share in SEGMENT
-        ]
-        improved = score(min(tried, key=score)) < score(origin) - MIN_IMPROVEMENT
-        seen += tried
+    while improved and len(seen.contributions) + len(corners) * len(SEGMENT) <= most:
+        scores = getattr(seen, label).min(axis=1)
+        origin = seen.contributions[int(np.argmin(scores))]
+        tried = origin + SEGMENT[:, None] * (corners - origin)[:, None, :]
+        seen.look(tried.reshape(-1, origin.size))
+        improved = getattr(seen, label)[len(scores) :].min() < scores.min() - MIN_IMPROVEMENT
 
 
 def _first_lowest(scores: ArrayLike) -> int:
@@ -172,19 +168,52 @@ def _first_lowest(scores: ArrayLike) -> int:
     return int(np.argmax(each <= lowest + TIE * abs(lowest))) if np.isfinite(lowest) else int(np.argmin(each))
 
 
-def _lowest_ratio(equilibrium: EquilibriumBenefits) -> float:
-    return float(equilibrium.ratios.min()) if np.isfinite(equilibrium.shares).all() else np.inf
-
-
-def _lowest_gap(equilibrium: EquilibriumBenefits) -> float:
-    return float(equilibrium.gaps.min()) if np.isfinite(equilibrium.shares).all() else np.inf
-
-
-def _corners(face: EquilibriumFace) -> list[FloatArray]:
+def _corners(face: EquilibriumFace) -> FloatArray:
     rng = np.random.default_rng(0)
-    n_agents = face.point.size
-    axes = [sign * np.eye(n_agents)[agent] for agent in face.free[:MAX_AXES] for sign in (1.0, -1.0)]
-    random = list(rng.standard_normal((min(2 * len(axes), 20), n_agents)))
+    n_lots = face.point.size
+    axes = [sign * np.eye(n_lots)[lot] for lot in face.free[:MAX_AXES] for sign in (1.0, -1.0)]
+    random = list(rng.standard_normal((min(2 * len(axes), 20), n_lots)))
     size = max(float(np.abs(face.point).max()), np.finfo(float).tiny)
     found = {tuple(np.round(corner / size, 9)): corner for corner in (face.vertex(axis) for axis in axes + random)}
-    return list(found.values())
+    return np.array(list(found.values()))
+
+
+def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None) -> Certificate:
+    """Everybody gets out at least its Shapley share, at every equilibrium."""
+    tol = float(outcome.tolerances.sum())
+    if shares is None:
+        scope = "some coalition leaves the domain, so there are no Shapley values to compare with"
+        return Certificate.undefined(Claim.RECIPROCITY, tol, scope)
+    benefits = outcome.payoffs + outcome.payments
+    gaps = benefits - shares.values
+    agent = int(np.argmin(gaps))
+    witness = about(outcome, agent) | {
+        "benefit": float(benefits[agent]),
+        "shapley_value": float(shares.values[agent]),
+    }
+    worst, margin = outcome.worst_reciprocity, float(gaps[agent])
+    single, scope = worst.searched == 1, f"this profile, with shares by {shares.method}"
+    if not single:
+        margin = min(margin, _worst_gap(outcome, worst, witness))
+        scope = "every equilibrium found on the face of optima"
+    witness |= {"equilibria_searched": worst.searched}
+    proven = single and shares.proves
+    return Certificate.judge(Claim.RECIPROCITY, margin, tol + shares.error, scope, witness, proven=proven)
+
+
+def _worst_gap(outcome: CertifiedOutcome, worst: WorstReciprocity, witness: dict[str, Any]) -> float:
+    """The lowest gap at the worst equilibrium a search came upon, worked out anew; goes into the witness."""
+    profile, names = worst.gap_contributions, outcome.federation.names
+    shares = check_shares(outcome.played, profile)
+    if shares is None:
+        return np.inf
+    gaps = outcome.played.payoffs(profile) + worst.gap_payments - shares.values
+    witness |= {
+        "worst_gap": float(gaps.min()),
+        "worst_gap_agent": names[int(np.argmin(gaps))],
+        "worst_gap_contributions": profile.tolist(),
+        "worst_ratio": worst.value,
+        "worst_agent": names[worst.agent],
+        "worst_contributions": worst.contributions.tolist(),
+    }
+    return float(gaps.min())

@@ -6,12 +6,10 @@ cost and payment, a claim about all of them with the sum.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.utils.arrays import FloatArray
 
 STAKE_TOLERANCE = 1e-8  # of an agent's payoff, cost and payment together
@@ -21,39 +19,18 @@ CENT = 0.01  # of the currency
 STATED_TOLERANCE = 1e-9  # of the largest number of its kind, between what a file states and what follows
 STATED_CONTRIBUTION_TOLERANCE = 1e-6  # the same for contributions, which a flat optimum leaves less certain
 BALANCE_TOLERANCE = 1e-12  # of the money that changes hands, or of the payoffs where hardly any does
-DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
-
-
-class Stakes(Protocol):
-    """An outcome, as far as tolerances are concerned."""
-
-    @property
-    def federation(self) -> Federation: ...
-    @property
-    def payoffs(self) -> FloatArray: ...
-    @property
-    def costs(self) -> FloatArray: ...
-    @property
-    def payments(self) -> FloatArray: ...
 
 
 def utility_tolerances(payoffs: FloatArray, costs: FloatArray, payments: FloatArray, values: FloatArray) -> FloatArray:
-    """What counts as rounding in each agent's utility; arrays of any one shape."""
+    """What counts as rounding in each member's utility; arrays of any one shape. Welfare is compared with their sum."""
     at_stake = np.abs(payoffs) + costs + np.abs(payments)
     return np.maximum(STAKE_TOLERANCE * at_stake + VALUE_TOLERANCE * values, np.finfo(float).tiny)
 
 
-def outcome_tolerances(outcome: Stakes) -> FloatArray:
-    """The same of an outcome's agents; welfare and Shapley shares are compared with their sum."""
-    return utility_tolerances(outcome.payoffs, outcome.costs, outcome.payments, agent_values(outcome.federation))
-
-
-def agent_values(federation: Federation) -> FloatArray:
-    """What payoff is worth to each agent, over all its tasks; to one without tasks as much as to anybody."""
-    if not federation.has_lots:
-        return federation.values
-    values = federation.per_agent_from_tasks(federation.values)
-    return np.where(values > 0, values, federation.values.max())
+def agent_values(arrays: FederationArrays) -> FloatArray:
+    """What payoff is worth to each member, over all its tasks, (..., members); to one without tasks as to anybody."""
+    values = sum_by(arrays.task_owners, arrays.values, arrays.n_agents)
+    return np.where(values > 0, values, arrays.values.max(axis=-1, keepdims=True))
 
 
 def balance_tolerance(payments: FloatArray, payoffs: FloatArray) -> FloatArray:

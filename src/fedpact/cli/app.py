@@ -23,7 +23,6 @@ from typer.core import TyperCommand, TyperGroup  # Typer may bring a copy of Cli
 
 from fedpact import __version__
 from fedpact.cli.exit_codes import BAD_INPUT, BUG, CLAIM_FAILS, IN_WORDS, INTERRUPTED, NOT_CONVERGED
-from fedpact.utils.compiling import tell_of_compiling
 from fedpact.utils.errors import FedpactError, InvalidInput, NoEquilibrium, NoFairDeal, NotConverged
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
@@ -135,8 +134,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
-    if sys.stderr.isatty():
-        tell_of_compiling(_say_that_it_compiles)
     with _ending_quietly_with_the_reader():
         _run()
 
@@ -249,7 +246,3 @@ def _mistakes(errors: Sequence[InvalidInput]) -> list[str]:
         next(iter(texts)) + (f"; likewise {count_text(len(texts) - 1, 'other')}" if len(texts) > 1 else "")
         for texts in alike.values()
     ]
-
-
-def _say_that_it_compiles() -> None:
-    sys.stderr.write("compiling for this machine, once per installation: up to half a minute\n")

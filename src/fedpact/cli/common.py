@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedpact.certificates import Claim, Verdict
+from fedpact.cli.clusters import use_cluster
 from fedpact.deals import Outcome
 from fedpact.deals.deal_file import holds_deal
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
@@ -27,7 +28,6 @@ from fedpact.scenario import Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.scenario.members_words import weight_questions
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.clusters import use_cluster
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import check_writable, choose_format
 from fedpact.utils.progress import listen_to_progress

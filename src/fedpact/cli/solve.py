@@ -32,12 +32,12 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.cli.violation_words import violation_sentences
+from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.report.deal_sections import shared_cap_sentences
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes, share_texts
 from fedpact.report.records import blocking_group_record, departures_record
-from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
 

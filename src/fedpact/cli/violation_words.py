@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.cli.common import terminal_text
+from fedpact.comparison import blocking_group
 from fedpact.deals import Outcome
 from fedpact.negotiation.deal_check import violation_text
-from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.report.numbers import Unit
-from fedpact.comparison import blocking_group
+from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.words import MAX_NAMES, join_names
 
 

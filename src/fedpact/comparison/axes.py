@@ -29,11 +29,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
-from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
+from fedpact.utils.errors import InvalidInput, short_repr
 
 EXAMPLE = 'write for example "weights[0,1]=-3:3:121" or "costs=0.001,0.01,0.1"'
 EVERYBODY = "*"
@@ -66,8 +67,8 @@ class Axis:
     points: FloatArray
 
 
-def parse_axis(written: str, federation: Federation) -> Axis:
-    """The axis a person wrote, checked against the federation.
+def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation) -> Axis:
+    """The axis a person wrote, or a parameter and its values, checked against the federation.
 
     Examples
     --------
@@ -75,14 +76,21 @@ def parse_axis(written: str, federation: Federation) -> Axis:
     >>> pair = Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, payoff=PowerLaw(0.1), names=["North", "South"])
     >>> parse_axis("weights[North,1]=0:1:5", pair).points.tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
+    >>> parse_axis(("costs", [0.01, 0.02]), pair).label
+    'costs'
     """
-    label, index, values = _split_axis(written)
+    if isinstance(written, tuple):
+        label, values = str(written[0]), _check_values(str(written[0]), written[1])
+        index = _index_of(label)
+    else:
+        label, index, texts = _split_axis(written)
+        values = parse_values(label, texts)
     field = _field(label.partition("[")[0].strip(), federation)
     places = _pairs(label, index, federation) if field == "weights" else _single(label, index, federation, field)
     if not places[0].size:
         why = f"{label} varies nothing: it is about the weights between members, and there is only one"
         raise InvalidInput(why, field=label, rule="must vary something", value=written)
-    axis = Axis(label=label, field=field, places=places, points=read_only_copy(parse_values(label, values)))
+    axis = Axis(label=label, field=field, places=places, points=read_only_copy(values))
     check_axes(federation, [axis])
     return axis
 
@@ -137,7 +145,13 @@ def _split_axis(written: str) -> tuple[str, str | None, str]:
     if not equals or not name or not values or (bracket and not index.endswith("]")):
         why = f"what to vary must be NAME=VALUES, got {written!r}; {EXAMPLE}"
         raise InvalidInput(why, field="vary", rule="must be NAME=VALUES", value=written)
-    return label, index.removesuffix("]") if bracket else None, values
+    return label, _index_of(label), values
+
+
+def _index_of(label: str) -> str | None:
+    """What stands in the brackets of a label, if it has any."""
+    _, bracket, index = label.partition("[")
+    return index.removesuffix("]") if bracket else None
 
 
 def _field(name: str, federation: Federation) -> str:
@@ -282,6 +296,14 @@ def parse_values(label: str, written: str) -> FloatArray:
         raise _values_error(
             label, "values must differ", written, f", got {again:g} more than once in {_shorten(written)}"
         )
+    return values
+
+
+def _check_values(label: str, given: ArrayLike) -> FloatArray:
+    """Values given as numbers: one or more, all different."""
+    values = np.atleast_1d(checked_numbers(label, given, lambda numbers: ~np.isnan(numbers), "numbers"))
+    if not values.size or np.unique(values).size < values.size:
+        raise _values_error(label, "values must be one or more, and differ", str(given), f", got {short_repr(given)}")
     return values
 
 

@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from fedpact.deals.outcome import Outcome, Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, stack
 from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.mechanisms.base import SOLVER_ERRORS
-from fedpact.deals.outcome import Outcome, Outcomes
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.parallel import is_configured, map_parallel
 

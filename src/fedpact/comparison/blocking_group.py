@@ -6,17 +6,15 @@ them; how they share it is up to them. A deal that no group gains by leaving is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.certificates.core import group_contributions, group_utilities, largest_gain_bound
 from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.splitting import agent_index
-from fedpact.programs.groups import BoolArray, group_optima
-from fedpact.programs.worst_group import SEARCH_TIME_LIMIT, worst_group
+from fedpact.solvers.groups import BoolArray, group_optima, price_bounds, worst_group
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names
@@ -65,9 +63,6 @@ def blocking_group(
     *,
     group: Sequence[str | int] | None = None,
     proper: bool = False,
-    time_limit: float = SEARCH_TIME_LIMIT,
-    max_relaxations: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> BlockingGroup:
     """The group that gains most by leaving a deal: exact up to 16 members, beyond that a bracket.
 
@@ -79,12 +74,6 @@ def blocking_group(
         Names or numbers of members, to ask what these gain by leaving together; no other group is looked at then.
     proper
         Whether somebody must stay behind: then everybody together is no group.
-    time_limit
-        Seconds after which a search among more than 16 members ends with the bracket it has.
-    max_relaxations
-        The same in relaxations solved, with which the answer does not depend on how fast the machine is.
-    progress
-        Called with how much is done, and how much there is to do as far as that is known.
 
     Examples
     --------
@@ -107,17 +96,11 @@ def blocking_group(
         best = group_optima(federation, members[None, :])
         gain = float(best.gains(outcome.utilities)[0])
         return _describe(outcome, members, best.contributions[0], gain, gain, exact=True, method=GIVEN_GROUP)
-    found = worst_group(
-        federation,
-        outcome.utilities,
-        proper=proper,
-        time_limit=time_limit,
-        max_relaxations=max_relaxations,
-        progress=progress,
-    )
+    found = worst_group(federation, outcome.utilities, proper=proper)
     upper_bound = found.upper_bound
     if not found.exact and federation.admits(outcome.contributions):
-        upper_bound = min(upper_bound, largest_gain_bound(federation, outcome.utilities, outcome.contributions))
+        bounds = price_bounds(federation, outcome.utilities, outcome.contributions)
+        upper_bound = min(upper_bound, float(np.maximum(bounds, 0.0).sum()))
     upper_bound = max(upper_bound, found.gain)
     return _describe(
         outcome, found.members, found.contributions, found.gain, upper_bound, exact=found.exact, method=found.method
@@ -152,7 +135,8 @@ def _describe(
     """A group with what its members have and would have."""
     federation = outcome.federation
     names = tuple(name for name, inside in zip(federation.names, members, strict=True) if inside)
-    would_have = group_utilities(federation, members, contributions)
+    arrays, brought = outcome.arrays, members[federation.lot_owners]
+    would_have = (arrays.payoffs(contributions) - arrays.spending(contributions))[members]
     return BlockingGroup(
         group=names,
         gain=gain,
@@ -161,6 +145,10 @@ def _describe(
         blocks=bool(gain > outcome.tolerances[members].sum()),
         utilities=dict(zip(names, np.asarray(outcome.utilities)[members].tolist(), strict=True)),
         group_utilities=dict(zip(names, would_have.tolist(), strict=True)),
-        group_contributions=group_contributions(federation, members, contributions),
+        group_contributions={
+            label: float(amount)
+            for label, amount, inside in zip(federation.lot_labels, contributions, brought, strict=True)
+            if inside
+        },
         method=method,
     )

@@ -11,6 +11,8 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.split_proof import MAX_AGENTS_ALL_SPLIT, split_gains
+from fedpact.comparison.blocking_group import BlockingGroup, blocking_group
+from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
@@ -18,14 +20,10 @@ from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.programs.worst_group import affordable_relaxations
-from fedpact.scenario import Uncertainty
-from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
+from fedpact.scenario import Scenario, Uncertainty
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
-# What a search for a group finds does not depend on the machine unless it meets this, as among hundreds of members.
-GROUP_TIME_LIMIT = 20.0  # seconds
 MAX_AGENTS_FAIR_DRAWN = 8  # with more, the fair deal of a draw takes long: its outlook has to be asked for
 
 
@@ -115,7 +113,7 @@ class Comparison:
         """
         looks = self.federation.n_agents > 1
         return {
-            outcome.mechanism: _blocking_group(outcome) if looks else None
+            outcome.mechanism: blocking_group(outcome, proper=True) if looks else None
             for outcome in self.outcomes
             if outcome.federated
         }
@@ -246,7 +244,7 @@ class Comparison:
 
 
 def compare(
-    federation: Federation,
+    federation: Federation | Scenario,
     mechanisms: Sequence[Mechanism | str] | str | None = None,
     *,
     progress: Callable[[str], None] | None = None,
@@ -256,6 +254,8 @@ def compare(
     not_recommended: str = "",
 ) -> Comparison:
     """Solve a federation under several mechanisms, given as objects or by name; see `compared_mechanisms` otherwise.
+
+    A scenario is its federation, with its uncertainty and what was measured of it.
 
     "all" stands for all of fedpact's own, those of the literature included (`docs/theory/field.md`); one that does not
     take such a federation is then listed in `unsolved`, and `Comparison.verdicts` is the table of what holds.
@@ -268,13 +268,17 @@ def compare(
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> comparison = compare(hospitals().federation)
+    >>> from fedpact import load_scenario
+    >>> comparison = compare(load_scenario("hospitals"))
     >>> comparison.recommendation.mechanism
     'externality'
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
+    if isinstance(federation, Scenario):
+        uncertainty = federation.uncertainty if uncertainty is None else uncertainty
+        not_recommended = not_recommended or federation.not_recommended
+        federation = federation.federation
     require_federation(federation)
     chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}
@@ -332,15 +336,6 @@ def _follow_departures(outcome: Outcome, mechanism: Mechanism) -> StableFederati
         return at_once
     one_by_one = stable_federation(outcome.federation, mechanism, first=outcome, leave="worst")
     return one_by_one if len(one_by_one.members) > 1 and one_by_one.welfare > at_once.welfare else at_once
-
-
-def _blocking_group(outcome: Outcome) -> BlockingGroup:
-    """The group that gains most by leaving somebody behind; searched for only where prices leave it open."""
-    found = blocking_group(outcome, proper=True, time_limit=0.0)
-    if _is_settled(found, outcome):
-        return found
-    relaxations = affordable_relaxations(len(outcome.agents))
-    return blocking_group(outcome, proper=True, time_limit=GROUP_TIME_LIMIT, max_relaxations=relaxations)
 
 
 def _is_settled(found: BlockingGroup, outcome: Outcome) -> bool:

@@ -8,17 +8,17 @@ have what is best for them in total.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.comparison.blocking_group import blocking_group
 from fedpact.deals import Deal
 from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
-from fedpact.comparison.blocking_group import blocking_group
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names
@@ -101,7 +101,6 @@ def stable_federation(
     *,
     leave: str = "all",
     first: Outcome | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> StableFederation:
     """Let dissatisfied agents leave until nobody wants to.
 
@@ -114,8 +113,6 @@ def stable_federation(
         by leaving together.
     first
         The deal with everybody in, if it is known already.
-    progress
-        Called while groups are searched, with how much is done and how much there is to do as far as that is known.
 
     Examples
     --------
@@ -133,7 +130,7 @@ def stable_federation(
     all_stay = outcome.welfare
     departures: list[Departure] = []
     elsewhere = 0.0
-    while outcome is not None and (departure := _next_departure(outcome, leave, progress)) is not None:
+    while outcome is not None and (departure := _next_departure(outcome, leave)) is not None:
         departures.append(departure)
         going = np.isin(outcome.agents, departure.leavers)
         elsewhere += float(outcome.utilities[going].sum()) + departure.gain
@@ -157,10 +154,10 @@ def _can_share(federation: Federation, members: NDArray[np.intp]) -> bool:
     return all(bool(np.isin(owners, members).any()) for owners in owned)
 
 
-def _next_departure(outcome: Outcome, leave: str, progress: Callable[[int, int], None] | None) -> Departure | None:
+def _next_departure(outcome: Outcome, leave: str) -> Departure | None:
     """Who leaves a deal next; None if everybody stays."""
     if leave == "groups" and len(outcome.agents) > 1:
-        found = blocking_group(outcome, proper=True, progress=progress)
+        found = blocking_group(outcome, proper=True)
         endowments = _group_endowments(outcome, np.isin(outcome.agents, found.group), found.gain)
         gone = Departure(outcome=outcome, leavers=found.group, endowments=endowments, gain=found.gain)
         return gone if found.blocks else None

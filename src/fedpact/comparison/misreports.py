@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedpact.comparison.batches import solve_arrays
-from fedpact.mechanisms import Mechanism
 from fedpact.deals.outcome import Outcome
+from fedpact.mechanisms import Mechanism
 
 FACTORS = (0.5, 0.8, 1.25, 2.0)
 MAX_AGENTS_LYING = 8  # beyond, solving for every lie of everybody takes long

@@ -22,10 +22,10 @@ from fedpact.certificates.claims import Claim, Verdict
 from fedpact.comparison.batches import solve_batch
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
 from fedpact.comparison.sweeps import Arrays, mechanism_source, solve_or_load
+from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.mechanisms.base import SOLVER_ERRORS
-from fedpact.deals.outcome import Outcomes
 from fedpact.mechanisms.registry import ALL
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray

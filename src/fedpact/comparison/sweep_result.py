@@ -15,8 +15,8 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis
-from fedpact.mechanisms import Mechanism
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
+from fedpact.mechanisms import Mechanism
 from fedpact.utils.arrays import FloatArray
 
 FIELDS = (*PER_AGENT, "welfare", "reciprocity", "lowest_fair_part")

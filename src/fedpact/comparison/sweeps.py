@@ -9,24 +9,25 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
 from fedpact.comparison.batches import solve_arrays
-from fedpact.certificates.claims import Claim
 from fedpact.comparison.sweep_result import FIELDS, MARGINS, METRICS, Sweep, claims_among
+from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.mechanisms.base import SOLVER_ERRORS
-from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
+from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput, NoFairDeal
@@ -71,8 +72,8 @@ Work = TypeVar("Work", bound=SolvablePiece)
 
 
 def sweep(
-    federation: Federation,
-    vary: str | Axis | Sequence[str | Axis],
+    federation: Federation | Scenario,
+    vary: str | Axis | Sequence[str | Axis] | Mapping[str, ArrayLike],
     *,
     metrics: Sequence[str] = ("ir_gaps",),
     mechanisms: Mechanism | str | Sequence[Mechanism | str] = ("externality", "shapley"),
@@ -84,7 +85,7 @@ def sweep(
     Parameters
     ----------
     vary
-        What to vary, such as `["weights[0,1]=-3:3:121", "weights[1,0]=-3:3:121"]`.
+        What to vary, such as `["weights[0,1]=-3:3:121", "weights[1,0]=-3:3:121"]`, or `{"costs[City]": array}`.
     metrics
         Fields of an outcome, such as "ir_gaps" or "welfare", or claims, such as "nash", whose margin is meant.
     mechanisms
@@ -104,12 +105,13 @@ def sweep(
     >>> found.metrics["externality"]["contributions"].round(4).tolist()
     [[18.1238, 18.1238, 18.1238], [9.0215, 9.0215, 9.0215]]
     """
+    federation = federation.federation if isinstance(federation, Scenario) else federation
     require_federation(federation)
-    written = [vary] if isinstance(vary, str | Axis) else list(vary)
+    written: list[Any] = [vary] if isinstance(vary, str | Axis) else list(getattr(vary, "items", lambda: vary)())
     metrics = [metrics] if isinstance(metrics, str) else [str(name) for name in metrics]
     rules = resolve_mechanisms(mechanisms)
     _check(federation, written, metrics)
-    axes = [parse_axis(each, federation) if isinstance(each, str) else each for each in written]
+    axes = [each if isinstance(each, Axis) else parse_axis(each, federation) for each in written]
     _check_grid(federation, axes, metrics, len(rules))
     pieces = [piece for each in rules for piece in _cut(federation, axes, each, metrics)]
     kept = Checkpoint(Path(checkpoint), _identity(federation, axes, metrics, rules)) if checkpoint else None
@@ -221,7 +223,7 @@ def is_vectorised(federation: Federation, mechanism: Mechanism) -> bool:
     return stacks and federation.n_agents <= MAX_STACKED_AGENTS
 
 
-def _check(federation: Federation, written: Sequence[str | Axis], metrics: Sequence[str]) -> None:
+def _check(federation: Federation, written: Sequence[Any], metrics: Sequence[str]) -> None:
     if not 1 <= len(written) <= MAX_AXES:
         why = f"a sweep varies one or two parameters, got {len(written)}"
         raise InvalidInput(why, field="vary", rule="must be one or two parameters", value=list(written))

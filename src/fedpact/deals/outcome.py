@@ -21,16 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.certificates import Certificate, certify
 from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
 from fedpact.certificates.core import GroupProfiles
+from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import WorstReciprocity, fair_parts, reciprocity_ratios, worst_over_face
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
-from fedpact.certificates.deviations import Deviations
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, times_transposed
-from fedpact.shapley.values import ShapleyValues, share_values, shapley_values, undefined_values
+from fedpact.shapley.values import ShapleyValues, shapley_values, share_values, undefined_values
 from fedpact.solvers.groups import MAX_LISTED_AGENTS, group_optima, search_groups
+from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.standalone import standalone_optima
-from fedpact.solvers.welfare import OptimalFace
 from fedpact.utils.arrays import FloatArray, align, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedpact.comparison import Axis, Comparison, Sweep, compare, sweep
+from fedpact.comparison import Axis, Comparison, StableFederation, Sweep, compare, stable_federation, sweep
 from fedpact.comparison.axes import check_axes
 from fedpact.comparison.sweeps import is_vectorised, uses_workers
 from fedpact.deals import Deal
@@ -26,9 +26,8 @@ from fedpact.federation import Federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, mechanism_named
 from fedpact.mechanisms.registry import ALL
 from fedpact.negotiation import negotiate
-from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.scenario import Scenario
-from fedpact.comparison import StableFederation, stable_federation
+from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
 from fedpact.certificates.claims import claim_title
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
-from fedpact.comparison import Comparison, Sweep
+from fedpact.comparison import Comparison, StableFederation, Sweep
 from fedpact.comparison.sweep_result import unit_of
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal import Event
@@ -19,10 +19,9 @@ from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells
 from fedpact.explorer.files import brought_texts
 from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
+from fedpact.federation.arrays import times_transposed
 from fedpact.negotiation.audit import TranscriptAudit
 from fedpact.negotiation.deal_check import CheckedDeal
-from fedpact.federation.arrays import times_transposed
-from fedpact.solvers.welfare import social_optimum
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar, tick_marks
 from fedpact.report.deal_sections import MAX_LEAVERS_NAMED, STAYS_AT_HOME
@@ -32,7 +31,7 @@ from fedpact.report.page import render_section
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
-from fedpact.comparison import StableFederation
+from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.jsonl import jsonable
 

@@ -1,14 +1,14 @@
-"""What contributing costs: convex functions c_j(s_j), one per agent.
+"""What contributing costs: convex functions c_l(s_l), one per lot.
 
-The paper's cost is linear, c_j(s_j) = gamma_j s_j (section 2.1). `Quadratic` adds rising marginal costs,
-c_j(s_j) = linear_j s_j + quadratic_j s_j^2. Parameters are a number shared by all agents or one number per agent.
+The paper's cost is linear, c_l(s_l) = gamma_l s_l (section 2.1). `Quadratic` adds rising marginal costs,
+c_l(s_l) = linear_l s_l + quadratic_l s_l^2. Parameters are a number shared by all lots or one number per lot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,48 +30,61 @@ MUST_RISE = "must rise"
 
 
 class Cost:
-    """A convex cost per agent: c(s) = linear s + quadratic s^2, arrays broadcasting over the last axis."""
+    """A convex cost per lot: c(s) = linear s + quadratic s^2. Subclasses are frozen dataclasses of parameters."""
 
     linear: FloatArray
     quadratic: FloatArray
+    rules: ClassVar[tuple[Any, str]]  # what parameters must be: a function, and its words
+
+    def __post_init__(self) -> None:
+        errors = ErrorCollector()
+        for name, given in self._parameters.items():
+            label = self._label(name)
+            checked = errors.attempt(checked_numbers, label, given, *self.rules, keep_labels=True)
+            object.__setattr__(self, name, checked)
+        errors.raise_errors()
+
+    @property
+    def _parameters(self) -> dict[str, FloatArray]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def _label(self, name: str) -> str:
+        return f"costs.{name}"
 
     def value(self, contributions: FloatArray) -> FloatArray:
-        """c_j(s_j)."""
+        """c_l(s_l)."""
         return (self.linear + self.quadratic * contributions) * contributions
 
     def slope(self, contributions: FloatArray) -> FloatArray:
-        """c_j'(s_j), the marginal cost."""
+        """c_l'(s_l), the marginal cost."""
         return self.linear + 2.0 * self.quadratic * contributions
 
     def curvature(self, contributions: FloatArray) -> FloatArray:
-        """c_j''(s_j)."""
+        """c_l''(s_l)."""
         return 2.0 * self.quadratic + np.zeros_like(contributions)
 
-    def affordable(self, budget: FloatArray | float) -> FloatArray:
-        """The contribution that costs exactly `budget`."""
-        spent = np.asarray(budget, dtype=np.float64)
-        # A hypotenuse, since squares and products of costs are out of range long before the costs are.
-        root = self.linear + np.hypot(self.linear, 2.0 * np.sqrt(self.quadratic) * np.sqrt(spent))
-        half = np.divide(spent, root, out=np.zeros(np.broadcast_shapes(spent.shape, root.shape)), where=root > 0)
-        return np.asarray(2.0 * half)
+    def per_lot(self, names: Sequence[str]) -> Self:
+        """The same cost with one parameter per lot; errors name the lot."""
+        checked = {
+            name: checked_numbers(self._label(name), numbers, *self.rules, names=names)
+            for name, numbers in self._parameters.items()
+        }
+        return type(self)(**{name: np.broadcast_to(numbers, len(names)) for name, numbers in checked.items()})
 
-    def per_agent(self, names: Sequence[str]) -> Cost:
-        """The same cost with one parameter per agent; errors name the agent."""
-        raise NotImplementedError
-
-    def take(self, agents: ArrayLike) -> Cost:
-        """The costs of some of the agents."""
-        raise NotImplementedError
+    def take(self, lots: ArrayLike) -> Self:
+        """The costs of some of the lots; one number shared by all stays shared."""
+        chosen = np.asarray(lots)
+        return type(self)(**{name: p[chosen] if p.ndim else p for name, p in self._parameters.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class Linear(Cost):
-    """c_j(s_j) = rate_j s_j.
+    """c_l(s_l) = rate_l s_l.
 
     Parameters
     ----------
     rate
-        Marginal cost per sample, positive; a number or one per agent.
+        Marginal cost per sample, positive; a number or one per lot.
 
     Examples
     --------
@@ -80,13 +93,14 @@ class Linear(Cost):
     """
 
     rate: FloatArray
+    rules: ClassVar[tuple[Any, str]] = (positive, POSITIVE)
 
     if TYPE_CHECKING:
 
         def __init__(self, rate: ArrayLike) -> None: ...
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checked_numbers("costs", self.rate, positive, POSITIVE, keep_labels=True))
+    def _label(self, name: str) -> str:
+        return "costs"
 
     @property
     def linear(self) -> FloatArray:  # type: ignore[override]
@@ -94,24 +108,17 @@ class Linear(Cost):
 
     @property
     def quadratic(self) -> FloatArray:  # type: ignore[override]
-        return np.zeros_like(self.linear)
-
-    def per_agent(self, names: Sequence[str]) -> Linear:
-        rate = checked_numbers("costs", self.rate, positive, POSITIVE, names=names)
-        return Linear(np.broadcast_to(rate, len(names)))
-
-    def take(self, agents: ArrayLike) -> Linear:
-        return Linear(_taken(self.linear, agents))
+        return np.zeros_like(self.rate)
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratic(Cost):
-    """c_j(s_j) = linear_j s_j + quadratic_j s_j^2.
+    """c_l(s_l) = linear_l s_l + quadratic_l s_l^2.
 
     Parameters
     ----------
     linear, quadratic
-        Coefficients, at least zero and not both zero; numbers or one per agent.
+        Coefficients, at least zero and not both zero; numbers or one per lot.
 
     Examples
     --------
@@ -121,20 +128,14 @@ class Quadratic(Cost):
 
     linear: FloatArray
     quadratic: FloatArray
+    rules: ClassVar[tuple[Any, str]] = (non_negative, NON_NEGATIVE)
 
     if TYPE_CHECKING:
 
         def __init__(self, linear: ArrayLike, quadratic: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
-        errors = ErrorCollector()
-        for part in ("linear", "quadratic"):
-            given = getattr(self, part)
-            numbers = errors.attempt(
-                checked_numbers, f"costs.{part}", given, non_negative, NON_NEGATIVE, keep_labels=True
-            )
-            object.__setattr__(self, part, numbers)
-        errors.raise_errors()
+        super().__post_init__()
         if self.linear.ndim and self.quadratic.ndim and self.linear.size != self.quadratic.size:
             raise InvalidInput(
                 field="costs.linear and costs.quadratic",
@@ -143,42 +144,25 @@ class Quadratic(Cost):
             )
         labels = labels_of(self.linear)
         quadratic = self.quadratic if labels is None else align("costs.quadratic", self.quadratic, labels)
-        free = np.flatnonzero((self.linear == 0) & (quadratic == 0))[:MAX_ERRORS]
-        if free.size:
-            way_out = ": linear and quadratic are both 0; give one a positive number"
-            raise InvalidInput.first_of(
-                [
-                    InvalidInput(field="costs", index=agent, rule=MUST_RISE, value=0.0, given=way_out)
-                    for agent in free.tolist()
-                ]
-            )
-
-    def per_agent(self, names: Sequence[str]) -> Quadratic:
-        numbers = [
-            np.broadcast_to(
-                checked_numbers(f"costs.{label}", getattr(self, label), non_negative, NON_NEGATIVE, names=names),
-                len(names),
-            )
-            for label in ("linear", "quadratic")
-        ]
-        return Quadratic(*numbers)
-
-    def take(self, agents: ArrayLike) -> Quadratic:
-        return Quadratic(_taken(self.linear, agents), _taken(self.quadratic, agents))
+        way_out = ": linear and quadratic are both 0; give one a positive number"
+        free = np.flatnonzero((self.linear == 0) & (quadratic == 0))[:MAX_ERRORS].tolist()
+        errors = [InvalidInput(field="costs", index=lot, rule=MUST_RISE, value=0.0, given=way_out) for lot in free]
+        if errors:
+            raise InvalidInput.first_of(errors)
 
 
-def _taken(numbers: FloatArray, agents: ArrayLike) -> FloatArray:
-    """The chosen agents' numbers; one number shared by all stays shared."""
-    return numbers[np.asarray(agents)] if numbers.ndim else numbers
+def make_cost(linear: FloatArray, quadratic: FloatArray) -> Cost:
+    """The cost with these coefficients: linear where nothing rises."""
+    return Quadratic(linear, quadratic) if quadratic.any() else Linear(linear)
 
 
 def as_cost(given: Any, names: Sequence[str]) -> Cost:
-    """The cost object for what a caller wrote: numbers, a `Cost`, or one `Cost` per agent."""
+    """The cost object for what a caller wrote: numbers, a `Cost`, or one `Cost` per lot."""
     if isinstance(given, Cost):
-        return given.per_agent(names)
+        return given.per_lot(names)
     if isinstance(given, Sequence) and any(isinstance(cost, Cost) for cost in given):
         return _mixed(given, names)
-    return Linear(checked_numbers("costs", given, positive, POSITIVE, names=names)).per_agent(names)
+    return Linear(checked_numbers("costs", given, positive, POSITIVE, names=names)).per_lot(names)
 
 
 def _mixed(given: Sequence[Any], names: Sequence[str]) -> Cost:
@@ -190,11 +174,11 @@ def _mixed(given: Sequence[Any], names: Sequence[str]) -> Cost:
     singles = [errors.attempt(_single, cost, index, names[index]) for index, cost in enumerate(given)]
     errors.raise_errors()
     linear, quadratic = np.array(singles).T
-    return Quadratic(linear, quadratic) if quadratic.any() else Linear(linear)
+    return make_cost(linear, quadratic)
 
 
 def _single(given: Any, index: int, name: str) -> tuple[float, float]:
-    """The coefficients of one agent's cost."""
+    """The coefficients of one lot's cost."""
     if not isinstance(given, Cost):
         given = Linear(checked_numbers("costs", given, positive, POSITIVE, index=index, agent=name))
     if np.ndim(given.linear) or np.ndim(given.quadratic):

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fedpact.federation.arrays import FederationArrays, Owners, Weights, sum_by
-from fedpact.federation.costs import Cost, Linear, Quadratic
+from fedpact.federation.costs import Cost, make_cost
 from fedpact.federation.lots import (
     OwnersGiven,
     SharedCap,
@@ -339,12 +339,11 @@ class Federation:
 
     def with_arrays(self, arrays: FederationArrays) -> Federation:
         """The same members, lots and tasks with other numbers."""
-        costs = Quadratic(arrays.linear, arrays.quadratic) if arrays.quadratic.any() else Linear(arrays.linear)
         limits = zip(self.shared_caps, arrays.shared_limits, strict=True)
         return self.replace(
             weights=arrays.weights,
             values=arrays.values,
-            costs=costs,
+            costs=make_cost(arrays.linear, arrays.quadratic),
             caps=arrays.caps,
             payoff=type(self.payoff)(**arrays.payoff.parameters),
             shared_caps=[SharedCap(shared.lots, float(limit)) for shared, limit in limits],

@@ -12,10 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.federation.arrays import Owners
-from fedpact.federation.costs import Cost, Quadratic
+from fedpact.federation.costs import make_cost
 from fedpact.federation.federation import Federation
 from fedpact.federation.lots import SharedCap
-from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
 
@@ -47,12 +46,13 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     posing = slice(index, index + int(parts))
     names = [*federation.names]
     names[index : index + 1] = _part_names(federation, index, int(parts))
+    costs = federation.costs.take(lots)
     of_lots = np.where(federation.lot_owners[lots] == index, float(parts), 1.0)
     of_tasks = np.where(federation.task_owners[tasks] == index, float(parts), 1.0)
     return (
         Federation(
             weights=federation.weights[tasks][:, lots],
-            costs=_with_quadratic(federation.costs.take(lots), of_lots),
+            costs=make_cost(costs.linear, costs.quadratic * of_lots),
             caps=federation.caps[lots] / of_lots,
             payoff=federation.payoff.take(tasks),
             names=names,
@@ -99,8 +99,3 @@ def _unused(name: str, taken: list[str]) -> str:
     while name in taken:
         name += "'"
     return name
-
-
-def _with_quadratic(costs: Cost, stretch: FloatArray) -> Cost:
-    """The same costs with quadratic parts multiplied."""
-    return Quadratic(costs.linear, costs.quadratic * stretch) if costs.quadratic.any() else costs

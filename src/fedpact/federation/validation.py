@@ -34,7 +34,8 @@ from fedpact.utils.arrays import (
 from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
 Costs: TypeAlias = "Cost | ArrayLike | Sequence[Cost | float]"
-MAX_MEMBERS = 2000  # with lots and tasks: dense matrices of this size are what solvers work on
+MAX_MEMBERS = 2000  # dense matrices of this size are what solvers work on
+MAX_SPAN = 1e8 * (1.0 + 1e-9)  # between the smallest and the largest weight, value or cost that is not zero
 
 
 def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +80,30 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         "shared_caps": errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known),
     }
     errors.raise_errors()
+    for field, numbers in (("weights", found["weights"]), ("values", found["values"]), ("costs", found["costs"].linear)):
+        errors.attempt(_check_span, field, numbers, tasks, lots)
+    errors.raise_errors()
     return found | ownership._asdict()
+
+
+def _check_span(field: str, numbers: Any, tasks: Sequence[str], lots: Sequence[str]) -> None:
+    """Numbers of one kind that are not zero lie within eight orders of magnitude: solvers are right to 1e-9 of them."""
+    entries = sp.coo_array(np.abs(np.atleast_2d(numbers) if isinstance(numbers, np.ndarray) else numbers))
+    if not entries.nnz or entries.data.max() <= MAX_SPAN * entries.data.min():
+        return
+    smallest = int(np.argmin(entries.data))
+    row, lot = (int(part[smallest]) for part in entries.coords)
+    index = (row, lot) if field == "weights" else lot
+    whose = tasks[row] if field == "weights" else (tasks if field == "values" else lots)[lot]
+    raise InvalidInput(
+        field=field,
+        index=index,
+        rule=f"must be at least a {MAX_SPAN:,.0f}th of the largest",
+        value=float(entries.data[smallest]),
+        agent=whose,
+        given=f", got {entries.data[smallest]:.3g} beside {entries.data.max():.3g}: numbers over more than eight orders "
+        "of magnitude are out of range; put 0 for what is of no use, or count in larger units",
+    )
 
 
 def check_names(given: Sequence[str] | None, n_agents: int | None, *, counted: str = "members") -> tuple[str, ...]:

@@ -25,9 +25,7 @@ from numpy.typing import NDArray
 
 from fedpact.fitting.parameters import FitRules, Parameters
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.compiling import pays_to_compile
 from fedpact.utils.errors import NotConverged
-from fedpact.utils.threads import run_in_threads
 
 DECREMENT = 1e-6
 MAX_GAUSS_NEWTON_STEPS = 1000
@@ -40,7 +38,6 @@ MIN_FALL_RATIO = 0.7  # of the fall that a step promises: less, and it is bent
 MAX_BEND = 0.75  # of the step's length
 OBJECTIVE_ROUNDING = 1e-12
 SCALED_RIDGE, MIN_DIAGONAL = 1e-13, 1e-200
-PARALLEL_PRODUCTS = 5_000_000  # products from which all cores help
 
 
 SlotStep = tuple[FloatArray, FloatArray]
@@ -185,47 +182,15 @@ def _gathered(
     """J' Q J, if asked, and J' Q x for changes x of the predictions: (n, p, p) and (n, p)."""
     value, slope, by_shape = found.curve
     spans = found.point.curves[:, 2] - found.point.curves[:, 1]
-    n_tasks, n_lots = found.point.ratios.shape
-    local = np.zeros((n_tasks, n_lots + 4))
-    blocks = np.zeros((n_tasks, n_lots + 4, n_lots + 4) if with_blocks else (0, 0, 0))
-    arguments = (
-        data.contributions, data.precisions, changes, spans * slope, value, spans * by_shape, found.data,
-        found.point.scales, blocks, local, with_blocks,
-    )  # fmt: skip
-    per_task = max(1, data.contributions.size * n_lots)
-    if not pays_to_compile(per_task * n_tasks):
-        _gather_small(*arguments)
-        return blocks, local
-    from fedpact.fitting.kernels import gather  # noqa: PLC0415 - compiles, or loads what was compiled
-
-    run_in_threads(
-        lambda first, last: gather(first, last, *arguments), n_tasks, least=1 + PARALLEL_PRODUCTS // per_task
-    )
+    steep, known = spans * slope, data.precisions[:, :, None] != 0.0
+    own = steep[:, :, None] * np.exp(found.point.scales)[:, None] * data.contributions[:, None, :]
+    rest = (spans * by_shape, 1.0 - value, value)
+    rows = np.concatenate([(steep * found.data)[:, :, None], own, *(part[:, :, None] for part in rest)], axis=2)
+    rows = np.where(known, rows, 0.0)
+    weighted = data.precisions[:, :, None] * rows
+    local = np.einsum("rap,ra->ap", weighted, np.where(known[:, :, 0], changes, 0.0))
+    blocks = np.matmul(weighted.transpose(1, 2, 0), rows.transpose(1, 0, 2)) if with_blocks else np.zeros((0, 0, 0))
     return blocks, local
-
-
-def _gather_small(  # noqa: PLR0917 - the arguments of the kernel
-    contributions: FloatArray,
-    precisions: FloatArray,
-    changes: FloatArray,
-    steep: FloatArray,
-    value: FloatArray,
-    by_shape: FloatArray,
-    reached: FloatArray,
-    scales: FloatArray,
-    blocks: FloatArray,
-    local: FloatArray,
-    with_blocks: bool,
-) -> None:
-    """What `fedpact.fitting.kernels.gather` does, in NumPy and for all agents at once."""
-    own = steep[:, :, None] * np.exp(scales)[:, None] * contributions[:, None, :]
-    rest = (by_shape, 1.0 - value, value)
-    rows = np.concatenate([(steep * reached)[:, :, None], own, *(part[:, :, None] for part in rest)], axis=2)
-    weighted = np.where(precisions[:, :, None] == 0.0, 0.0, precisions[:, :, None] * rows)
-    local += np.einsum("rap,ra->ap", weighted, np.where(precisions == 0.0, 0.0, changes))
-    if with_blocks:
-        known = np.where(precisions[:, :, None] == 0.0, 0.0, rows)
-        blocks += np.matmul(weighted.transpose(1, 2, 0), known.transpose(1, 0, 2))
 
 
 def minimise(

@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations
 from fedpact.deals import Deal
+from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
-from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
-from fedpact.solvers.welfare import OptimalFace
+from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.utils.arrays import FloatArray, align
 from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, NotConverged, short_repr
 
@@ -114,6 +114,10 @@ class Mechanism(ABC):
         None, the default, where they are solved one after the other.
         """
         return None
+
+    def payments_due(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        """The payments of an equilibrium worked out anew; where there are several, of one close to a profile."""
+        return self.solve(federation).payments
 
     def promises(self, federation: Federation) -> tuple[Claim, ...]:
         """The claims it makes of its outcome for a federation."""

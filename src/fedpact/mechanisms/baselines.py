@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding, isolation
+from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
-from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.solvers.free_riding import free_riding_equilibria, free_riding_equilibrium, is_only_equilibrium
 from fedpact.solvers.standalone import standalone_optima
 from fedpact.utils.arrays import FloatArray

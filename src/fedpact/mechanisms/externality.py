@@ -19,18 +19,19 @@ from dataclasses import replace
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
+from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Weights
 from fedpact.mechanisms.base import Mechanism
-from fedpact.deals.outcome import Equilibria, Outcome
-from fedpact.solvers.welfare import OptimalFace, optimal_face, social_optimum, welfare_optima
+from fedpact.solvers.optimal_face import OptimalFace
+from fedpact.solvers.welfare import nearest_optimum, optimum_at, social_optimum, welfare_optima
 from fedpact.utils.arrays import FloatArray
 
 
 def personal_prices(federation: Federation, contributions: FloatArray) -> Weights:
-    """The matrix of prices l_ij: row i is what member i pays per sample of each lot, its column's owner is paid the sum.
+    """The matrix of prices l_ij, dense or sparse like the weights.
 
-    Dense, or sparse like the weights.
+    Row i is what member i pays per sample of each lot; the lot's owner is paid the sum.
     """
     federation.payoffs(contributions)  # an error that names the member where a payoff is not defined
     return federation.arrays.prices(contributions)
@@ -56,15 +57,16 @@ class OptimumMechanism(Mechanism):
         return self.outcome_at(federation, social_optimum(self._played(federation)).contributions, is_solved=True)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
-        return welfare_optima(replace(arrays, values=self.value_share(arrays.n_agents) * arrays.values))
+        return welfare_optima(replace(arrays, values=self.value_share(arrays.n_agents) * arrays.values))[0]
 
     def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None:
-        return optimal_face(self._played(federation), contributions)
+        return optimum_at(self._played(federation), contributions).face
+
+    def payments_due(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        return self.payments(federation.arrays, nearest_optimum(self._played(federation), contributions))
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
-        face, (optimum, optima) = self.face(federation, contributions), self.optimum_names
-        if face is None:
-            return Equilibria(unique=None, dimension=0, note=f"one of the {optima}; whether there are others is open")
+        face, (optimum, optima) = optimum_at(self._played(federation), contributions).face, self.optimum_names
         if face.is_point:
             return Equilibria(unique=True, dimension=0, note=f"the only {optimum}")
         kind = "a line" if face.dimension == 1 else f"a set of dimension {face.dimension}"

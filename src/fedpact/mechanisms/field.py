@@ -24,13 +24,13 @@ from fedpact.certificates.common_interest import sharing_total, welfare_of_other
 from fedpact.certificates.deviations import Deviations, free_riding
 from fedpact.certificates.proportional_sharing import sharing_in_proportion
 from fedpact.certificates.shaped_payoffs import earning_payoff
+from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.federation.lots import require_single_lots
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.baselines import Voluntary
 from fedpact.mechanisms.externality import OptimumMechanism
-from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.solvers.fixed_points import proportional_equilibria, shaped_equilibria
 from fedpact.solvers.groups import group_welfare
 from fedpact.solvers.standalone import standalone_optima

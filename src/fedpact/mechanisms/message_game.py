@@ -9,8 +9,8 @@ C_j the outcome is
     tax_i = sum_j [ l_ij s_j + pi^i_j (x^i_j - x^{k1}_j)^2 - pi^{k1}_j (x^{k1}_j - x^{k2}_j)^2 ],    payment = -tax.
 
 Nobody's own price enters what it pays per sample, and all terms cancel round the cycles: taxes sum to zero at every
-profile of messages. In equilibrium everybody proposes the same welfare optimum and the l_ij are the personal prices of
-`ExternalityMechanism`. Where agents have several lots of data, each lot is a good of its own: l is an agent's lot, and
+profile of messages. That everybody proposes the same welfare optimum, at its personal prices (`ExternalityMechanism`),
+is an equilibrium; since proposals are bounded it is not the only one (docs/theory/message-game.md). Where agents have several lots of data, each lot is a good of its own: l is an agent's lot, and
 C_l its owner and those whose tasks it matters to. With fewer than three agents in some C_j an agent would set its own
 price; the game is refused.
 """
@@ -19,22 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificates import Certificate
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.own_lots import Charges, OwnGame
+from fedpact.certificates.concave import ConcaveProblem, maximise
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_own_caps
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
-from fedpact.programs.price_taker import PriceTaker
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.errors import InvalidInput
 
 MIN_USERS = 3  # of everybody's data
 
@@ -193,10 +191,8 @@ class MessageGame:
     def __init__(self, federation: Federation) -> None:
         require_own_caps(federation, "the message game")
         self.federation = federation
-        if federation.has_lots:
-            self.form = GameForm(_has_stake(federation), federation.caps, federation.names, federation.lot_labels)
-        else:
-            self.form = GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
+        lots = federation.lot_labels if federation.has_lots else None
+        self.form = GameForm(_has_stake(federation), federation.caps, federation.names, lots)
 
     def outcome(self, messages: Messages) -> GameOutcome:
         """The contributions, prices, payments and utilities of any messages."""
@@ -206,7 +202,7 @@ class MessageGame:
             contributions=contributions,
             prices=settled.prices,
             payments=payments,
-            utilities=read_only_copy(self._payoffs(contributions) - self.federation.spending(contributions) + payments),
+            utilities=read_only_copy(self.federation.arrays.payoffs(contributions) - self.federation.spending(contributions) + payments),
         )
 
     def equilibrium_messages(self, contributions: ArrayLike | None = None) -> Messages:
@@ -226,8 +222,7 @@ class MessageGame:
         """The largest gain of one agent over all its proposals and prices.
 
         Its own prices only fine itself, so it is best to say zero. Its proposals then move every s_j in a range, at
-        prices it cannot influence: a concave problem with one marginal payoff (`fedpact.programs.price_taker`). Where
-        there is no cap, proposals go up to a thousand times what is on the table. The gain is infinite for an agent
+        prices it cannot influence: a concave problem. Where there is no cap, proposals go up to a thousand times what is on the table. The gain is infinite for an agent
         that can get back into the domain of its payoff.
         """
         federation, here = self.federation, self.outcome(messages)
@@ -236,10 +231,7 @@ class MessageGame:
         others, ceiling = (proposals.sum(axis=0) - proposals[agent]) / users, self._ceiling(here)
         low = np.where(matters, others, here.contributions)
         high = np.where(matters, others + ceiling / users, here.contributions)
-        if federation.has_lots:
-            profile = self._wanted_lots(agent, here, low, high)
-        else:
-            profile = self._price_takers[agent].best(here.prices[agent], low, high)
+        profile = self._wanted_profile(agent, here, low, high)
         wanted = np.where(matters, np.clip((profile - others) * users, 0.0, ceiling), 0.0)
         silent = np.zeros(federation.n_lots)
         there = float(self.outcome(messages.replace(agent, wanted, silent)).utilities[agent])
@@ -251,10 +243,10 @@ class MessageGame:
     def certificate(self, messages: Messages) -> Certificate:
         """Whether anybody gains by saying something else."""
         here = self.outcome(messages)
-        payoffs = self._payoffs(here.contributions)
+        payoffs = self.federation.arrays.payoffs(here.contributions)
         felt = np.where(np.isfinite(payoffs), np.abs(payoffs), 0.0)
         spent = self.federation.spending(here.contributions)
-        tols = utility_tolerances(felt, spent, here.payments, agent_values(self.federation))
+        tols = utility_tolerances(felt, spent, here.payments, agent_values(self.federation.arrays))
         best = [self.best_deviation(agent, messages) for agent in range(self.federation.n_agents)]
         gains = np.array([deviation.gain for deviation in best])
         agent = int(np.argmax(gains / tols))
@@ -270,54 +262,32 @@ class MessageGame:
             Claim.NASH, -float(gains[agent]), float(tols[agent]), "all proposals and prices of one member", witness
         )
 
-    def _payoffs(self, contributions: FloatArray) -> FloatArray:
-        federation = self.federation
-        data = federation.data(contributions)
-        inside = data > federation.payoff.floor
-        with np.errstate(all="ignore"):
-            worth = np.where(inside, federation.values * federation.payoff.value(data), -np.inf)
-        return federation.per_agent_from_tasks(worth)
-
-    def _wanted_lots(self, agent: int, here: GameOutcome, low: FloatArray, high: FloatArray) -> FloatArray:
-        """The profile within a range that an agent with several lots or tasks wants at its prices."""
-        federation, tasks = self.federation, self.federation.tasks_of(agent)
-        own = federation.lot_owners == agent
-        quadratic = np.where(own, federation.costs.quadratic, 0.0)
-        linear = here.prices[agent] + np.where(own, federation.costs.linear, 0.0) + 2.0 * quadratic * low
-        weights = federation.dense_weights()[tasks]
-        game = OwnGame(
-            weights=weights,
-            values=federation.values[tasks],
-            payoff=federation.payoff.take(tasks),
-            costs=Charges(linear, quadratic),
-            background=weights @ low,
+    def _wanted_profile(self, agent: int, here: GameOutcome, low: FloatArray, high: FloatArray) -> FloatArray:
+        """The profile within a range that an agent wants at its prices."""
+        arrays, tasks = self.federation.arrays, self.federation.tasks_of(agent)
+        own = arrays.lot_owners == agent
+        quadratic = np.where(own, arrays.quadratic, 0.0)
+        weights = self.federation.dense_weights()[tasks]
+        problem = ConcaveProblem(
+            weights=weights[None],
+            values=arrays.values[None, tasks],
+            payoff=arrays.payoff.take(tasks),
+            background=(weights @ low)[None],
+            linear=(here.prices[agent] + np.where(own, arrays.linear, 0.0) + 2.0 * quadratic * low)[None],
+            quadratic=quadratic[None],
+            upper=(high - low)[None],
+            shared=np.zeros((1, 0, low.size)),
+            limits=np.zeros((1, 0)),
         )
-        if not game.admits(np.zeros_like(low)):
-            raise NotConverged(
-                f'what "{federation.names[agent]}" could say is not searched: without its proposals the data of others '
-                "harms it beyond the domain of its payoff",
-                result=here,
-            )
-        return low + game.best(np.clip(here.contributions - low, 0.0, high - low), high - low)[0]
+        start = np.clip(here.contributions - low, 0.0, high - low)[None]
+        if not np.isfinite(problem.value(start)).all():  # from where the agent has most
+            start = np.where(weights.sum(axis=0) > 0, high - low, 0.0)[None]
+        return low + maximise(problem, start).x[0]
 
     def _ceiling(self, here: GameOutcome) -> FloatArray:
         """The most that can be proposed: the caps; where there is none, far beyond what is on the table."""
         far = 1e3 * (1.0 + float(here.contributions.max()))
         return np.where(np.isfinite(self.federation.caps), self.federation.caps, far)
-
-    @cached_property
-    def _price_takers(self) -> list[PriceTaker]:
-        federation, weights = self.federation, self.federation.dense_weights()
-        return [
-            PriceTaker(
-                weights=weights[agent],
-                own=agent,
-                value=float(federation.values[agent]),
-                payoff=federation.payoff.take([agent]),
-                cost=federation.costs.take([agent]),
-            )
-            for agent in range(federation.n_agents)
-        ]
 
 
 def _has_stake(federation: Federation) -> np.ndarray:

@@ -14,22 +14,20 @@ from importlib import import_module
 
 from fedpact.certificates.claims import Claim
 from fedpact.federation import Federation
-from fedpact.mechanisms.accuracy_shaping import AccuracyShaping
 from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.cost_sharing import CostSharing
-from fedpact.mechanisms.equal_split import EqualSplit
+from fedpact.mechanisms.baselines import Standalone, Voluntary
 from fedpact.mechanisms.externality import ExternalityMechanism
-from fedpact.mechanisms.fair import FairMechanism
-from fedpact.mechanisms.leave_one_out import LeaveOneOut
-from fedpact.mechanisms.nash_bargaining import NashBargaining
-from fedpact.mechanisms.nucleolus import Nucleolus
-from fedpact.mechanisms.proportional import ProportionalSharing
-from fedpact.mechanisms.semivalues import SemivalueMechanism
-from fedpact.mechanisms.shapley import ShapleyMechanism
-from fedpact.mechanisms.standalone import Standalone
-from fedpact.mechanisms.vcg import VCGMechanism
-from fedpact.mechanisms.voluntary import Voluntary
-from fedpact.programs.groups import MAX_LISTED_AGENTS
+from fedpact.mechanisms.fair import FairMechanism, NashBargaining, Nucleolus
+from fedpact.mechanisms.field import (
+    AccuracyShaping,
+    CostSharing,
+    EqualSplit,
+    LeaveOneOut,
+    ProportionalSharing,
+    VCGMechanism,
+)
+from fedpact.mechanisms.shapley import SemivalueMechanism, ShapleyMechanism
+from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.errors import InvalidInput
 
 ENTRY_POINTS = "fedpact.mechanisms"

@@ -25,17 +25,12 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, semivalue_sharing
+from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
-from fedpact.deals.outcome import Equilibria, Outcome
-from fedpact.shapley.values import check_domain, semivalues
-from fedpact.solvers.shapley_equilibrium import (
-    best_response,
-    potential_optima,
-    potential_optimum,
-    split_dimension,
-)
+from fedpact.shapley.values import check_domain, share_values
+from fedpact.solvers.shapley_equilibrium import best_response, potential_optima, potential_optimum, split_dimension
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 
@@ -86,7 +81,7 @@ class SemivalueMechanism(Mechanism):
         return semivalue_sharing(federation, contributions, self.probability)
 
     def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
-        return semivalues(arrays, contributions, self.probability) - arrays.payoffs(contributions)
+        return share_values(arrays, contributions, self.probability)[0] - arrays.payoffs(contributions)
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         dimension = split_dimension(federation, contributions)

@@ -19,7 +19,6 @@ from fedpact.federation import Cost, Federation, Payoff
 from fedpact.federation.lots import Owners
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.consent import accepts_deal, standalone_utility
-from fedpact.programs.roots import falling_root
 from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.arrays import FloatArray
 
@@ -66,7 +65,7 @@ class Agent:
         return cls(
             name=federation.names[index],
             index=index,
-            weights=federation.weights_to(index),
+            weights=federation.dense_weights()[index],
             payoff=federation.payoff.take([index]),
             value=float(federation.values[index]),
             cost=federation.costs.take([index]),
@@ -94,9 +93,7 @@ class Agent:
         kinds: dict[str, Callable[[Question], Answer]] = {
             "introduce": self._introduction,
             "prices": self._marginal_prices,
-            "groups": self._group_prices,
             "shares": self._shares,
-            "proximal": self._proximal,
             "messages": self._messages,
             "accept": self._acceptance,
             **sum_terms.answers_of(self),
@@ -129,11 +126,6 @@ class Agent:
         told = price_answer(self.payoff, self.value, self.weights, data)
         return told if "outside" in told else told | cost_answer(self.cost, contributions[[self.index]])
 
-    def _group_prices(self, question: Question) -> Answer:
-        """Reveals what `prices` does, at several contributions: those that groups it is in would agree on alone."""
-        alone = {"number": question["number"], "kind": "prices"}
-        return {"answers": [self.answer(alone | {"contributions": each}) for each in question["profiles"]]}
-
     def _shares(self, question: Question) -> Answer:
         """Reveals what `prices` does, and how its payoff is shared out by the Shapley value.
 
@@ -164,48 +156,6 @@ class Agent:
 
     def _worth(self, data: float) -> tuple[float | None, float]:
         return worth_of(self.payoff, self.value, data)
-
-    def _proximal(self, question: Question) -> Answer:
-        """Reveals: the profile it would ask for at the prices named, near the one proposed, and its utility there.
-
-        argmax over x of u_i(x) - prices x - sum_j rho_j/2 (x_j - s_j)^2; a_i depends on x by one number, so this is
-        one root.
-        """
-        proposed, prices, rho = (
-            np.asarray(question[key], dtype=np.float64) for key in ("contributions", "prices", "rho")
-        )
-        used = self.weights != 0
-        used[question["absent"]] = False  # data that cannot be had
-        wanted = np.where(used, proposed - prices / rho, 0.0)
-        stiffness = np.array(np.broadcast_to(rho, proposed.shape))
-        pull = stiffness[self.index] * wanted[self.index] - _as_float(self.cost.linear)
-        stiffness[self.index] += 2.0 * _as_float(self.cost.quadratic)
-        wanted[self.index] = pull / stiffness[self.index]
-        gain = np.where(used, self.weights / stiffness, 0.0)
-        start, reach = float(self.weights @ wanted), float(self.weights @ gain)
-        slope = self._root_slope(start, reach)
-        return {"proposal": (wanted + slope * gain).tolist(), **self._utility(proposed)}
-
-    def _root_slope(self, start: float, reach: float) -> float:
-        """The marginal payoff m with m = value g'(start + m reach)."""
-
-        def excess(slope: float) -> float:
-            return self._worth(start + slope * reach)[1] - slope
-
-        low, high = 0.0, 1.0
-        while np.isinf(excess(low)):  # outside the domain: from a little inside, where the payoff is steep
-            if excess(high) > 0.0:
-                low, high = high, 4.0 * high
-                continue
-            middle = 0.5 * (low + high)
-            if middle in {low, high}:
-                return high
-            low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
-        return low + falling_root(lambda more: excess(low + more), np.inf, guess=high - low)
-
-    def _utility(self, contributions: FloatArray) -> Answer:
-        payoff, _ = self._worth(float(self.weights @ contributions))
-        return {"payoff": payoff, "cost": _as_float(self.cost.value(contributions[[self.index]]))}
 
     def _messages(self, question: Question) -> Answer:
         """Reveals nothing new: it proposes what was agreed, at the prices that were worked out."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic, SharedCap
-from fedpact.federation.lots import check_shared_caps
+from fedpact.federation.lots import Ownership, check_shared_caps
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
@@ -127,7 +127,7 @@ def _lot_agent(record: Mapping[str, Any]) -> LotAgent:
 def _shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
     places = [str(place) for place in range(n_own)]
     owners = np.zeros(n_own, dtype=np.intp)
-    return check_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the member",))
+    return check_shared_caps(given, Ownership(owners, owners, places, places), places, ("the member",))
 
 
 def _objects(given: Any, key: str, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> list[Mapping[str, Any]]:

@@ -7,17 +7,16 @@ deal that is worth less to it than training alone: then nothing that others say 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from fedpact.programs.roots import falling_root
 
 if TYPE_CHECKING:
     from fedpact.negotiation.agent import Agent
 
 UTILITY_ROUNDING = 1e-6  # of the payoff, costs and money involved: nearer utilities differ by rounding
+MAX_CONTRIBUTION = 1e200  # who would still give more than this has no best contribution
 MAX_SLOPE = 1e40  # the slope of a payoff outside its domain, to find the way in
 
 
@@ -58,7 +57,7 @@ def best_utility(agent: Agent, around: float, price: float) -> float:
         worth = agent.value * weight * float(np.ravel(agent.payoff.slope(np.array([data])))[0])
         return worth - float(np.ravel(agent.cost.slope(np.array([x])))[0]) - price
 
-    return own_utility(agent, around, price, falling_root(slope, agent.cap, guess=1.0))
+    return own_utility(agent, around, price, _falling_root(slope, agent.cap))
 
 
 def own_utility(agent: Agent, around: float, price: float, own: float) -> float:
@@ -68,3 +67,17 @@ def own_utility(agent: Agent, around: float, price: float, own: float) -> float:
         return math.inf if own == math.inf else -math.inf
     payoff = agent.value * float(np.ravel(agent.payoff.value(data))[0])
     return payoff - float(np.ravel(agent.cost.value(np.array([own])))[0]) - price * own
+
+
+def _falling_root(slope: Callable[[float], float], upper: float) -> float:
+    """Where a falling function is zero between 0 and an upper bound, or the end it points at."""
+    from scipy.optimize import brentq  # noqa: PLC0415 - imported where somebody negotiates
+
+    if slope(0.0) <= 0.0:
+        return 0.0
+    high = min(upper, 1.0)
+    while slope(high) > 0.0:
+        if high == upper or high > MAX_CONTRIBUTION:
+            return upper
+        high = min(upper, 2.0 * high)
+    return float(brentq(slope, 0.0, high, xtol=np.finfo(float).tiny, maxiter=500))

@@ -23,9 +23,8 @@ from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.lots import labels, require_own_caps
 from fedpact.mechanisms.message_game import GameForm
-from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
-from fedpact.negotiation.fair_discovery import FairProtocol, check_group_count
+from fedpact.negotiation.masks import require_cryptography
 from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.protocol import Protocol, ProtocolResult, balance_exactly
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
@@ -49,21 +48,12 @@ class Rules(NamedTuple):
 # By mechanism and protocol.
 NEGOTIATIONS: dict[tuple[str, str], Rules] = {
     ("externality", "price-discovery"): Rules(discover_prices, tol=3e-15, max_rounds=60),
-    ("externality", "admm"): Rules(reach_consensus, tol=1e-9, max_rounds=3000),
     ("externality", "sums"): Rules(SumsProtocol("externality"), tol=1e-14, max_rounds=300),
     ("shapley", "price-discovery"): Rules(discover_shares, tol=1e-13, max_rounds=60),
     ("shapley", "sums"): Rules(SumsProtocol("shapley"), tol=1e-14, max_rounds=300),
-    ("fair", "price-discovery"): Rules(FairProtocol("fair"), tol=3e-15, max_rounds=60),
-    ("fair-members", "price-discovery"): Rules(FairProtocol("fair-members"), tol=3e-15, max_rounds=60),
-    ("fair-members", "sums"): Rules(SumsProtocol("externality", fair=True), tol=1e-14, max_rounds=300),
 }
-SINGLE_LOTS = {("fair", "price-discovery"), ("fair-members", "price-discovery")}  # that know one lot per member
 NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
 PROTOCOLS = tuple(dict.fromkeys(protocol for _, protocol in NEGOTIATIONS))
-GROUPS_ARE_BARE = (
-    "side payments follow from what every group of members reaches, and a sum over one or two members bares them; "
-    "'fair-members' keeps single members, and is negotiated in sums"
-)
 
 
 def negotiate(
@@ -83,11 +73,10 @@ def negotiate(
     Parameters
     ----------
     mechanism
-        "externality", "shapley", "fair" or "fair-members". For "fair" every group of members negotiates what it reaches
-        by itself, side by side: between ten members at most.
+        "externality" or "shapley".
     protocol
-        "price-discovery", few rounds; "sums", more of them, in which the coordinator learns only what everybody's
-        answers add up to; or, for "externality", "admm", in which agents answer with what they would ask for.
+        "price-discovery", few rounds; or "sums", more of them, in which the coordinator learns only what everybody's
+        answers add up to.
     game
         Settle prices by the message game; where fewer than three agents draw on somebody's data, at personal
         prices, and the trace says so. The Shapley mechanism has no such game: everybody is paid its shares.
@@ -228,7 +217,8 @@ def transcript_header(
 ) -> Header:
     """What a negotiation between these agents is to be, checked; a protocol's usual rules where none are given."""
     usual = negotiation_rules(mechanism, protocol)
-    check_group_count(mechanism, len(agents))
+    if protocol == "sums":
+        require_cryptography()
     if protocol == "sums" and len(agents) < MIN_SUMMED:
         raise InvalidInput(
             f"protocol 'sums' needs at least {MIN_SUMMED} members, got {len(agents)}: a sum over fewer than "
@@ -255,10 +245,6 @@ def negotiation_rules(mechanism: str, protocol: str) -> Rules:
     for field, given, known in (("mechanism", mechanism, NEGOTIABLE), ("protocol", protocol, PROTOCOLS)):
         if given not in known:
             raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
-    if (mechanism, protocol) not in NEGOTIATIONS:
-        ways = [way for what, way in NEGOTIATIONS if what == mechanism]
-        why = f": {GROUPS_ARE_BARE}" if (mechanism, protocol) == ("fair", "sums") else ""
-        raise InvalidInput(f"protocol must be one of {', '.join(ways)} for {mechanism!r}, got {protocol!r}{why}")
     return NEGOTIATIONS[mechanism, protocol]
 
 
@@ -296,20 +282,9 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
 
 
 def _check_lots(session: Session, header: Header) -> None:
-    """Raise `InvalidInput` where members have several lots, or lots that share caps, and this knows none."""
+    """Raise `InvalidInput` where lots share caps and this knows none."""
     if (header.mechanism, header.protocol) != ("externality", "price-discovery"):
         require_own_caps(session, f"negotiating {header.mechanism!r} by {header.protocol}")
-    if session.layout is not None and (header.mechanism, header.protocol) in SINGLE_LOTS:
-        ways = "; ".join(
-            f"{mechanism!r} by {protocol}"
-            for mechanism, protocol in NEGOTIATIONS
-            if (mechanism, protocol) not in SINGLE_LOTS
-        )
-        raise InvalidInput(
-            f"{header.mechanism!r} by {header.protocol} is negotiated between members with one lot of data and one "
-            f"task each, got several; with lots these are: {ways}. `fedpact solve` works out the others from numbers "
-            f"that all accept"
-        )
 
 
 def _ask_consent(session: Session, deal: Deal) -> None:

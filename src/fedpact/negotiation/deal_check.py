@@ -92,8 +92,7 @@ class CheckedDeal:
             text = f"Up to {self.amount(payments.error)} is in the wrong pocket"
             text += f": the payment of {payments.agent} is furthest off"
         else:
-            verb = "are right" if payments.is_certified else "agree"
-            text = f"Payments {verb} to {self.amount(max(payments.error, payments.tol if self.money else 0.0))}"
+            text = f"Payments agree to {self.amount(max(payments.error, payments.tol if self.money else 0.0))}"
         return f"{text} ({payments.method})."
 
     @cached_property
@@ -209,10 +208,11 @@ def _contradictions(
     Prices and side payments are those of the deal, brought into the scenario's order: whoever delivers less is paid by
     them.
     """
-    known = rules.outcome_at(outcome.federation, outcome.contributions, outcome.payments)
+    due = rules.outcome_at(outcome.federation, outcome.contributions, outcome.payments)
     if deal.provenance.source is Source.SOLVED:
         with suppress(*SOLVER_ERRORS):  # where it is no equilibrium the certificates say so
-            known = rules.at_equilibrium(outcome.federation, outcome.contributions, outcome.payments)
+            rules.equilibria(outcome.federation, outcome.contributions)
+            due = replace(due, is_solved=True)
     terms, _ = deal.belonging_to(federation)
     stated = {"agents": terms.agents, "prices": terms.prices, "side_payments": terms.side_payments}
     stated = {key: entry for key, entry in jsonable(stated).items() if entry is not None}
@@ -221,8 +221,6 @@ def _contradictions(
         for key in ("equilibria", "worst_reciprocity", "side_payments"):
             beside.pop(key, None)
             stated.pop(key, None)
-    # An equilibrium known may have been moved to the one of smallest norm.
-    due = replace(known, contributions=outcome.contributions, payments=outcome.payments)
     return [*contradictions(stated, due), *(contradictions(beside, due) if beside else [])]
 
 

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff, SharedCap
+from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import Owners, take_shared_caps
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.agent import Agent, Answer, Question, cost_answer, price_answer, worth_of
 from fedpact.negotiation.consent import is_enough
-from fedpact.solvers.welfare import social_optimum
 from fedpact.shapley.receiver import receiver_potential, receiver_shares
-from fedpact.utils.arrays import FloatArray, sum_by
-from fedpact.utils.errors import NotConverged
+from fedpact.solvers.welfare import social_optimum
+from fedpact.utils.arrays import FloatArray
 
 MAX_LOT_STEPS, MAX_HALVINGS = 500, 60
 STEP_ROUNDING = 1e-15  # of the request: shorter steps are rounding
@@ -120,7 +120,6 @@ class LotAgent:
             "introduce": self._introduction,
             "prices": lambda asked: self._about(_profile(asked), shares=False),
             "shares": lambda asked: self._about(_profile(asked), shares=True),
-            "proximal": self._proximal,
             "messages": lambda asked: {key: list(asked[key]) for key in ("proposals", "prices")},
             "accept": lambda asked: {"accepts": self._accepts(_profile(asked), float(asked["payment"]))},
             **sum_terms.answers_of(self),
@@ -209,70 +208,6 @@ class LotAgent:
             return True
         payoff, cost = self._utility(at)
         return payoff is not None and is_enough(payoff - cost, cost, payment, self._alone, self.least_gain)
-
-    def _proximal(self, question: Question) -> Answer:
-        """Reveals: the profile it would ask for at the prices named, near the one proposed, and its utility there.
-
-        argmax over x of u(x) - prices x - sum_l rho/2 (x_l - s_l)^2: a concave program in the data of its tasks.
-        """
-        proposed, prices, rho = (
-            np.asarray(question[key], dtype=np.float64) for key in ("contributions", "prices", "rho")
-        )
-        used = (self.weights != 0).any(axis=0)
-        used[self.own_lots] = True
-        used[question["absent"]] = False  # data that cannot be had
-        stiffness = np.array(np.broadcast_to(rho, proposed.shape))
-        pull = stiffness * proposed - prices
-        own = self.own_lots
-        pull[own] -= self.costs.linear
-        stiffness[own] += 2.0 * self.costs.quadratic
-        wanted = np.where(used, pull / stiffness, 0.0)
-        request = self._climb(np.where(used, self.weights, 0.0), wanted, stiffness)
-        payoff, cost = self._utility(proposed)
-        return {"proposal": request.tolist(), "payoff": payoff, "cost": cost}
-
-    def _climb(self, weights: FloatArray, wanted: FloatArray, stiffness: FloatArray) -> FloatArray:
-        """The maximiser of its payoff less sum of stiffness/2 (x - wanted)^2, by Newton's method inside the domain.
-
-        The steps run along the rows of weights, so each solves equations of as many unknowns as there are tasks.
-        """
-        gain = weights / stiffness  # (tasks, lots)
-        coupling = weights @ gain.T
-        slopes: FloatArray = np.zeros(len(self._tasks))  # x = wanted + slopes gain
-        if not math.isfinite(self._objective(wanted, wanted, weights, stiffness)):
-            none = np.linalg.lstsq(coupling, weights @ wanted, rcond=None)[0]  # where it reaches no data at all
-            slopes = np.asarray(-none, dtype=np.float64)
-        here = wanted + slopes @ gain
-        value = self._objective(here, wanted, weights, stiffness)
-        for _ in range(MAX_LOT_STEPS):
-            data = weights @ here
-            margins = self.values * self.payoff.slope(data)
-            bends = -self.values * self.payoff.curvature(data)
-            wish = np.linalg.solve(np.eye(data.size) + bends[:, None] * coupling, margins - slopes)
-            step = wish @ gain
-            promised = float((margins - slopes) @ (coupling @ wish))
-            if np.abs(step).max() <= STEP_ROUNDING * (np.abs(here).max() + np.abs(wanted).max()):
-                return here
-            share, sure = 1.0, promised <= SURE_STEP * abs(value)
-            for _ in range(MAX_HALVINGS):
-                found = self._objective(here + share * step, wanted, weights, stiffness)
-                if found >= value + MIN_RISE * share * promised or (sure and math.isfinite(found)):
-                    break
-                share *= 0.5
-            else:
-                return here
-            slopes, here, value = slopes + share * wish, here + share * step, found
-            if sure:
-                return here
-        raise NotConverged("the member does not find what it would ask for at these prices")
-
-    def _objective(self, x: FloatArray, wanted: FloatArray, weights: FloatArray, stiffness: FloatArray) -> float:
-        worth = [
-            worth_of(task.payoff, task.value, float(row @ x))[0] for task, row in zip(self._tasks, weights, strict=True)
-        ]
-        if any(payoff is None for payoff in worth):
-            return -math.inf
-        return float(sum(payoff for payoff in worth if payoff is not None) - 0.5 * stiffness @ (x - wanted) ** 2)
 
 
 AnyAgent = Agent | LotAgent

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.lots import Owners, SharedCap, check_shared_caps, reachable_caps
+from fedpact.federation.lots import Owners, Ownership, SharedCap, check_shared_caps
 from fedpact.negotiation.validation import (
     BadAnswer,
     CostAnswer,
@@ -92,7 +92,9 @@ def read_lot_introduction(raw: Mapping[str, Any], place: int, size: int, *, brie
     own, n_lots = layout.lots_of(place), len(layout.lot_owners)
     caps = _entries(raw, "caps", own.size, "its lots")
     shared_caps = _read_shared_caps(raw, own.size)
-    own_caps = reachable_caps(np.array([read_cap({"cap": cap}) for cap in caps]), shared_caps)
+    own_caps = np.array([read_cap({"cap": cap}) for cap in caps])
+    for shared in shared_caps:
+        own_caps[list(shared.lots)] = np.minimum(own_caps[list(shared.lots)], shared.cap)
     uses = np.ones(n_lots, dtype=bool)
     if brief:
         return LotIntroduction(cap=np.inf, uses=uses, layout=layout, own_caps=own_caps, shared_caps=shared_caps)
@@ -174,7 +176,7 @@ def _read_shared_caps(raw: Mapping[str, Any], n_own: int) -> tuple[SharedCap, ..
     places = [str(place) for place in range(n_own)]
     owners, given = np.zeros(n_own, dtype=np.intp), raw.get("shared_caps")
     try:
-        return check_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the member",))
+        return check_shared_caps(given, Ownership(owners, owners, places, places), places, ("the member",))
     except InvalidInput as error:
         raise BadAnswer(str(error)) from error
 

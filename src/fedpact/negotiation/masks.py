@@ -134,11 +134,18 @@ def decode(text: Any, count: int) -> Residues:
     return np.frombuffer(content, dtype="<u8").astype(np.uint64).reshape(count, 2)
 
 
-def _private_key(secret: bytes) -> Any:
+def require_cryptography() -> None:
+    """Raise `MissingExtra` where masks cannot be made."""
     try:
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey  # noqa: PLC0415
+        import cryptography  # noqa: F401, PLC0415 - optional dependency
     except ImportError as error:
         raise MissingExtra("Negotiating in sums", "sums") from error
+
+
+def _private_key(secret: bytes) -> Any:
+    require_cryptography()
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey  # noqa: PLC0415
+
     return X25519PrivateKey.from_private_bytes(secret)
 
 

@@ -20,7 +20,6 @@ from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import MarginalAnswer
 from fedpact.negotiation.welfare_model import Table, WelfareModel
-from fedpact.solvers.welfare import face_from
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -133,7 +132,7 @@ class PriceSearch:
 
     def _conclude(self, model: WelfareModel) -> None:
         """Agree, or first move to the agreement that treats equal agents alike."""
-        canonical = _canonical(model) if self._canonical and self._before_canonical is None else None
+        canonical = model.least_norm() if self._canonical and self._before_canonical is None else None
         if canonical is not None and np.abs(canonical - model.at).max() > SAME_PROFILE * (1.0 + np.abs(model.at).max()):
             self._before_canonical = model, self.residual
             self.profile = self.session.for_all_lots(canonical)
@@ -177,19 +176,3 @@ def _among_everybody(session: Session, prices: FloatArray) -> FloatArray:
     everybody = np.zeros((session.size, session.n_lots))
     everybody[np.ix_(session.members, session.lots)] = prices
     return everybody
-
-
-def _canonical(model: WelfareModel) -> FloatArray | None:
-    """The agreement of smallest norm, where several profiles are as good: equal agents are then treated alike."""
-    finite = np.where(np.isfinite(model.caps), model.caps, 2.0 * (1.0 + model.at.max()))
-    face = face_from(
-        weights=model.curves.prices,
-        point=model.at,
-        marginal=model.marginal_welfare,
-        upper=finite,
-        scale=model.scale,
-        bends=model.cost_curvatures > 0,
-        caps=model.caps,
-        shared_caps=model.shared_caps,
-    )
-    return None if face.is_point else face.least_norm()

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.programs.solver import linearised_gains
 from fedpact.utils.arrays import FloatArray
 
 RAY_FACTOR = 16.0  # between points on the ray
@@ -153,7 +152,8 @@ class QuasiNewton:
             return
         at = self.best.at
         box = np.minimum(self.caps, 2.0 * at + at.mean())
-        if linearised_gains(at, self.best.gradient, box).sum() <= MAX_LINEARISED * stake:
+        gains = np.maximum(self.best.gradient * (box - at), -self.best.gradient * at)
+        if gains.sum() <= MAX_LINEARISED * stake:
             self.is_done = True
         else:
             diagonal = np.diag(self._model)

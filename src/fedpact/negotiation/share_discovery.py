@@ -3,7 +3,7 @@
 Shapley values are linear in the game, so j's share of everything is a sum of its shares of the receivers' payoffs, and
 every receiver works out its own from its own row. Each round everybody says, of the same contributions, what it says
 under price discovery, everybody's share of its payoff, and the slopes of these. Their sum is the gradient of the
-potential of which the equilibrium is the maximiser (`fedpact.shapley.potential`).
+potential of which the equilibrium is the maximiser (`fedpact.solvers.shapley_equilibrium`).
 
 The coordinator's model shares out the curves fitted to the answers (`fedpact.negotiation.payoff_curves`), and is
 corrected to first order: at the profile asked about its gradient is the one stated. For the four families the curves
@@ -25,24 +25,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedpact.federation import Exponential, Federation, PowerLaw
+from fedpact.federation import Exponential, Payoff, PowerLaw
+from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.negotiation.price_discovery import MAX_GAIN_LEFT, SAME_PROFILE, STALLED_GAIN
 from fedpact.negotiation.protocol import ProtocolResult
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import ShareAnswer
-from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel
-from fedpact.programs.curvature import Curvature, DenseCurvature
-from fedpact.programs.domain import coalition_room, edge_rows, room
-from fedpact.solvers.welfare import face_from
-from fedpact.programs.solver import linearised_gains, maximise_batch
-from fedpact.shapley.potential import potential_of
+from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel, least_norm_profile
 from fedpact.shapley.receiver import receiver_shares
-from fedpact.utils.arrays import FloatArray, sum_by
-from fedpact.utils.errors import NotConverged, OutsideDomain
+from fedpact.solvers.interior_point import maximise
+from fedpact.solvers.shapley_equilibrium import PotentialProgram
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
 
 MIN_POWER, MAX_POWER = 1e-6, 200.0  # of the power laws that stand for logarithms and for exponentials
-MIN_OWN_WEIGHT = 1e-30
 NEARLY_OVER = 0.99  # of a box without cap: the maximiser may lie beyond it
 MIN_STEP_SHARE, MAX_STEP_SHARE = 0.1, 0.7  # of a step that went too far
 
@@ -144,7 +142,8 @@ class ShareModel:
         harmonic = float((1.0 / np.arange(1, self.shares.shape[1] + 1)).sum())
         affordable = self.welfare_model.affordable(2.0 * harmonic * self.scale)
         upper = np.maximum(np.minimum(self.welfare_model.caps, affordable), self.at)
-        return float(linearised_gains(self.at, self.gradient, upper).sum()) / self.scale
+        gains = np.maximum(self.gradient * (upper - self.at), -self.gradient * self.at)
+        return float(gains.sum()) / self.scale
 
     def rise_from(self, before: ShareModel) -> float:
         """How much higher the potential is than at a profile before, by the slopes at both ends of the step."""
@@ -156,9 +155,8 @@ class ShareModel:
         """The profile the model is largest at, and how much that promises to first order."""
         caps = self.welfare_model.caps
         box = np.where(np.isfinite(caps), caps, STRETCH * (1.0 + self.at.max()))
-        program = _SharesProgram(self)
         for _ in range(MAX_STRETCHES):
-            found = program.maximise(box)
+            found = maximise(_SharesProgram(self, box)).contributions[0]
             stretched = ~np.isfinite(caps) & (found >= NEARLY_OVER * box)
             if not stretched.any():
                 break
@@ -169,8 +167,7 @@ class ShareModel:
         """Whose answers are furthest from what its earlier ones led to expect."""
         if any(len(history) < 2 for history in self.histories):
             return ""
-        model = _SharesProgram(self).receiver_slopes()
-        off = np.abs(model - self.slopes) @ self.at
+        off = np.abs(_receiver_slopes(self) - self.slopes) @ self.at
         name = session.names[int(session.task_owners[session.tasks[int(np.argmax(off))]])]
         return f'; the answers of member "{name}" fit together least'
 
@@ -185,16 +182,15 @@ class ShareModel:
         finite = np.where(np.isfinite(base.caps), base.caps, 2.0 * (1.0 + self.at.max()))
         for member in np.flatnonzero(np.bincount(base.lot_members) > 1):
             own = np.flatnonzero(base.lot_members == member)
-            face = face_from(
+            split = least_norm_profile(
+                self.at[own],
                 weights=base.curves.prices[:, own],
-                point=self.at[own],
-                marginal=self.gradient[own],
+                gradient=self.gradient[own],
+                quadratic=0.5 * base.cost_curvatures[own],
                 upper=finite[own],
                 scale=self.scale,
-                bends=base.cost_curvatures[own] > 0,
-                caps=base.caps[own],
             )
-            profile[own] = self.at[own] if face.is_point else face.least_norm()
+            profile[own] = self.at[own] if split is None else split
         moved = np.abs(profile - self.at).max() > SAME_PROFILE * (1.0 + np.abs(self.at).max())
         return profile if moved else None
 
@@ -214,83 +210,76 @@ class ShareModel:
 class _SharesProgram:
     """The model as a program: curves of payoffs shared out, corrected to the gradient that was stated."""
 
-    def __init__(self, model: ShareModel) -> None:
-        self.model, self.scale, self.upper = model, model.scale, model.at
-        self.federation = _fitted_federation(model)
-        self.potential = potential_of(self.federation)
-        self._harm = None if model.has_lots else np.minimum(self.federation.dense_weights(), 0.0)
-        self._correction = model.slopes.sum(axis=0) - self.potential.gradient(model.at)
-
-    def maximise(self, upper: FloatArray) -> FloatArray:
-        """The maximiser over a box."""
-        self.upper = upper
-        found, _ = maximise_batch(self)
-        return np.asarray(found)
+    def __init__(self, model: ShareModel, upper: FloatArray) -> None:
+        self.model, self.upper, self.scale = model, upper[None], np.array([model.scale])
+        self.shared, self.shared_limits = np.zeros((0, upper.size)), np.zeros((1, 0))
+        self._potential = PotentialProgram(_fitted_arrays(model), bounds=(upper, self.scale))
+        self._correction = model.slopes.sum(axis=0) - self._potential.gradient(model.at[None])[0]
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
+        """What more of every lot adds to the potential, less its cost."""
         base = self.model.welfare_model
         costs = base.marginal_costs + base.cost_curvatures * (contributions - base.at)
-        try:
-            return self.potential.gradient(contributions) + self._correction - costs
-        except OutsideDomain:  # by rounding: the search for a step takes a shorter one
-            return np.full_like(contributions, np.nan)
+        return self._potential.gradient(contributions) + self._correction - costs
 
-    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
-        hessian = self.potential.hessian(contributions) - np.diag(self.model.welfare_model.cost_curvatures)
-        return DenseCurvature.scaled(hessian, left, right)
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """Minus the second derivatives."""
+        return self._potential.hessian(contributions) + np.diag(self.model.welfare_model.cost_curvatures)
 
-    def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
-        if self._harm is None:
-            return coalition_room(self.federation, contributions, direction)
-        return room(self._harm, self.federation.payoff.floor, contributions, direction)
+    def max_step(self, contributions: FloatArray, direction: FloatArray) -> FloatArray | float:
+        """The largest step at which every coalition is inside the domain."""
+        return self._potential.max_step(contributions, direction)
 
-    def edges(self) -> FloatArray | None:
-        return None if self._harm is None else edge_rows(self._harm, self.federation.payoff.floor)
-
-    def start(self) -> FloatArray:
-        share = 0.5 * float(self.room(np.zeros(self.upper.size), self.upper))
-        return self.upper * min(share, 1.0 / (1.0 + self.upper.size))
-
-    def receiver_slopes(self) -> FloatArray:
-        """The slopes of the model at the profile it is about, by receiver."""
-        fitted, at = self.federation, self.model.at
-        weights, owners = fitted.dense_weights(), fitted.lot_owners if self.model.has_lots else None
-        return np.array(
-            [
-                receiver_shares(row, fitted.payoff.take([i]), float(fitted.values[i]), at, lot_owners=owners).slopes
-                for i, row in enumerate(weights)
-            ]
-        )
+    def at(self, index: NDArray[np.intp]) -> _SharesProgram:
+        """This one: there are no others."""
+        return self
 
 
-def _fitted_federation(model: ShareModel) -> Federation:
+def _receiver_slopes(model: ShareModel) -> FloatArray:
+    """The slopes of the model at the profile it is about, by receiver."""
+    fitted = _fitted_arrays(model)
+    assert isinstance(fitted.weights, np.ndarray)
+    return np.array(
+        [
+            receiver_shares(
+                row, fitted.payoff.take([task]), float(fitted.values[task]), model.at, lot_owners=fitted.lot_owners
+            ).slopes
+            for task, row in enumerate(fitted.weights)
+        ]
+    )
+
+
+def _fitted_arrays(model: ShareModel) -> FederationArrays:
     """The curves as payoffs of weights times contributions: exponentials if all are, otherwise power laws.
 
-    It has no costs of its own. A power law has the slope and curvature of its curve where that was taken.
+    They have no costs of their own. A power law has the slope and curvature of its curve where that was taken.
     """
     base, curves = model.welfare_model, model.welfare_model.curves
-    lots, tasks = (base.lot_members, base.task_members) if model.has_lots else (None, None)
+    payoff: Payoff
     if np.isinf(curves.width).all():
-        prices = curves.prices if model.has_lots else _positive_own(curves.prices)
+        weights, payoff = curves.prices, Exponential(curves.decay)
         values = np.exp(curves.decay * curves.offset) / curves.decay
-        return Federation(
-            prices, costs=1.0, payoff=Exponential(curves.decay), values=values, lot_owners=lots, task_owners=tasks
-        )
-    power = np.clip(np.where(np.isinf(curves.width), np.inf, curves.decay * curves.width - 1.0), MIN_POWER, None)
-    power = np.minimum(power, np.maximum(MAX_POWER, 2.0 * curves.decay * curves.offset))
-    width = (power + 1.0) / curves.decay
-    from_nothing = width - curves.offset  # to the floor
-    values = from_nothing / power * np.exp(-(power + 1.0) * np.log(from_nothing / width))
-    scaled = curves.prices / from_nothing[:, None]
-    weights = scaled if model.has_lots else _positive_own(scaled)
-    return Federation(weights, costs=1.0, payoff=PowerLaw(power), values=values, lot_owners=lots, task_owners=tasks)
-
-
-def _positive_own(weights: FloatArray) -> FloatArray:
-    """With own weights above zero: who has enough names no price of its own data either."""
-    changed = weights.copy()
-    np.fill_diagonal(changed, np.maximum(np.diag(weights), MIN_OWN_WEIGHT))
-    return changed
+    else:
+        power = np.clip(np.where(np.isinf(curves.width), np.inf, curves.decay * curves.width - 1.0), MIN_POWER, None)
+        power = np.minimum(power, np.maximum(MAX_POWER, 2.0 * curves.decay * curves.offset))
+        width = (power + 1.0) / curves.decay
+        from_nothing = width - curves.offset  # to the floor
+        values = from_nothing / power * np.exp(-(power + 1.0) * np.log(from_nothing / width))
+        weights, payoff = curves.prices / from_nothing[:, None], PowerLaw(power)
+    nothing = np.zeros(base.at.size)
+    return FederationArrays(
+        weights=weights,
+        values=values,
+        linear=nothing,
+        quadratic=nothing,
+        caps=base.caps,
+        payoff=payoff,
+        names=tuple(str(member) for member in range(model.shares.shape[1])),
+        lot_owners=base.lot_members,
+        task_owners=base.task_members,
+        shared=np.zeros((0, base.at.size)),
+        shared_limits=np.zeros(0),
+    )
 
 
 def _step_back(session: Session, best: ShareModel | None, model: ShareModel | None, profile: FloatArray) -> FloatArray:

@@ -8,10 +8,6 @@ A question about sums lists profiles and says which sum is formed:
 | potential | outside or not, P_i - c_i, a_i, c_i, gradient of P_i - c_i           | the program of M^Shap   |
 | prices    | a_i' w_ij for every j                                               | g_j, what j's data is worth to all |
 | shares    | phi_ij for every j                                                  | phi_j                   |
-| division  | outside or not, phi_ij for every j                                  | phi_j                   |
-| fair      | x_i, phi_i if r phi_i - c_i > d_i, 1 if x_i is above its floor, a_i - c_i | what a fair deal costs |
-
-Of fair deals, `fedpact.negotiation.fair_sums` says what x_i, d_i and r are.
 
 The question also holds everybody's keys and who takes part, and the masks are bound to all of it. A member answers only
 if it is among at least three, its own key is listed as it is, and, where it knows signing keys of others, all others
@@ -37,8 +33,6 @@ MIN_SUMMED = 3  # answers: a sum over fewer tells a member what the other says
 HEADER = 4  # numbers before the gradient: outside, objective, payoff, cost
 PROGRAMS = {"externality": "welfare", "shapley": "potential"}
 SETTLEMENTS = {"externality": "prices", "shapley": "shares"}
-DIVISION, FAIR = "division", "fair"
-FAIR_NUMBERS = 4
 CONCAVITY_TOLERANCE = 1e-9  # of the numbers involved
 PAYMENT_TOLERANCE = 1e-9  # of the money that changes hands
 
@@ -106,10 +100,8 @@ class Speaker(Protocol):
 def count_of(question: Mapping[str, Any]) -> int:
     """How many numbers an answer to a question about sums has."""
     about, n_points = question["about"], len(question["points"])
-    if about == FAIR:
-        return FAIR_NUMBERS
-    if about in (SETTLEMENTS["shapley"], DIVISION):  # by agent, whatever lots these have
-        return n_points * (len(question["keys"]) + int(about == DIVISION))
+    if about == SETTLEMENTS["shapley"]:  # by agent, whatever lots these have
+        return n_points * len(question["keys"])
     return n_points * (len(question["points"][0]) + (HEADER if about in PROGRAMS.values() else 0))
 
 
@@ -154,8 +146,6 @@ def payment_of(
     about: str, place: int, *, own: Owners, terms: FloatArray, sums: FloatArray, contributions: FloatArray
 ) -> float:
     """What follows for a member from its own terms and everybody's sum of them; `own` are its lots."""
-    if about == FAIR:
-        return float(terms[0] - terms[-1])
     if about == SETTLEMENTS["shapley"]:
         return float(sums[place] - terms.sum())
     return float(contributions[own] @ sums[own] - terms @ contributions)
@@ -221,10 +211,7 @@ def find_contradiction(
 def turnover(question: Mapping[str, Any], sums: FloatArray, payments: Sequence[float]) -> float:
     """The money that changes hands at most, as far as sums tell."""
     at = np.abs(np.array(question["points"][0]))
-    if question["about"] == FAIR:
-        gross = float(abs(sums[0]) + abs(sums[-1]))
-    else:
-        gross = float(np.abs(sums).sum() if question["about"] == SETTLEMENTS["shapley"] else np.abs(sums) @ at)
+    gross = float(np.abs(sums).sum() if question["about"] == SETTLEMENTS["shapley"] else np.abs(sums) @ at)
     return gross + float(np.abs(payments).sum())
 
 
@@ -277,14 +264,11 @@ def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any])
 
 def _terms(agent: Speaker, question: Mapping[str, Any]) -> FloatArray:
     """The member's terms at all points of a question, one after the other."""
-    if question["about"] == FAIR:
-        return _fair_utility(agent, question)
     tell = {
         "welfare": _welfare,
         "potential": _potential,
         "prices": _prices,
         "shares": _shares,
-        DIVISION: _division,
     }[question["about"]]
     return np.concatenate([tell(agent, np.asarray(point, dtype=np.float64)) for point in question["points"]])
 
@@ -367,21 +351,3 @@ def _shares(agent: Speaker, at: FloatArray) -> FloatArray:
     return agent.shares(at)
 
 
-def _division(agent: Speaker, at: FloatArray) -> FloatArray:
-    said = _say(agent, "shares", at)
-    if said is None:
-        return np.array([1.0, *np.zeros(agent.n_agents)])
-    assert said.shares is not None
-    return np.array([0.0, *said.shares])
-
-
-def _fair_utility(agent: Speaker, question: Mapping[str, Any]) -> FloatArray:
-    """What a fair deal leaves the member, and what makes it change."""
-    said = _agreed(agent, np.asarray(question["points"][0], dtype=np.float64))
-    share, cost, alone = float(question["shares"][agent.index]), said.cost, agent.standalone_utility()
-    level = float(question["level"]) * share - cost
-    floor = max(alone, level)
-    lowered = question["lowered"]
-    target = -np.inf if lowered is None else share - cost - float(lowered)
-    rises = share if level > alone else 0.0
-    return np.array([max(floor, target), rises, float(target > floor), said.payoff - cost])

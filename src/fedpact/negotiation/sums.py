@@ -8,8 +8,7 @@ maximiser (`fedpact.negotiation.quasi_newton`).
 
 Then one more sum says what everybody's data is worth to all, or what everybody's share is; each member works out its
 own payment from it and its own numbers, and says it. Payments sum to zero within rounding, which is shared out so that
-the budget is exact. For the fair deal that keeps every member it works out its side payment in the same way
-(`fedpact.negotiation.fair_sums`). A round somebody does not answer is never read: it is asked again without that
+the budget is exact. A round somebody does not answer is never read: it is asked again without that
 member. No sum over fewer than three answers is formed.
 
 Sums that cannot be true (masks that do not cancel, values and slopes of no concave function, payments that do not add
@@ -32,12 +31,10 @@ import numpy as np
 
 from fedpact.federation.lots import Owners
 from fedpact.negotiation import masks
-from fedpact.negotiation.fair_sums import FairSums
 from fedpact.negotiation.protocol import ProtocolResult, balance_exactly
 from fedpact.negotiation.quasi_newton import QuasiNewton
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.sum_terms import (
-    FAIR,
     HEADER,
     MIN_SUMMED,
     PROGRAMS,
@@ -59,8 +56,8 @@ OWN_PAYMENT_TOLERANCE = 1e-9  # of a member's terms and payment
 class SumsProtocol:
     """The protocol for one mechanism."""
 
-    def __init__(self, mechanism: str, *, fair: bool = False) -> None:
-        self.mechanism, self.fair = mechanism, fair
+    def __init__(self, mechanism: str) -> None:
+        self.mechanism = mechanism
 
     def __call__(self, session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
         """The result; raises `NotConverged` if there is none within so many rounds, or too few members are left."""
@@ -73,11 +70,9 @@ class SumsProtocol:
                 if climb.is_done and climb.best is not None:
                     at = session.for_all_lots(climb.best.at)
                     payments = self._payments(exchange, at)
-                    side = balance_exactly(self._fair_payments(exchange, at) - payments) if self.fair else None
                     return ProtocolResult(
                         contributions=at,
                         payments=session.for_everybody(payments),
-                        side_payments=None if side is None else session.for_everybody(side),
                         rounds=number,
                         settled_by="own payments",
                         residual=residual,
@@ -130,19 +125,7 @@ class SumsProtocol:
     def _payments(self, exchange: _Exchange, contributions: FloatArray) -> FloatArray:
         """What everybody works out that it is paid, by member; exactly balanced."""
         about = SETTLEMENTS[self.mechanism]
-        return exchange.ask_payments(about, contributions, exchange.ask(about, [contributions], 0), {})
-
-    def _fair_payments(self, exchange: _Exchange, contributions: FloatArray) -> FloatArray:
-        """The same with side payments, which take two numbers more to work out."""
-
-        def ask(about: str, profile: FloatArray, **more: Any) -> FloatArray:
-            told = exchange.ask(about, [profile], 0, more)
-            exchange.check(0)
-            return told
-
-        search = FairSums(ask, contributions, exchange.payoffs, exchange.costs)
-        told = search.find()
-        return exchange.ask_payments(FAIR, contributions, told, search.terms)
+        return exchange.ask_payments(about, contributions, exchange.ask(about, [contributions], 0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,12 +154,10 @@ class _Exchange:
         """At the best profile so far."""
         return self.payoffs - self.costs
 
-    def ask(
-        self, about: str, profiles: list[FloatArray], number: int, more: Mapping[str, Any] | None = None
-    ) -> FloatArray:
-        """The sum of everybody's answers about some profiles; `more` is what else the question says."""
+    def ask(self, about: str, profiles: list[FloatArray], number: int) -> FloatArray:
+        """The sum of everybody's answers about some profiles."""
         for _ in range(MAX_KEY_CHANGES):
-            question = self._question(about, profiles, number) | dict(more or {})
+            question = self._question(about, profiles, number)
             content = {key: part for key, part in question.items() if key != "kind"}
             count = count_of(question)
             masked = self.session.ask("sums", lambda place: content, lambda raw, place: read_masked(raw, count))  # noqa: B023 - called at once
@@ -190,12 +171,10 @@ class _Exchange:
         self.session.exclude({place: "its key changes with every question" for place in masked if place not in kept})
         raise MemberExcluded
 
-    def ask_payments(
-        self, about: str, contributions: FloatArray, sums: FloatArray, more: Mapping[str, Any]
-    ) -> FloatArray:
+    def ask_payments(self, about: str, contributions: FloatArray, sums: FloatArray) -> FloatArray:
         """What everybody works out from the last sum that it is paid, by member; exactly balanced."""
         self.check(0)
-        content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist(), **more}
+        content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
         payments = self.session.ask("payment", lambda place: content, lambda raw, place: read_payment(raw))
         self.check(0, payments={str(place): payment for place, payment in payments.items()})
         return balance_exactly(np.array([payments[int(place)] for place in self.session.members]))

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import Owners
 from fedpact.negotiation import masks
-from fedpact.utils.arrays import FloatArray, sum_by
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
@@ -94,15 +95,6 @@ class ShareAnswer(MarginalAnswer):
 
     shares: FloatArray
     slopes: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ProposalAnswer:
-    """A proposal near the contributions asked about, payoff and cost at these; minus infinity outside the domain."""
-
-    proposal: FloatArray
-    payoff: float
-    cost: float
 
 
 def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
@@ -277,19 +269,6 @@ def _check_falling(before: ShareAnswer, now: ShareAnswer) -> None:
     rounding = SHARE_TOLERANCE * float(((np.abs(now.slopes) + np.abs(before.slopes)) * np.abs(step)).sum())
     if turn.sum() > rounding:
         raise BadAnswer("contradicts its earlier answer: its shares rise faster where there is more data")
-
-
-def read_proposal(raw: dict[str, Any], introduction: Introduction) -> ProposalAnswer:
-    """Checked: finite numbers, and a finite proposal about the data that matters."""
-    outside = "payoff" in raw and raw["payoff"] is None
-    proposal = _numbers(raw, "proposal", introduction.uses.size)
-    if proposal[~introduction.uses].any():
-        raise BadAnswer("asks for data that does not matter to it")
-    return ProposalAnswer(
-        proposal=proposal,
-        payoff=-np.inf if outside else _number(raw, "payoff"),
-        cost=_number(raw, "cost", low=0.0),
-    )
 
 
 def check_proportions(before: FloatArray, now: FloatArray, *, tol: float = PROPORTION_TOLERANCE) -> None:

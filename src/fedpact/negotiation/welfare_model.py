@@ -1,8 +1,7 @@
 """What a coordinator makes of answers about one profile: a model of welfare, and the profile it would be best at.
 
 The payoffs are the curves of `fedpact.negotiation.payoff_curves`, the costs quadratic. The model's maximiser is found
-by the compiled solver for small programs, and where that does not get there by the interior point; nobody is asked
-anything for it.
+by the interior point (`fedpact.solvers.interior_point`); nobody is asked anything for it.
 """
 
 from __future__ import annotations
@@ -16,24 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import SharedCap
-from fedpact.federation.lots import first_exceeded, take_shared_caps
+from fedpact.federation.lots import take_shared_caps
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import CostAnswer, MarginalAnswer
-from fedpact.programs.batch_solver import climb
-from fedpact.programs.curvature import Curvature, DenseCurvature
-from fedpact.programs.domain import room
-from fedpact.programs.shared_caps import maximise_within, shared_prices
-from fedpact.programs.small_batches import Programs
-from fedpact.programs.solver import linearised_gains, maximise_batch
-from fedpact.utils.arrays import FloatArray, sum_by
-from fedpact.utils.errors import NotConverged
+from fedpact.solvers.interior_point import linearised_gains, maximise
+from fedpact.solvers.optimal_face import optimal_face
+from fedpact.utils.arrays import FloatArray
 
 AnswerT = TypeVar("AnswerT", bound=CostAnswer)
 STRETCH = 64.0
 MAX_STRETCHES = 12
-MAX_COMPILED_AGENTS = 24  # agents: more are solved faster by the interior point alone
-MAX_SQUARED = 1e100
-MAX_LINEARISED_GAIN = 1e-11  # a linearised gain, of the scale, that makes a point the model's maximiser
 
 
 class Table(Protocol):
@@ -167,9 +158,7 @@ class WelfareModel:
         are at most twice the payoffs and costs of this one.
         """
         upper = np.maximum(np.minimum(self.caps, self.affordable(2.0 * self.scale)), self.at)
-        if self.shared_caps:
-            return shared_prices(self.at, self.marginal_welfare, upper, self.shared_caps)[1] / self.scale
-        return float(linearised_gains(self.at, self.marginal_welfare, upper).sum()) / self.scale
+        return float(linearised_gains(ModelProgram(self, upper), self.at[None])[0][0])
 
     def best(self) -> tuple[FloatArray, float]:
         """The profile the model is largest at, and how much more it promises there."""
@@ -206,55 +195,57 @@ class WelfareModel:
         return self.marginal_costs - self.cost_curvatures * self.at
 
     def _maximise(self, box: FloatArray) -> FloatArray:
-        if self.shared_caps:
-            try:
-                return maximise_within(_Program(self, box), self.shared_caps).contributions
-            except NotConverged as error:  # what was reached is asked about
-                reached = getattr(error.result, "contributions", self.at)
-                return self.at if first_exceeded(reached, self.shared_caps) else reached
-        few = self.at.size <= MAX_COMPILED_AGENTS and self.payoffs.size == self.at.size
-        found, gain = self._climb(box) if few and self._can_be_squared(box) else (self.at, np.inf)
-        if gain <= MAX_LINEARISED_GAIN:
-            return found
-        try:
-            other, _ = maximise_batch(_Program(self, box))
-        except np.linalg.LinAlgError:  # numbers nobody can mean: what was found stands, however little it promises
-            return found
-        return found if self.promised(found) >= self.promised(other) else other
+        """The model's maximiser over a box; what was reached where numbers nobody can mean allow no more."""
+        found = maximise(ModelProgram(self, box)).contributions[0]
+        return found if np.isfinite(found).all() else self.at
 
-    def _can_be_squared(self, box: FloatArray) -> bool:
-        """Whether compiled code can square everything without overflow."""
-        curves = self.curves
-        with np.errstate(over="ignore"):
-            steepest = curves.slopes(-curves.offset)
-            bends = curves.bends(-curves.offset) * (np.abs(curves.prices) @ box) ** 2
-        return bool((steepest < MAX_SQUARED).all() and (bends < MAX_SQUARED).all())
-
-    def _climb(self, box: FloatArray) -> tuple[FloatArray, float]:
-        """By the solver of small programs, which counts from y = prices s = 0: the slope there is the steepness."""
-        curves, wide = self.curves, np.isinf(self.curves.width)
-        finite = np.where(wide, 1.0, curves.width)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            steepness = curves.slopes(-curves.offset)
-            width = np.where(wide, np.inf, curves.width - curves.offset)
-            decay = np.where(wide, curves.decay, curves.decay * finite / np.where(wide, 1.0, width))
-        found, gains = np.zeros((1, self.at.size)), np.zeros(1)
-        everybody = np.ones((1, self.at.size))
-        program = Programs(
-            weights=np.ascontiguousarray(curves.prices)[None],
-            values=everybody,
-            steepness=steepness[None],
-            decay=decay[None],
-            width=width[None],
-            linear=self._linear_costs[None],
-            quadratic=0.5 * self.cost_curvatures[None],
-            upper=box[None],
-            scale=np.array([self.scale]),
-            members=everybody,
-            shares=np.ones(1),
+    def least_norm(self) -> FloatArray | None:
+        """The profile of smallest norm that is as good as this one; None where there is no other."""
+        finite = np.where(np.isfinite(self.caps), self.caps, 2.0 * (1.0 + self.at.max()))
+        prices = linearised_gains(ModelProgram(self, finite), self.at[None])[1][0]
+        return least_norm_profile(
+            self.at,
+            weights=self.curves.prices,
+            gradient=self.marginal_welfare,
+            quadratic=0.5 * self.cost_curvatures,
+            upper=finite,
+            scale=self.scale,
+            shared_caps=self.shared_caps,
+            prices=prices,
         )
-        climb(program, found, gains)
-        return found[0], float(gains[0])
+
+
+def least_norm_profile(
+    at: FloatArray,
+    *,
+    weights: FloatArray,
+    gradient: FloatArray,
+    quadratic: FloatArray,
+    upper: FloatArray,
+    scale: float,
+    shared_caps: Sequence[SharedCap] = (),
+    prices: FloatArray | None = None,
+) -> FloatArray | None:
+    """The maximiser of smallest norm among those that reach the same data at the same cost; None if `at` is the only.
+
+    `prices` are those of the shared caps.
+    """
+    n_tasks, n_lots = weights.shape
+    arrays = FederationArrays(
+        weights=weights,
+        values=np.ones(n_tasks),
+        linear=np.zeros(n_lots),
+        quadratic=quadratic,
+        caps=upper,
+        payoff=Log(),
+        names=("all",),
+        lot_owners=np.zeros(n_lots, dtype=np.intp),
+        task_owners=np.zeros(n_tasks, dtype=np.intp),
+        shared=shared_members(shared_caps, n_lots),
+        shared_limits=np.array([shared.cap for shared in shared_caps]),
+    )
+    face = optimal_face(arrays, at, gradient, upper, scale, prices)
+    return None if face.is_point else face.least_norm()
 
 
 def _ending_at(history: Sequence[AnswerT], at: FloatArray, lots: NDArray[np.intp]) -> Sequence[AnswerT]:
@@ -278,29 +269,33 @@ def _cost_curvature(history: Sequence[CostAnswer], place: int) -> float:
     return now.cost_curvature
 
 
-class _Program:
-    """The model as a program for the interior point."""
+class ModelProgram:
+    """The model as a program of the interior point, which solves many side by side: here one."""
 
     def __init__(self, model: WelfareModel, upper: FloatArray) -> None:
         self.model, self.curves = model, model.curves
-        self.upper, self.scale = upper, model.scale
+        self.upper, self.scale = upper[None], np.array([model.scale])
+        self.shared = shared_members(model.shared_caps, upper.size)
+        self.shared_limits = np.array([[shared.cap for shared in model.shared_caps]])
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
-        slopes = self.curves.slopes(self.curves.steps(contributions))
+        """What more of every lot adds to welfare."""
+        slopes = self.curves.slopes(self.curves.steps(contributions[0]))
         moved = contributions - self.model.at
         return self.curves.prices.T @ slopes - self.model.marginal_costs - self.model.cost_curvatures * moved
 
-    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
-        bends = self.curves.bends(self.curves.steps(contributions))
-        hessian = -(self.curves.prices.T * bends) @ self.curves.prices - np.diag(self.model.cost_curvatures)
-        return DenseCurvature.scaled(hessian, left, right)
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """Minus the second derivatives of welfare."""
+        bends = self.curves.bends(self.curves.steps(contributions[0]))
+        return ((self.curves.prices.T * bends) @ self.curves.prices + np.diag(self.model.cost_curvatures))[None]
 
-    def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
-        return room(self.curves.prices, self.curves.floor, contributions, direction)
+    def max_step(self, contributions: FloatArray, direction: FloatArray) -> FloatArray | float:
+        """The largest step within the domain of every curve."""
+        here, change = self.curves.prices @ contributions[0], self.curves.prices @ direction[0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.where(change < 0, (self.curves.floor - here) / change, np.inf)
+        return np.array([steps.min()])
 
-    def edges(self) -> FloatArray | None:
-        return None
-
-    def start(self) -> FloatArray:
-        share = 0.5 * float(self.room(np.zeros(self.upper.size), self.upper))
-        return self.upper * min(share, 1.0 / (1.0 + self.upper.size))
+    def at(self, index: NDArray[np.intp]) -> ModelProgram:
+        """This one: there are no others."""
+        return self

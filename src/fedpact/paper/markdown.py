@@ -8,11 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.rules_inline import StateInline
-from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
+from fedpact.utils.errors import MissingExtra
+
+try:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+    from markdown_it.utils import EnvType, OptionsDict
+except ImportError as error:
+    raise MissingExtra("What makes the paper's pages", "paper") from error
 from markupsafe import Markup
 
 NUMERIC_CELL = re.compile(r"^[−+-]?[\d,.]+([eE][−+-]?\d+)?( ?%)?$|^∞$|^undefined$")

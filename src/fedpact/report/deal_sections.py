@@ -14,9 +14,8 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
-from fedpact.comparison import Outlook
+from fedpact.comparison import Outlook, StableFederation
 from fedpact.deals import Outcome, Settlement
-from fedpact.solvers.standalone import standalone_optimum
 from fedpact.report.charts import (
     CAP_REACH,
     BarRow,
@@ -45,7 +44,7 @@ from fedpact.report.numbers import (
 )
 from fedpact.report.stability import leaving_group
 from fedpact.report.view import FEW, MAX_SHOWN, Selection, View, losses_first
-from fedpact.comparison import StableFederation
+from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import join_names
 

@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.deals import Outcome
-from fedpact.deals.outcome import PER_AGENT, PER_LOT
+from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation.lots import require_single_lots
 from fedpact.report.numbers import given_text, lowest_share_text, number_texts, probability_text, share_texts
 from fedpact.utils.arrays import FloatArray
@@ -22,10 +22,9 @@ from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
-    from fedpact.comparison import Comparison, FieldStudy, Outlook, Sweep
+    from fedpact.comparison import Comparison, FieldStudy, Outlook, StableFederation, Sweep
     from fedpact.federation import Federation
     from fedpact.fitting import Delivery
-    from fedpact.comparison import StableFederation
 
 MAX_ROWS = 20
 MAX_JUDGED = 100

@@ -14,9 +14,8 @@ from fedpact.deals.deal_file import outcome_record
 from fedpact.utils.jsonl import jsonable
 
 if TYPE_CHECKING:
-    from fedpact.comparison import Comparison, FieldStudy, Outlook, Sweep
+    from fedpact.comparison import BlockingGroup, Comparison, FieldStudy, Outlook, StableFederation, Sweep
     from fedpact.fitting import Delivery, Fit, Suggestion
-    from fedpact.comparison import BlockingGroup, StableFederation
 
 
 def properties_record(comparison: Comparison) -> dict[str, Any]:

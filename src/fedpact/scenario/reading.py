@@ -38,13 +38,17 @@ UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
-    """Read a scenario from a `.toml` or `.json` file.
+    """Read a scenario from a `.toml` or `.json` file, or take a built-in one by its name, such as "hospitals".
 
     Raises
     ------
     InvalidInput
         If the file cannot be read or breaks a rule; the message names the file and the place.
     """
+    if isinstance(path, str) and "." not in path and os.sep not in path:
+        from fedpact.scenario.examples import example  # noqa: PLC0415 - examples are made of what is here
+
+        return example(path)
     path = Path(path)
     with error_context(str(path)):
         document = choose_format(path, DECODERS)(read_text(path))

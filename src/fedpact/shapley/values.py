@@ -95,8 +95,12 @@ def shapley_values(
     return _result(values, gradient, _efficiency_gap(arrays, profile, values), method)
 
 
-def share_values(arrays: FederationArrays, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
+def share_values(
+    arrays: FederationArrays, contributions: FloatArray, probability: float | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Shapley values (..., members) and d phi_owner(l) / d s_l (..., lots), for all leading axes.
+
+    With a `probability`, the semivalues of groups that each of the others is in with that probability.
 
     NaN for a federation some coalition of which leaves the domain of the payoff.
 
@@ -106,14 +110,17 @@ def share_values(arrays: FederationArrays, contributions: FloatArray) -> tuple[F
         Where one of many members is so close to the edge of the domain that digits cancel.
     """
     if arrays.n_agents <= coalitions.MAX_MEMBERS:
-        return coalitions.values_and_gradient(arrays, contributions)
+        coefficients = coalitions.size_coefficients(arrays.n_agents, probability)
+        return coalitions.values_and_gradient(arrays, contributions, coefficients)
     shape = np.broadcast_shapes(arrays.shape, contributions.shape[:-1])
     profiles = np.broadcast_to(contributions, (*shape, arrays.n_lots))
     values, gradient = np.full((*shape, arrays.n_agents), np.nan), np.full((*shape, arrays.n_lots), np.nan)
     inside = (arrays.lowest_data(contributions) > np.asarray(arrays.payoff.lowest_finite)).all(axis=-1)
     for index in zip(*np.nonzero(np.broadcast_to(inside, shape)), strict=True) if shape else [()] if inside else []:
         one = arrays.at(index[len(shape) - len(arrays.shape) :]) if arrays.shape else arrays
-        if _are_few(one, profiles[index], DEFAULT_TOLERANCE):
+        if probability is not None:
+            values[index], gradient[index], _ = integral.integrate(one, profiles[index], probability=probability)
+        elif _are_few(one, profiles[index], DEFAULT_TOLERANCE):
             values[index], gradient[index] = coalitions.values_and_gradient(one, profiles[index])
         else:
             found = _integrated(one, profiles[index], DEFAULT_TOLERANCE)

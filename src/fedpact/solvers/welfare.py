@@ -154,6 +154,12 @@ def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptim
     return canonical_optimum(program, found.require_converged())
 
 
+def nearest_optimum(federation: Federation, contributions: FloatArray) -> FloatArray:
+    """A welfare optimum close to a profile that is nearly one; the canonical one where it is not."""
+    found = finish(WelfareProgram(federation.arrays), np.asarray(contributions, dtype=np.float64)[None])
+    return found.contributions[0] if found.converged.all() else social_optimum(federation).contributions
+
+
 def welfare_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
     """The canonical optima of federations, (..., lots), and the linearised gains left in units of stakes, (...).
 

@@ -147,11 +147,6 @@ def real_numbers(given: Any) -> FloatArray:
     return np.array(given, dtype=np.float64)
 
 
-def sum_by(groups: NDArray[np.intp], numbers: FloatArray, count: int) -> FloatArray:
-    """The numbers summed by the group, from 0 to `count` - 1, that each belongs to."""
-    return np.asarray(np.bincount(groups, weights=numbers, minlength=count), dtype=np.float64)
-
-
 def first_where(mask: NDArray[np.bool_]) -> int | None:
     """Index of the first true entry, or None."""
     hits = np.flatnonzero(mask)

@@ -1,22 +1,18 @@
 """One setting for all the cores this package uses: FEDPACT_THREADS, or `set_threads`.
 
-It counts the threads of compiled kernels and the worker processes of sweeps, whose kernels then use one each. Linear
-algebra never runs inside a kernel, so the two do not compete; where fedpact is imported first, the setting reaches the
-linear algebra libraries too. Without it, all cores this process may use are used.
+It counts the worker processes of sweeps and the threads of training; where fedpact is imported first, the setting
+reaches the linear algebra libraries too. Without it, all cores this process may use are used.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from fedpact.utils.errors import InvalidInput
 
 THREADS_VARIABLE = "FEDPACT_THREADS"
-PARTS_PER_THREAD = 4
-LIBRARY_VARIABLES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+LIBRARY_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def available() -> int:
@@ -25,7 +21,7 @@ def available() -> int:
 
 
 def thread_count() -> int:
-    """How many threads compiled kernels use."""
+    """How many cores are used."""
     return _count
 
 
@@ -39,24 +35,6 @@ def set_threads(count: int) -> None:
     _count = count
 
 
-def run_in_threads(function: Callable[[int, int], None], count: int, *, least: int = 1) -> None:
-    """Call `function(first, last)` until 0 to `count` are dealt with, on all threads; at least `least` at a time.
-
-    For compiled code that lets other threads run. What each call does must not depend on the others.
-    """
-    threads = min(thread_count(), -(-count // least))
-    if threads <= 1:
-        function(0, count)
-        return
-    size = max(least, -(-count // (PARTS_PER_THREAD * threads)))
-    pool = ThreadPoolExecutor(threads)
-    try:
-        for part in [pool.submit(function, at, min(at + size, count)) for at in range(0, count, size)]:
-            part.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 def thread_setting() -> str | None:
     """What FEDPACT_THREADS says; raises `InvalidInput` if it is no count."""
     given = os.environ.get(THREADS_VARIABLE)
@@ -68,7 +46,7 @@ def thread_setting() -> str | None:
 def _tell_libraries() -> int:
     """Hand the setting to libraries that have not been imported yet; what the user said to them directly wins.
 
-    Returns how many threads kernels use.
+    Returns how many cores are used.
     """
     try:
         given = thread_setting()
@@ -78,8 +56,7 @@ def _tell_libraries() -> int:
     if given is not None:
         for library in LIBRARY_VARIABLES:
             os.environ.setdefault(library, given)
-    told = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) > 0 else available()
+    return available() if given is None else int(given)
 
 
 _most = _count = _tell_libraries()

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
-from fedpact.federation.identities import merge_agents, split_agent
+from fedpact.federation.splitting import split_agent
 
 ROUNDING = 1e-14
 

@@ -22,7 +22,7 @@ import fedpact as fp
 from fedpact.comparison.outlook import drawn_federations, outlook_of_each
 from fedpact.programs.groups import all_groups, group_optima
 from fedpact.scenario.examples import hospitals, hospitals_with_lots
-from fedpact.utils.clusters import use_cluster
+from fedpact.cli.clusters import use_cluster
 from fedpact.utils.parallel import is_configured, map_parallel
 
 SECONDS = 60.0

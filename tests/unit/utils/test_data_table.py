@@ -11,7 +11,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.utils.cells import NumberFormat
-from fedpact.utils.data_table import read_data_table
+from fedpact.fitting.data_table import read_data_table
 
 
 def write(tmp_path: Path, content: str | bytes, name: str = "t.csv") -> Path:

@@ -28,13 +28,13 @@ from fedpact.fitting.pilots.records import CLASSIFICATION, TEST_SHARE, PilotData
 from fedpact.fitting.pilots.tables import named_columns, pilot_data, read_members, tables_of
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
 from fedpact.fitting.pilots.training import CoalitionTrainer, RunKey, trained_scores
+from fedpact.fitting.store import Store
 from fedpact.fitting.suggestions import DealDoubts, deal_doubts
 from fedpact.scenario import Scenario
 from fedpact.scenario.uncertainty import WEIGHT_SIGNS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged, short_repr
 from fedpact.utils.files import claim_output
-from fedpact.utils.store import Store
 from fedpact.utils.words import join_names
 
 MAX_MODELS = 30

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.fitting.data_table import TABLE_FORMATS, Column, DataTable, plain_column, read_data_table
 from fedpact.fitting.pilots.found_lots import AUTO_LOTS, with_found_lots
 from fedpact.fitting.pilots.records import (
     CLASSIFICATION,
@@ -24,7 +25,6 @@ from fedpact.fitting.pilots.records import (
     split_records,
 )
 from fedpact.utils.arrays import FloatArray, labels_of
-from fedpact.utils.data_table import TABLE_FORMATS, Column, DataTable, plain_column, read_data_table
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text
 

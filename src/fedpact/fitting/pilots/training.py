@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from fedpact.fitting.pilots.coalitions import coalition_records
 from fedpact.fitting.pilots.estimators import CoalitionModel
 from fedpact.fitting.pilots.records import PilotData
+from fedpact.fitting.store import Store
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.parallel import is_configured, map_parallel, run_on_one_thread, worker_count
-from fedpact.utils.store import Store
 
 RunKey = tuple[int, ...]
 MIN_SHARED_SECONDS = 5.0  # of work left from which starting workers pays

@@ -14,8 +14,8 @@ import numpy as np
 
 from fedpact.federation import Cost, Exponential, Federation, Linear, Log, Michaelis, Payoff, PowerLaw, Quadratic
 from fedpact.paper.theorems.theorem import Instance
-from fedpact.solvers.welfare import optimal_face
 from fedpact.shapley import shapley_values
+from fedpact.solvers.welfare import optimal_face
 from fedpact.utils.arrays import FloatArray
 
 MIN_AGENTS, MAX_AGENTS = 3, 7

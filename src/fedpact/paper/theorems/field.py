@@ -18,9 +18,9 @@ from fedpact.paper.theorems.drawing import MAX_AGENTS, homogeneous_optimum, welf
 from fedpact.paper.theorems.groups import best_welfare
 from fedpact.paper.theorems.optimality import ALL_CAPPED
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.solvers.standalone import standalone_optimum
-from fedpact.solvers.groups import group_optima
 from fedpact.programs.nucleolus import EXCESS_TOLERANCE
+from fedpact.solvers.groups import group_optima
+from fedpact.solvers.standalone import standalone_optimum
 
 MAX_HALVINGS = 60
 SMALLEST_STEP = 1e-6  # of a cap: what a smaller one costs is lost in rounding, utility being flat at its best

@@ -14,8 +14,8 @@ from fedpact.paper.theorems.drawing import (
     welfare_optimum,
 )
 from fedpact.paper.theorems.theorem import MARGIN_ROUNDING, Condition, Counterexample, Instance, Theorem, stakes
-from fedpact.solvers.standalone import standalone_optimum
 from fedpact.shapley import shapley_values
+from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 
 CLEAR = 1e-9  # of what a sample earns: net externalities below it have no sign

@@ -11,8 +11,8 @@ import numpy as np
 from fedpact.federation import Federation, Payoff, PowerLaw
 from fedpact.paper.theorems.drawing import any_profile, earned_by_shapley, optima_of_types, welfare_optimum
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.solvers.welfare import optimal_face
 from fedpact.shapley import shapley_values
+from fedpact.solvers.welfare import optimal_face
 from fedpact.utils.arrays import FloatArray
 
 Gains = Callable[[Federation, FloatArray], FloatArray]

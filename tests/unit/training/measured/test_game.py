@@ -10,7 +10,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.training.measured import MeasuredGame
-from fedpact.utils.store import Store
+from fedpact.fitting.store import Store
 from unit.training.measured.formula import Formula
 
 EXACT = 1e-12

@@ -83,9 +83,9 @@ def _ray() -> Any:
 
 def _start_ray(address: str) -> bool:
     """Join a Ray cluster, or start one on this machine; whether somebody has to end that."""
+    ray = _ray()
     from ray.util.joblib import register_ray  # noqa: PLC0415 - optional dependency
 
-    ray = _ray()
     register_ray()
     if ray.is_initialized():
         return False

@@ -1,0 +1,336 @@
+r"""The concave problem behind the certificates: a bound on it from any point, and an ascent.
+
+    maximise    f(x) = sum_r v_r g_r(b_r + sum_l w_rl x_l) - sum_l (c_l x_l + d_l x_l^2)
+    over        0 <= x_l <= upper_l,      sum of x_l under shared cap k <= limit_k.
+
+A member's own choice is one, with what the others bring in b; so is the welfare of everybody, or of a group. Payoffs
+lie below their tangents. So at any x, with e = W^T (v g'(b + W x)) what a unit of each lot earns there,
+
+    f(t) <= f(x) + sum_l [(e_l - c_l) t_l - d_l t_l^2] - sum_l [(e_l - c_l) x_l - d_l x_l^2]      for every t,
+
+and the first sum is largest lot by lot, once every shared cap has a price p_k >= 0 that is taken off what its lots
+earn and paid back as p_k limit_k (weak duality: any price gives a bound). What this exceeds f(x) by is the *gap*: zero
+at a maximiser. It proves what it bounds wherever the point comes from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.federation import Payoff
+from fedpact.federation.arrays import FederationArrays
+from fedpact.utils.arrays import FloatArray
+
+MAX_STEPS = 200
+NEWTON_HALVINGS, GRADIENT_HALVINGS = 8, 50  # a Newton step that has to be cut short leads into a corner of the bounds
+GAP_TOLERANCE = 1e-13  # of payoffs and costs: a gap that is none
+VALUE_ROUNDING = 1e-13  # of payoffs and costs: a change of f that is none
+SUFFICIENT_RISE = 1e-4  # of what the gradient promises
+MIN_RIDGE, MAX_RIDGE = 1e-13, 1e-3  # of the Hessian's diagonal: between them, the gap as a part of payoffs and costs
+PRICE_HALVINGS = 70
+MAX_POWER = 500  # of two, of what is spent
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConcaveProblem:
+    """Problems side by side, along the first axis; arrays whose first axis has length one are the same for all.
+
+    Attributes
+    ----------
+    weights, values, background
+        (problems, rows, lots), (problems, rows): w, v and b. A row of value zero does not count, in its domain or not.
+    payoff
+        The family; parameters are a number, (rows,) or (problems, rows).
+    linear, quadratic, upper
+        (problems, lots): c, of any sign, d and the upper bounds; `upper` has an entry for every problem.
+    shared, limits
+        (problems, shared caps, lots), 1 where a lot is under a cap, and (problems, shared caps).
+    """
+
+    weights: FloatArray
+    values: FloatArray
+    payoff: Payoff
+    background: FloatArray
+    linear: FloatArray
+    quadratic: FloatArray
+    upper: FloatArray
+    shared: FloatArray
+    limits: FloatArray
+
+    def at(self, index: Any) -> ConcaveProblem:
+        """Some of the problems."""
+        if self.upper.shape[0] == 1:
+            return self
+        names = ("weights", "values", "background", "linear", "quadratic", "upper", "shared", "limits")
+        parts = {name: part[index] if len(part := getattr(self, name)) > 1 else part for name in names}
+        payoff = self.payoff.unchecked(**{n: p[index] if p.ndim > 1 else p for n, p in self.payoff.parameters.items()})
+        return replace(self, payoff=payoff, **parts)
+
+    def data(self, x: FloatArray) -> FloatArray:
+        """b + W x, (problems, rows)."""
+        if len(self.weights) == 1:
+            return self.background + x @ self.weights[0].T
+        return self.background + np.matmul(self.weights, x[..., None])[..., 0]
+
+    def costs(self, x: FloatArray) -> FloatArray:
+        """(problems, lots)."""
+        return (self.linear + self.quadratic * x) * x
+
+    def value(self, x: FloatArray) -> FloatArray:
+        """f(x), (problems,); minus infinity outside the domain of a payoff that counts."""
+        worth = self._rows(self.data(x), self.payoff.value, -np.inf)
+        return np.asarray(worth.sum(axis=-1) - self.costs(x).sum(axis=-1))
+
+    def size(self, x: FloatArray) -> FloatArray:
+        """Payoffs and costs in absolute terms, (problems,): what rounding is measured by."""
+        worth = self._rows(self.data(x), self.payoff.value, 0.0)
+        return np.asarray(np.abs(worth).sum(axis=-1) + np.abs(self.costs(x)).sum(axis=-1) + np.finfo(float).tiny)
+
+    def earned(self, x: FloatArray) -> FloatArray:
+        """e, what a unit of each lot earns, (problems, lots)."""
+        slopes = self._rows(self.data(x), self.payoff.slope, np.inf)
+        with np.errstate(invalid="ignore"):
+            if len(self.weights) == 1:
+                return np.asarray(slopes @ self.weights[0])
+            return np.matmul(slopes[:, None, :], self.weights)[:, 0]
+
+    def gaps(self, x: FloatArray, earned: FloatArray) -> FloatArray:
+        """What bounds f exceed f(x) by, lot by lot, (problems, lots); only sums over shared caps have a meaning."""
+        net = earned - self.linear
+        with np.errstate(invalid="ignore"):
+            return most_earned(net, self)[1] - (net - self.quadratic * x) * x
+
+    def project(self, x: FloatArray) -> FloatArray:
+        """The point within the bounds that is closest to x."""
+        if not self.limits.shape[-1]:
+            return np.clip(x, 0.0, self.upper)
+        return most_earned(x, replace(self, quadratic=np.full_like(self.linear, 0.5)))[0]
+
+    def within_means(self, start: FloatArray) -> ConcaveProblem:
+        """The problem with bounds beyond which more is spent than could be gained, compared with `start`.
+
+        Costs are positive; a start outside the domain bounds nothing. A maximiser that costs S has f >= f(start), and no lot brings more than S buys: so
+        S <= sum_r v_r g_r(b_r + what S buys) - f(start), and S is at most the largest number that is, here rounded up
+        to a power of two.
+        """
+        helpful, least = replace(self, weights=np.maximum(self.weights, 0.0)), self.value(start)
+        low, high = np.full((2, len(self.upper)), float(MAX_POWER))
+        low = -low
+        while (high - low > 1.0).any():
+            middle = np.floor(0.5 * (low + high))
+            spent = np.exp2(middle)
+            data = helpful.data(np.minimum(self._affordable(spent), self.upper))
+            with np.errstate(invalid="ignore"):
+                pays = ~(self._rows(data, self.payoff.value, -np.inf).sum(axis=-1) - least < spent)
+            low, high = np.where(pays, middle, low), np.where(pays, high, middle)
+        return replace(self, upper=np.minimum(self.upper, self._affordable(2.0 * np.exp2(high))))
+
+    def _affordable(self, budget: FloatArray) -> FloatArray:
+        budget = budget[:, None]
+        return 2.0 * budget / (self.linear + np.sqrt(self.linear**2 + 4.0 * self.quadratic * budget))
+
+    def _rows(self, data: FloatArray, function: Any, outside: float) -> FloatArray:
+        with np.errstate(all="ignore"):
+            found = np.where(data > self.payoff.floor, self.values * function(data), outside)
+        return np.where(self.values > 0, found, 0.0)
+
+
+def welfare_problem(arrays: FederationArrays, upper: FloatArray | None = None) -> ConcaveProblem:
+    """The welfare of one federation as one problem; `upper` is (problems, lots), the bounds of its maximisers by default."""
+    weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
+    return ConcaveProblem(
+        weights=weights[None],
+        values=arrays.values[None],
+        payoff=arrays.payoff,
+        background=np.zeros((1, arrays.n_tasks)),
+        linear=arrays.linear[None],
+        quadratic=arrays.quadratic[None],
+        upper=arrays.bounds()[0][None] if upper is None else upper,
+        shared=arrays.shared[None],
+        limits=arrays.shared_limits[None],
+    )
+
+
+def most_earned(net: FloatArray, problem: ConcaveProblem) -> tuple[FloatArray, FloatArray]:
+    """argmax and maximum of sum_l (net_l x_l - quadratic_l x_l^2) within the bounds, (problems, lots) each.
+
+    The maximum is a bound however well the prices of shared caps are found; the worth of a cap is split evenly among
+    its lots. The argmax keeps the shared caps.
+    """
+    prices = np.zeros((*net.shape[:-1], problem.limits.shape[-1]))
+    if prices.size:
+        prices = _cap_prices(net, problem)
+        net = net - np.matmul(prices[..., None, :], problem.shared)[..., 0, :]
+    amounts = _amounts(net, problem)
+    with np.errstate(invalid="ignore"):
+        most = np.where(amounts > 0, (net - problem.quadratic * amounts) * amounts, 0.0)
+    if prices.size:
+        worth = prices * problem.limits / np.maximum(problem.shared.sum(axis=-1), 1.0)
+        most = most + np.matmul(np.nan_to_num(worth)[..., None, :], problem.shared)[..., 0, :]
+    return amounts, most
+
+
+def _amounts(net: FloatArray, problem: ConcaveProblem) -> FloatArray:
+    quadratic = np.broadcast_to(problem.quadratic, net.shape)
+    inner = np.where(net > 0, np.inf, 0.0)
+    np.divide(net, 2.0 * quadratic, out=inner, where=quadratic > 0)
+    return np.clip(inner, 0.0, problem.upper)
+
+
+def _cap_prices(net: FloatArray, problem: ConcaveProblem) -> FloatArray:
+    """Prices of shared caps, (problems, caps), at which no more is brought than they allow: zero, or by bisection."""
+
+    def brought(prices: FloatArray) -> FloatArray:
+        left = net - np.matmul(prices[..., None, :], problem.shared)[..., 0, :]
+        return np.matmul(problem.shared, _amounts(left, problem)[..., None])[..., 0]
+
+    with np.errstate(invalid="ignore"):
+        high = np.where(problem.shared > 0, net[..., None, :], 0.0).max(axis=-1)
+    low = np.zeros_like(high)
+    high = np.where(brought(low) > problem.limits, high, 0.0)
+    for _ in range(PRICE_HALVINGS if high.any() else 0):
+        middle = 0.5 * (low + high)
+        exceeds = brought(middle) > problem.limits
+        low, high = np.where(exceeds, middle, low), np.where(exceeds, high, middle)
+    return high
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Maxima:
+    """Where ascents end, (problems, lots), with f there and a bound on f everywhere, (problems,)."""
+
+    x: FloatArray
+    values: FloatArray
+    bounds: FloatArray
+
+
+def maximise(problem: ConcaveProblem, start: FloatArray) -> Maxima:
+    """Newton steps projected on the bounds, from a start in the domain; where it is not, nothing is known.
+
+    A lot stays at a bound that its gradient pushes it against; the others take a Newton step, which is halved until f
+    rises or, where f no longer tells points apart, the gap falls. An ascent ends where the gap is rounding, or no step
+    rises. Cost: a dense system of the free lots for each step.
+    """
+    x = problem.project(start)
+    values, gaps = problem.value(x), np.full(len(x), np.inf)
+    going = np.isfinite(values)
+    gaps[going] = problem.at(going).gaps(x[going], problem.at(going).earned(x[going])).sum(axis=-1)
+    for _ in range(MAX_STEPS):
+        going = going & ~(gaps <= GAP_TOLERANCE * problem.size(x))
+        index = np.flatnonzero(going)
+        if not index.size:
+            break
+        for direction, halvings in ((_newton_direction, NEWTON_HALVINGS), (_scaled_gradient, GRADIENT_HALVINGS)):
+            some, here, gap = problem.at(index), x[index], gaps[index]
+            ahead, gap, moved = _advance(some, here, gap, direction(some, here, gap), halvings)
+            x[index[moved]], gaps[index[moved]] = ahead[moved], gap[moved]
+            index = index[~moved]
+            if not index.size:
+                break
+        going[index] = False
+    values = problem.value(x)
+    return Maxima(x=x, values=values, bounds=values + np.maximum(gaps, 0.0))
+
+
+def _advance(
+    problem: ConcaveProblem, x: FloatArray, gaps: FloatArray, step: FloatArray, halvings: int
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """The first points along steps, halved, at which f rises or is level with a smaller gap; which there are."""
+    ahead, new_gaps, moved = x.copy(), gaps.copy(), np.zeros(len(x), dtype=np.bool_)
+    values, sizes = problem.value(x), problem.size(x)
+    gradient = problem.earned(x) - problem.linear - 2.0 * problem.quadratic * x
+    for halving in range(halvings):
+        index = np.flatnonzero(~moved)
+        if not index.size:
+            break
+        some = problem.at(index)
+        tried = some.project(x[index] + 0.5**halving * step[index])
+        rise = some.value(tried) - values[index]
+        promised = (gradient[index] * (tried - x[index])).sum(axis=-1)
+        rises = (promised > 0) & (rise > SUFFICIENT_RISE * promised)
+        likely = rises | (np.abs(rise) <= VALUE_ROUNDING * sizes[index])
+        if not likely.any():
+            continue
+        index, tried, rises, some = index[likely], tried[likely], rises[likely], problem.at(index[likely])
+        gap = some.gaps(tried, some.earned(tried)).sum(axis=-1)
+        good = np.isfinite(gap) & (rises | (gap < 0.5 * gaps[index]))
+        ahead[index[good]], new_gaps[index[good]], moved[index[good]] = tried[good], gap[good], True
+    return ahead, new_gaps, moved
+
+
+def _newton_direction(problem: ConcaveProblem, x: FloatArray, gaps: FloatArray) -> FloatArray:
+    """Newton steps of the free lots along the shared caps that are full.
+
+    The Hessian is flat where lots replace each other: a ridge that vanishes with the gap keeps steps short.
+    """
+    net, free, full = _active_set(problem, x)
+    lots = np.flatnonzero(free.any(axis=0))
+    step, free, size, n_caps = np.zeros_like(x), free[:, lots], lots.size, full.shape[-1]
+    diagonal = _curvatures(problem, x)[:, lots]
+    unit = np.where(free, 1.0 / np.sqrt(diagonal), 0.0)
+    columns = problem.weights[:, :, lots]
+    bends = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        hessian = np.matmul(np.swapaxes(columns, -1, -2) * bends[:, None, :], columns)
+        hessian = unit[:, :, None] * hessian * unit[:, None, :]
+    system = np.zeros((len(x), size + n_caps, size + n_caps))
+    system[:, :size, :size] = hessian
+    ridge = np.clip(gaps / (problem.size(x) + gaps), MIN_RIDGE, MAX_RIDGE)[:, None]
+    plain = 2.0 * np.broadcast_to(problem.quadratic, x.shape)[:, lots] * unit**2 + ridge
+    caps = full[..., None] * np.broadcast_to(problem.shared, (len(x), *problem.shared.shape[1:]))[..., lots]
+    caps = caps * unit[:, None, :]
+    caps = caps / np.maximum(np.abs(caps).max(axis=-1, keepdims=True, initial=0.0), np.finfo(float).tiny)
+    system[:, size:, :size], system[:, :size, size:] = caps, np.swapaxes(caps, -1, -2)
+    places = np.arange(size + n_caps)
+    system[:, places, places] += np.hstack([np.where(free, plain, 1.0), np.where(caps.any(axis=-1), 0.0, 1.0)])
+    right = np.hstack([unit * net[:, lots], np.zeros((len(x), n_caps))])
+    known = np.isfinite(system).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        step[np.ix_(known, lots)] = unit[known] * _solve(system[known], right[known])[:, :size]
+    return np.nan_to_num(step, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _solve(systems: FloatArray, right: FloatArray) -> FloatArray:
+    try:
+        return np.asarray(np.linalg.solve(systems, right[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        return np.asarray(np.matmul(np.linalg.pinv(systems), right[..., None])[..., 0])
+
+
+def _scaled_gradient(problem: ConcaveProblem, x: FloatArray, gaps: FloatArray) -> FloatArray:
+    """The gradient over the Hessian's diagonal: uphill where rounding leaves a Newton step that is not."""
+    net, free, _ = _active_set(problem, x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.nan_to_num(np.where(free, net / _curvatures(problem, x), 0.0), posinf=0.0, neginf=0.0)
+
+
+def _active_set(problem: ConcaveProblem, x: FloatArray) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    """The gradient less the prices of shared caps, (problems, lots), which lots are free to move, and which caps full."""
+    gradient = problem.earned(x) - problem.linear - 2.0 * problem.quadratic * x
+    full = np.zeros((len(x), problem.limits.shape[-1]), dtype=np.bool_)
+    if full.size:
+        prices = _cap_prices(gradient, replace(problem, quadratic=np.zeros_like(problem.quadratic)))
+        brought = np.matmul(problem.shared, x[..., None])[..., 0]
+        full = (prices > 0) & (brought >= problem.limits * (1.0 - 1e-12))
+        gradient = gradient - np.matmul((prices * full)[..., None, :], problem.shared)[..., 0, :]
+    held = ((x <= 0) & (gradient <= 0)) | ((x >= problem.upper) & (gradient >= 0))
+    return gradient, ~held, full
+
+
+def _curvatures(problem: ConcaveProblem, x: FloatArray) -> FloatArray:
+    """Minus the diagonal of the Hessian, positive."""
+    bends = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = np.matmul(bends[:, None, :], problem.weights**2)[:, 0] + 2.0 * problem.quadratic
+    return np.maximum(own, np.finfo(float).tiny)
+
+
+def group_problem(arrays: FederationArrays, members: NDArray[np.bool_]) -> ConcaveProblem:
+    """The welfare of groups (groups, members) by themselves, as problems over everybody's lots."""
+    bounds = arrays.bounds()[0]
+    problem = welfare_problem(arrays, np.where(members[:, arrays.lot_owners], bounds, 0.0))
+    return replace(problem, values=np.where(members[:, arrays.task_owners], arrays.values, 0.0))
