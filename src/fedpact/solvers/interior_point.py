@@ -337,7 +337,7 @@ def _advance(scaled: _Scaled, here: _Iterate, going: NDArray[np.bool_], shrink: 
     to_bound = np.minimum(np.minimum(_ratio(x, d), _ratio(room, -d)), _ratio(slack, -used))
     step = np.minimum(FRACTION_TO_BOUND * to_bound, FRACTION_TO_DOMAIN * np.asarray(scaled.max_step(x, d)))
     dual_step = FRACTION_TO_BOUND * np.minimum(np.minimum(_ratio(z, dz), _ratio(v, dv)), _ratio(y, dy))
-    dual_step = (going * np.minimum(1.0, dual_step))[:, None]
+    dual_step = np.where(going, np.minimum(1.0, dual_step), 0.0)[:, None]
     # Halved while it goes far past the maximum along it.
     step, slope = np.where(going, np.minimum(1.0, step), 0.0), (right * d).sum(axis=-1)
     for _ in range(MAX_HALVINGS):
