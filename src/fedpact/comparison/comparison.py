@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.certificates.split_proof import MAX_AGENTS_ALL_SPLIT, split_gains
 from fedpact.comparison.blocking_group import BlockingGroup, blocking_group
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
@@ -128,19 +127,10 @@ class Comparison:
         payments of more than 12 members, and what takes solving among more than 100.
         """
         return {
-            outcome.mechanism: self._splitting_gains(outcome) or None for outcome in self.outcomes if outcome.federated
+            outcome.mechanism: outcome.certificates[Claim.SPLIT_PROOF].witness.get("gains") or None
+            for outcome in self.outcomes
+            if outcome.federated
         }
-
-    def _splitting_gains(self, outcome: Outcome) -> Mapping[str, float]:
-        if self._splits_are_certified(outcome):
-            certified: Mapping[str, float] = outcome.certificates[Claim.SPLIT_PROOF].witness.get("gains", {})
-            return certified
-        return split_gains(outcome)
-
-    def _splits_are_certified(self, outcome: Outcome) -> bool:
-        """Whether the certificate of an outcome looks at everybody it can: among many it ends with who gains."""
-        promised = Claim.SPLIT_PROOF in self.mechanisms[outcome.mechanism].promises(outcome.federation)
-        return promised or self.federation.n_agents <= MAX_AGENTS_ALL_SPLIT
 
     def largest_splitting_gain(self, mechanism: str) -> tuple[str, float] | None:
         """The member that gains most by posing as two, and what it gains; None if nobody gains, or it is not known."""
@@ -191,10 +181,6 @@ class Comparison:
         }
 
     def _verdict(self, outcome: Outcome, claim: Claim) -> Verdict:
-        if claim is Claim.SPLIT_PROOF and outcome.federated and not self._splits_are_certified(outcome):
-            if self.splitting_gains[outcome.mechanism] is None:
-                return Verdict.UNDEFINED
-            return Verdict.VIOLATED if self.largest_splitting_gain(outcome.mechanism) else Verdict.NOT_REFUTED
         return outcome.certificates[claim].verdict
 
     def holds_together(self, mechanism: str) -> bool | None:

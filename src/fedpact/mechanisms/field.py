@@ -20,8 +20,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.common_interest import sharing_total, welfare_of_others
-from fedpact.certificates.deviations import Deviations, free_riding
+from fedpact.certificates.core import welfare_of_others
+from fedpact.certificates.deviations import Deviations, free_riding, sharing_total
 from fedpact.certificates.proportional_sharing import sharing_in_proportion
 from fedpact.certificates.shaped_payoffs import earning_payoff
 from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome

@@ -136,7 +136,7 @@ def undefined_values(n_agents: int, n_lots: int | None = None) -> ShapleyValues:
 
 def check_domain(federation: Federation, contributions: FloatArray) -> None:
     """Refuse profiles at which some coalition leaves the domain: the worst holds just those who harm."""
-    worst = federation.lowest_data(contributions)
+    worst = federation.arrays.lowest_data(contributions)
     floor = np.broadcast_to(federation.payoff.floor, worst.shape)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         outside = (worst <= floor) | ~np.isfinite(federation.payoff.value(worst))

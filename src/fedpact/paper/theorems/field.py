@@ -18,7 +18,6 @@ from fedpact.paper.theorems.drawing import MAX_AGENTS, homogeneous_optimum, welf
 from fedpact.paper.theorems.groups import best_welfare
 from fedpact.paper.theorems.optimality import ALL_CAPPED
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.programs.nucleolus import EXCESS_TOLERANCE
 from fedpact.solvers.groups import group_optima
 from fedpact.solvers.standalone import standalone_optimum
 
@@ -26,8 +25,8 @@ MAX_HALVINGS = 60
 SMALLEST_STEP = 1e-6  # of a cap: what a smaller one costs is lost in rounding, utility being flat at its best
 WITHOUT_HARM = "weights at least zero; any payoff family of the package, convex costs, agents at zero or at caps"
 NO_HARM = "no weight is negative"
-# The nucleolus is known to EXCESS_TOLERANCE of v(N), which is at most what is at stake for all agents together.
-NUCLEOLUS_ROUNDING = MAX_AGENTS * EXCESS_TOLERANCE
+# The nucleolus is known to 1e-9 of v(N), which is at most what is at stake for all agents together.
+NUCLEOLUS_ROUNDING = 1e-9 * MAX_AGENTS
 
 # Two pairs that help each other and harm the other pair: apart they reach more than together.
 _FOES = Federation(
