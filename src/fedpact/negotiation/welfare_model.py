@@ -244,7 +244,7 @@ def least_norm_profile(
         shared=shared_members(shared_caps, n_lots),
         shared_limits=np.array([shared.cap for shared in shared_caps]),
     )
-    face = optimal_face(arrays, at, gradient, upper, scale, prices)
+    face = optimal_face(arrays, at, gradient, upper=upper, scale=scale, prices=prices)
     return None if face.is_point else face.least_norm()
 
 
