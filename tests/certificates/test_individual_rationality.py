@@ -11,7 +11,6 @@ import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.certificates.tolerances import outcome_tolerances
 
 GRID_ERROR = 1e-9
 
@@ -22,7 +21,7 @@ def test_margin_is_the_gap_of_whoever_comes_nearest_to_leaving(instance: str, me
     federation = INSTANCES[instance]
     outcome = mechanism.solve(federation)
     certificate = outcome.certificates[Claim.INDIVIDUAL_RATIONALITY]
-    gaps, tols = outcome.utilities - hand.standalone(federation), outcome_tolerances(outcome)
+    gaps, tols = outcome.utilities - hand.standalone(federation), outcome.tolerances
     named = certificate.witness["index"]
     np.testing.assert_allclose(certificate.margin, gaps[named], atol=GRID_ERROR)
     np.testing.assert_allclose(certificate.tol, tols[named])

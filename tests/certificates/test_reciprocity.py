@@ -12,8 +12,7 @@ import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.certificates.certificates import certify_reciprocity
-from fedpact.certificates.reciprocity import reciprocity_ratios
+from fedpact.certificates.reciprocity import certify_reciprocity, reciprocity_ratios
 from fedpact.certificates.shapley_check import check_shares
 
 SMALL = [name for name, federation in INSTANCES.items() if federation.n_agents <= 4]
@@ -101,7 +100,7 @@ def test_no_random_point_of_the_face_is_worse_than_the_worst_found() -> None:
     rng = np.random.default_rng(3)
     for split in rng.dirichlet(np.full(3, 0.4), size=60):
         profile = outcome.contributions.sum() * split
-        payments = outcome.payment_rule(outcome.federation, profile)
+        payments = outcome.rules.payments(outcome.arrays, profile)
         benefits = hand.payoffs(outcome.federation, profile) + payments
         assert (benefits / hand.shapley(outcome.federation, profile)).min() >= outcome.worst_reciprocity.value - 1e-9
 
@@ -128,8 +127,8 @@ def test_margin_over_a_face_is_the_worst_gap_at_its_vertices() -> None:
     outcome = MECHANISMS["externality"].solve(INSTANCES["figure 5"])
     contributions = np.array(outcome.contributions)
     contributions[1:] = [contributions[1:].sum(), 0.0, 0.0]
-    payments = outcome.payment_rule(outcome.federation, contributions)
-    vertex = replace(outcome, contributions=contributions, payments=payments, face=None)
+    payments = outcome.rules.payments(outcome.arrays, contributions)
+    vertex = replace(outcome, contributions=contributions, payments=payments, is_solved=False)
     assert vertex.certificates[Claim.SOCIAL_OPTIMALITY].verdict is Verdict.HOLDS
     np.testing.assert_allclose(gaps_by_hand(vertex).min(), -0.66, atol=1e-3)
     assert outcome.certificates[Claim.RECIPROCITY].margin <= gaps_by_hand(vertex).min() + 1e-9
@@ -158,14 +157,14 @@ def test_a_search_that_finds_nothing_does_not_prove() -> None:
         federation = fp.Federation(np.eye(2), costs=1.0, payoff=fp.Log())
         outcome = SimpleNamespace(
             federation=federation,
-            federated=True,
+            played=federation.arrays,
             contributions=np.ones(2),
             payoffs=federation.payoffs(np.ones(2)),
-            costs=np.zeros(2),
             payments=np.zeros(2),
+            tolerances=np.full(2, 1e-9),
             worst_reciprocity=worst,
         )
-        verdicts[searched] = certify_reciprocity(outcome, check_shares(federation, np.ones(2))).verdict
+        verdicts[searched] = certify_reciprocity(outcome, check_shares(federation.arrays, np.ones(2))).verdict
     assert verdicts == {1: Verdict.HOLDS, 2: Verdict.NOT_REFUTED}
 
 

@@ -92,7 +92,7 @@ def test_where_nothing_bounds_a_gain_and_nothing_shows_one_it_is_not_refuted() -
         outcome,
         contributions=np.array([0.1, 1.0, 1.0]),
         payments=np.zeros(3),
-        deviations=fp.ShapleyMechanism().deviations,
+        rules=fp.ShapleyMechanism(),
     )
     certificate = there.certificates[Claim.NASH]
     assert certificate.verdict is Verdict.NOT_REFUTED

@@ -24,7 +24,7 @@ def test_spoiled_optimum_fails_with_a_better_profile(instance: str, factor: floa
     federation = INSTANCES[instance]
     outcome = MECHANISMS["externality"].solve(federation)
     contributions = np.minimum(outcome.contributions * factor, federation.caps)
-    payments = outcome.payment_rule(federation, contributions)
+    payments = outcome.rules.payments(federation.arrays, contributions)
     certificate = replace(outcome, contributions=contributions, payments=payments).certificates[Claim.SOCIAL_OPTIMALITY]
     witness = certificate.witness
     better = np.array(witness["better_contributions"])
@@ -62,7 +62,7 @@ def test_other_points_of_the_face_are_optimal_too() -> None:
     total = outcome.contributions.sum()
     for split in ([1.0, 0.0, 0.0], [0.2, 0.3, 0.5]):
         contributions = total * np.array(split)
-        payments = outcome.payment_rule(outcome.federation, contributions)
+        payments = outcome.rules.payments(outcome.arrays, contributions)
         certificates = replace(outcome, contributions=contributions, payments=payments).certificates
         for claim in (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.INDIVIDUAL_RATIONALITY):
             assert certificates[claim].verdict is Verdict.HOLDS, (split, certificates[claim])
@@ -91,7 +91,7 @@ def test_dual_bound_is_never_passed() -> None:
         welfare = max(federation.welfare(profile) for profile in profiles)
         optimum = fp.social_optimum(federation)
         stake = ROUNDING * (np.abs(federation.payoffs(optimum.contributions)).sum() + 1e-300)
-        bounds = [welfare_bound(federation, profile) for profile in (optimum.contributions, *profiles[:5])]
+        bounds = [welfare_bound(federation.arrays, profile) for profile in (optimum.contributions, *profiles[:5])]
         assert min(bounds) >= welfare - stake
         assert min(bounds) >= optimum.welfare - stake
         np.testing.assert_allclose(bounds[0], optimum.welfare, atol=stake, err_msg="tight at the optimum")
@@ -103,7 +103,7 @@ def test_dual_bound_is_never_passed() -> None:
 def test_dual_bound_on_the_named_instances(instance: str) -> None:
     federation = INSTANCES[instance]
     rng = np.random.default_rng(7)
-    bound = welfare_bound(federation, fp.social_optimum(federation).contributions)
+    bound = welfare_bound(federation.arrays, fp.social_optimum(federation).contributions)
     for profile in rng.uniform(0.0, 1.0, (600, federation.n_agents)) * federation.caps:
         if (1.0 + federation.weights @ profile > 0).all():
             assert hand.welfare(federation, profile) <= bound + 1e-12
@@ -113,5 +113,5 @@ def test_saturated_payoffs_have_a_bound() -> None:
     """Where e^-y underflows marginal payoffs are exactly zero; the bound stays finite and true."""
     federation = fp.Federation(np.ones((3, 3)), costs=1e-3, caps=1e6, payoff=fp.Exponential(rate=1.0))
     optimum = fp.social_optimum(federation)
-    bound = welfare_bound(federation, np.full(3, 1e5))
+    bound = welfare_bound(federation.arrays, np.full(3, 1e5))
     assert optimum.welfare <= bound < np.inf

@@ -12,8 +12,8 @@ from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
 from fedpact.certificates.split_proof import (
     EVEN_SPLIT,
-    MAX_AGENTS_ALL_SPLIT,
-    MAX_AGENTS_SPLIT,
+    MAX_AGENTS_LISTED,
+    MAX_AGENTS_WITH_SIDE_PAYMENTS,
     SPLIT_EQUILIBRIUM,
 )
 from fedpact.scenario.examples import hospitals
@@ -48,10 +48,20 @@ def test_somebody_paid_too_little_would_gain_under_two_names() -> None:
     assert certificate.margin == pytest.approx(-0.01, abs=certificate.tol)
 
 
+class Patched(fp.ShapleyMechanism):
+    """M^Shap, with another solver."""
+
+    def __init__(self, solver) -> None:
+        super().__init__()
+        self.solver = solver
+
+    def solve(self, federation: fp.Federation) -> fp.Outcome:
+        return self.solver(federation)
+
+
 def test_an_outcome_that_is_no_equilibrium_is_not_believed() -> None:
     """A solver that returns nonsense for the split federation proves nothing and refutes nothing."""
-    federation = hospitals().federation
-    outcome = MECHANISMS["shapley"].solve(federation)
+    outcome = MECHANISMS["shapley"].solve(hospitals().federation)
 
     def nonsense(split: fp.Federation) -> fp.Outcome:
         return MECHANISMS["shapley"].outcome_at(split, np.zeros(split.n_agents))
@@ -60,8 +70,11 @@ def test_an_outcome_that_is_no_equilibrium_is_not_believed() -> None:
         right = MECHANISMS["shapley"].solve(split)
         return replace(right, payments=right.payments + 1.0)
 
-    for solver in (nonsense, generous, None):
-        certificate = replace(outcome, solver=solver).certificates[Claim.SPLIT_PROOF]
+    def failing(split: fp.Federation) -> fp.Outcome:
+        raise fp.NotConverged("no equilibrium", result=None)
+
+    for solver in (nonsense, generous, failing):
+        certificate = replace(outcome, rules=Patched(solver)).certificates[Claim.SPLIT_PROOF]
         assert certificate.verdict is Verdict.NOT_REFUTED, certificate
 
 
@@ -69,7 +82,7 @@ def test_nothing_is_solved_unless_asked() -> None:
     def refuse(_: fp.Federation) -> fp.Outcome:
         raise AssertionError("solved")
 
-    outcome = replace(MECHANISMS["shapley"].solve(hospitals().federation), solver=refuse)
+    outcome = replace(MECHANISMS["shapley"].solve(hospitals().federation), rules=Patched(refuse))
     for claim in Claim:
         if claim is not Claim.SPLIT_PROOF:
             assert outcome.certificates[claim]
@@ -84,15 +97,16 @@ def test_one_agent_that_gains_refutes_it_among_many() -> None:
     outcome = MECHANISMS["shapley"].solve(many)
     certificate = outcome.certificates[Claim.SPLIT_PROOF]
     assert certificate.verdict is Verdict.VIOLATED
-    assert certificate.witness["index"] == int(np.argmax(outcome.contributions))
-    assert certificate.scope.startswith("1 of 14 members")
+    assert certificate.scope.startswith("10 of 14 members")
+    largest = np.argsort(-outcome.contributions)[:10]
+    assert set(certificate.witness["gains"]) == {many.names[agent] for agent in largest}
     assert MECHANISMS["externality"].solve(many).certificates[Claim.SPLIT_PROOF].verdict is Verdict.HOLDS
 
 
 def test_prices_are_neutral_for_everybody_among_many() -> None:
     """Nobody is copied: what one of two names could do is worked out for all at once."""
     rng = np.random.default_rng(4)
-    size = MAX_AGENTS_SPLIT + 6
+    size = MAX_AGENTS_LISTED + 6
     costs = rng.uniform(0.05, 0.2, size)
     many = fp.Federation(rng.uniform(0.0, 1.0, (size, size)), costs=costs, caps=5.0, payoff=fp.PowerLaw(1.5))
     outcome = MECHANISMS["externality"].solve(many)
@@ -107,19 +121,10 @@ def test_prices_are_neutral_for_everybody_among_many() -> None:
     assert spoiled.witness["index"] == poor
 
 
-def test_batches_judge_it_one_by_one() -> None:
-    federation = hospitals().federation
-    batch = fp.solve_batch([federation, federation.replace(caps=5.0)], "shapley")
-    judged = batch.certificates["split-proof"]
-    expected = [batch[place].certificates["split-proof"] for place in range(2)]
-    np.testing.assert_allclose(judged.margins, [each.margin for each in expected])
-    assert list(judged.verdicts) == [each.verdict for each in expected]
-
-
 def test_side_payments_of_many_are_not_worked_out_anew() -> None:
     """All groups of the split federation would have to be listed: the verdict says that nobody was looked at."""
     rng = np.random.default_rng(0)
-    size = MAX_AGENTS_ALL_SPLIT + 1
+    size = MAX_AGENTS_WITH_SIDE_PAYMENTS + 1
     weights = np.where(np.eye(size) > 0, 1.0, rng.uniform(0.1, 0.9, (size, size)))
     federation = fp.Federation(weights, costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
     found = fp.FairMechanism().solve(federation).certificates["split-proof"]
@@ -132,17 +137,6 @@ def test_the_witness_has_what_everybody_gains() -> None:
     witness = fp.ShapleyMechanism().solve(federation).certificates["split-proof"].witness
     assert list(witness["gains"]) == list(federation.names)
     assert witness["gains"][witness["agent"]] == pytest.approx(witness["split_utility"] - witness["utility"])
-
-
-def test_a_value_that_cannot_be_halved_leaves_it_open() -> None:
-    tiny = hospitals().federation.replace(values=5e-324)
-    certificate = fp.ExternalityMechanism().solve(tiny).certificates["split-proof"]
-    assert certificate.verdict is Verdict.NOT_REFUTED
-    assert "too small for a number" in certificate.scope
-    values = np.where(np.arange(tiny.n_agents) == 1, 5e-324, 1.0)
-    certificate = fp.ExternalityMechanism().solve(tiny.replace(values=values)).certificates["split-proof"]
-    assert certificate.verdict is Verdict.NOT_REFUTED
-    assert tiny.names[1] in certificate.scope
 
 
 def test_the_witness_is_who_gains_most():

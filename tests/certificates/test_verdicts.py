@@ -9,7 +9,6 @@ import pytest
 
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Certificate, Claim, Verdict
-from fedpact.certificates.tolerances import outcome_tolerances
 
 
 @pytest.mark.parametrize(
@@ -56,12 +55,12 @@ def test_an_undefined_claim_does_not_hold() -> None:
 def test_tolerances_are_a_share_of_what_is_at_stake_for_each(name: str) -> None:
     outcome = MECHANISMS[name].solve(INSTANCES["paper-w2"])
     at_stake = np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)
-    np.testing.assert_allclose(outcome_tolerances(outcome), 1e-8 * at_stake, rtol=1e-4)
+    np.testing.assert_allclose(outcome.tolerances, 1e-8 * at_stake, rtol=1e-4)
 
 
 def test_nothing_at_stake_leaves_a_floor() -> None:
     outcome = MECHANISMS["externality"].solve(INSTANCES["useless"])
-    assert 0.0 < outcome_tolerances(outcome).sum() < 1e-12
+    assert 0.0 < outcome.tolerances.sum() < 1e-12
 
 
 def test_certificates_are_frozen() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.certificates.tolerances import outcome_tolerances
+
 from fedpact.paper.theorems.drawing import homogeneous_shapley, many, welfare_optimum
 from fedpact.paper.theorems.rationality import draw_equals, values_others_as_self
 
@@ -65,7 +65,7 @@ def test_proposition_1_whoever_harms_on_net_would_leave_and_nobody_else() -> Non
     for instance in many(partial(welfare_optimum, harm=True, alone=True), seed=6, count=40):
         outcome = fp.ExternalityMechanism().solve(instance.federation)
         applies = instance.federation.reach(outcome.contributions) >= 1.0
-        clear = np.abs(outcome.ir_gaps) > outcome_tolerances(outcome).sum()
+        clear = np.abs(outcome.ir_gaps) > outcome.tolerances.sum()
         for agent in np.flatnonzero(applies & clear):
             harms = bool(outcome.net_externality[agent] < 0)
             assert (outcome.agents[agent] in outcome.leavers) == harms

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.certificates.certificate import CertifiedOutcome
 from fedpact.certificates.deviations import isolation
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.federation import Federation
@@ -100,37 +100,12 @@ def _judge(federation: Federation, name: str, failing: NDArray[np.intp], consequ
     return Assumption(name=name, holds=not agents, agents=agents, consequence=consequence if agents else "")
 
 
-class DiagnosedOutcome(Protocol):
-    """What the diagnosis looks at."""
-
-    @property
-    def federation(self) -> Federation: ...
-    @property
-    def agents(self) -> Sequence[str]: ...
-    @property
-    def contributions(self) -> FloatArray: ...
-    @property
-    def federated(self) -> bool: ...
-    @property
-    def payoffs(self) -> FloatArray: ...
-    @property
-    def payments(self) -> FloatArray: ...
-    @property
-    def leavers(self) -> Sequence[str]: ...
-    @property
-    def endowments(self) -> FloatArray: ...
-    @property
-    def net_externality(self) -> FloatArray: ...
-    @property
-    def shapley_values(self) -> FloatArray: ...
-
-
 def units_text(payoff: float) -> str:
     """An amount in units of payoff, for a sentence."""
     return f"{payoff:.3g} units of payoff"
 
 
-def diagnose(outcome: DiagnosedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
+def diagnose(outcome: CertifiedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
     """One sentence per agent that harms the others or would leave, and why (Proposition 1 of the paper).
 
     `amount` writes what would keep somebody, such as in money.
@@ -161,7 +136,7 @@ def _harms(externality: FloatArray) -> NDArray[np.bool_]:
     return np.asarray(externality < -NO_EXTERNALITY * max(float(np.abs(externality).max()), np.finfo(float).tiny))
 
 
-def harm_sentences(outcome: DiagnosedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
+def harm_sentences(outcome: CertifiedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
     """One sentence per agent whose data takes away more than it adds for all, so that its Shapley share is below zero.
 
     Of such a share no part is got back: what the others want to know is whether it pays for the harm.
@@ -180,18 +155,18 @@ def harm_sentences(outcome: DiagnosedOutcome, amount: Callable[[float], str] = u
     return tuple(sentences)
 
 
-def idle_sentences(outcome: DiagnosedOutcome) -> tuple[str, ...]:
+def idle_sentences(outcome: CertifiedOutcome) -> tuple[str, ...]:
     """Who contributes nothing and why, a sentence for each reason."""
     return tuple(_idle_sentence(reason, names) for reason, names in _idle_by_reason(outcome).items() if names)
 
 
-def idle_reason(outcome: DiagnosedOutcome, name: str) -> str:
+def idle_reason(outcome: CertifiedOutcome, name: str) -> str:
     """Why somebody contributes nothing; empty where it contributes something, or nobody federates."""
     found = (reason for reason, names in _idle_by_reason(outcome).items() if name in names)
     return next((_idle_words(reason, "its", "it") for reason in found), "")
 
 
-def _idle_by_reason(outcome: DiagnosedOutcome) -> dict[str, list[str]]:
+def _idle_by_reason(outcome: CertifiedOutcome) -> dict[str, list[str]]:
     """Who contributes nothing, by why."""
     arrays = outcome.federation.arrays
     idle = sum_by(arrays.lot_owners, outcome.contributions, arrays.n_agents) <= 0
@@ -234,7 +209,7 @@ def harms_if_brought(name: str) -> str:
     return f"{name}'s data would harm the others on net: it contributes none."
 
 
-def _diagnose_lots(outcome: DiagnosedOutcome, amount: Callable[[float], str]) -> tuple[str, ...]:
+def _diagnose_lots(outcome: CertifiedOutcome, amount: Callable[[float], str]) -> tuple[str, ...]:
     """Who would leave, and which lots harm the others."""
     sentences = [
         f"{name} would do better alone and would leave; {amount(float(outcome.endowments[agent]))} would keep it."

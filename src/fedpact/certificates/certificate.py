@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -112,6 +112,17 @@ class CertifiedOutcome(Protocol):
     def welfare(self) -> Any: ...
     @property
     def worst_reciprocity(self) -> WorstReciprocity: ...
+    # For what stands out in it, in words
+    @property
+    def agents(self) -> Sequence[str]: ...
+    @property
+    def leavers(self) -> Sequence[str]: ...
+    @property
+    def endowments(self) -> FloatArray: ...
+    @property
+    def net_externality(self) -> FloatArray: ...
+    @property
+    def shapley_values(self) -> FloatArray: ...
 
 
 def about(outcome: CertifiedOutcome, agent: int) -> dict[str, Any]:

@@ -69,7 +69,9 @@ class Certificates(Mapping[str, Certificate]):
     def _shares(self) -> CheckedShares | None:
         """The Shapley values; those that the deviations were worked out from, if these were."""
         known = self._deviations.shares if Claim.NASH in self._known else None
-        return known or check_shares(self._outcome.played, self._outcome.contributions)
+        if known is not None and known.probability is None:
+            return known
+        return check_shares(self._outcome.played, self._outcome.contributions)
 
 
 def certify(outcome: CertifiedOutcome) -> Certificates:

@@ -32,6 +32,7 @@ VALUE_ROUNDING = 1e-13  # of payoffs and costs: a change of f that is none
 SUFFICIENT_RISE = 1e-4  # of what the gradient promises
 MIN_RIDGE, MAX_RIDGE = 1e-13, 1e-3  # of the Hessian's diagonal: between them, the gap as a part of payoffs and costs
 PRICE_HALVINGS = 70
+FULL = 1e-12  # of a shared cap: what is left of one that is full
 MAX_POWER = 500  # of two, of what is spent
 
 
@@ -73,8 +74,8 @@ class ConcaveProblem:
     def data(self, x: FloatArray) -> FloatArray:
         """b + W x, (problems, rows)."""
         if len(self.weights) == 1:
-            return self.background + x @ self.weights[0].T
-        return self.background + np.matmul(self.weights, x[..., None])[..., 0]
+            return np.asarray(self.background + x @ self.weights[0].T)
+        return np.asarray(self.background + np.matmul(self.weights, x[..., None])[..., 0])
 
     def costs(self, x: FloatArray) -> FloatArray:
         """(problems, lots)."""
@@ -96,7 +97,7 @@ class ConcaveProblem:
         with np.errstate(invalid="ignore"):
             if len(self.weights) == 1:
                 return np.asarray(slopes @ self.weights[0])
-            return np.matmul(slopes[:, None, :], self.weights)[:, 0]
+            return np.asarray(np.matmul(slopes[:, None, :], self.weights)[:, 0])
 
     def gaps(self, x: FloatArray, earned: FloatArray) -> FloatArray:
         """What bounds f exceed f(x) by, lot by lot, (problems, lots); only sums over shared caps have a meaning."""
@@ -113,19 +114,20 @@ class ConcaveProblem:
     def within_means(self, start: FloatArray) -> ConcaveProblem:
         """The problem with bounds beyond which more is spent than could be gained, compared with `start`.
 
-        Costs are positive; a start outside the domain bounds nothing. A maximiser that costs S has f >= f(start), and no lot brings more than S buys: so
-        S <= sum_r v_r g_r(b_r + what S buys) - f(start), and S is at most the largest number that is, here rounded up
-        to a power of two.
+        Costs are positive. A maximiser that costs S has f >= f(start), and no lot brings more than S buys: so
+        S <= sum_r v_r g_r(b_r + what S buys) - f(start). The right is concave in S, and what the start costs is one
+        such S; the largest is looked for above it, and rounded up to a power of two. A start outside the domain bounds
+        nothing.
         """
-        helpful, least = replace(self, weights=np.maximum(self.weights, 0.0)), self.value(start)
-        low, high = np.full((2, len(self.upper)), float(MAX_POWER))
-        low = -low
+        helpful = replace(self, weights=np.maximum(self.weights, 0.0))
+        least = np.nan_to_num(self.value(start), neginf=-np.finfo(float).max)
+        high = np.full(len(self.upper), float(MAX_POWER))
+        low = np.log2(np.maximum(self.costs(start).sum(axis=-1), 2.0**-MAX_POWER))
         while (high - low > 1.0).any():
             middle = np.floor(0.5 * (low + high))
             spent = np.exp2(middle)
             data = helpful.data(np.minimum(self._affordable(spent), self.upper))
-            with np.errstate(invalid="ignore"):
-                pays = ~(self._rows(data, self.payoff.value, -np.inf).sum(axis=-1) - least < spent)
+            pays = self._rows(data, self.payoff.value, 0.0).sum(axis=-1) - least >= spent
             low, high = np.where(pays, middle, low), np.where(pays, high, middle)
         return replace(self, upper=np.minimum(self.upper, self._affordable(2.0 * np.exp2(high))))
 
@@ -140,10 +142,9 @@ class ConcaveProblem:
 
 
 def welfare_problem(arrays: FederationArrays, upper: FloatArray | None = None) -> ConcaveProblem:
-    """The welfare of one federation as one problem; `upper` is (problems, lots), the bounds of its maximisers by default."""
-    weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
+    """The welfare of one federation; `upper` is (problems, lots), by default the bounds that hold its maximisers."""
     return ConcaveProblem(
-        weights=weights[None],
+        weights=arrays.dense_weights[None],
         values=arrays.values[None],
         payoff=arrays.payoff,
         background=np.zeros((1, arrays.n_tasks)),
@@ -153,6 +154,13 @@ def welfare_problem(arrays: FederationArrays, upper: FloatArray | None = None) -
         shared=arrays.shared[None],
         limits=arrays.shared_limits[None],
     )
+
+
+def group_problem(arrays: FederationArrays, members: NDArray[np.bool_]) -> ConcaveProblem:
+    """The welfare of groups (groups, members) by themselves, as problems over everybody's lots."""
+    bounds = arrays.bounds()[0]
+    problem = welfare_problem(arrays, np.where(members[:, arrays.lot_owners], bounds, 0.0))
+    return replace(problem, values=np.where(members[:, arrays.task_owners], arrays.values, 0.0))
 
 
 def most_earned(net: FloatArray, problem: ConcaveProblem) -> tuple[FloatArray, FloatArray]:
@@ -186,7 +194,7 @@ def _cap_prices(net: FloatArray, problem: ConcaveProblem) -> FloatArray:
 
     def brought(prices: FloatArray) -> FloatArray:
         left = net - np.matmul(prices[..., None, :], problem.shared)[..., 0, :]
-        return np.matmul(problem.shared, _amounts(left, problem)[..., None])[..., 0]
+        return np.asarray(np.matmul(problem.shared, _amounts(left, problem)[..., None])[..., 0])
 
     with np.errstate(invalid="ignore"):
         high = np.where(problem.shared > 0, net[..., None, :], 0.0).max(axis=-1)
@@ -233,7 +241,9 @@ def maximise(problem: ConcaveProblem, start: FloatArray) -> Maxima:
                 break
         going[index] = False
     values = problem.value(x)
-    return Maxima(x=x, values=values, bounds=values + np.maximum(gaps, 0.0))
+    inside = np.isfinite(values)
+    bounds = np.where(inside, np.where(inside, values, 0.0) + np.maximum(gaps, 0.0), np.inf)
+    return Maxima(x=x, values=values, bounds=bounds)
 
 
 def _advance(
@@ -309,15 +319,16 @@ def _scaled_gradient(problem: ConcaveProblem, x: FloatArray, gaps: FloatArray) -
 
 
 def _active_set(problem: ConcaveProblem, x: FloatArray) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-    """The gradient less the prices of shared caps, (problems, lots), which lots are free to move, and which caps full."""
+    """The gradient less the prices of shared caps, (problems, lots); which lots are free, and which caps full."""
     gradient = problem.earned(x) - problem.linear - 2.0 * problem.quadratic * x
     full = np.zeros((len(x), problem.limits.shape[-1]), dtype=np.bool_)
     if full.size:
-        prices = _cap_prices(gradient, replace(problem, quadratic=np.zeros_like(problem.quadratic)))
-        brought = np.matmul(problem.shared, x[..., None])[..., 0]
-        full = (prices > 0) & (brought >= problem.limits * (1.0 - 1e-12))
-        gradient = gradient - np.matmul((prices * full)[..., None, :], problem.shared)[..., 0, :]
-    held = ((x <= 0) & (gradient <= 0)) | ((x >= problem.upper) & (gradient >= 0))
+        brought = (problem.shared > 0) & (x > 0)[:, None, :]
+        least = np.where(brought, gradient[:, None, :], np.inf).min(axis=-1)  # what gives way first, for what is better
+        full = np.matmul(problem.shared, x[..., None])[..., 0] >= problem.limits * (1.0 - FULL)
+        full &= np.isfinite(least) & (least > 0)
+        gradient = gradient - np.matmul(np.where(full, least, 0.0)[..., None, :], problem.shared)[..., 0, :]
+    held = ((x <= 0) & (gradient < 0)) | ((x >= problem.upper) & (gradient > 0))
     return gradient, ~held, full
 
 
@@ -326,11 +337,4 @@ def _curvatures(problem: ConcaveProblem, x: FloatArray) -> FloatArray:
     bends = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
         own = np.matmul(bends[:, None, :], problem.weights**2)[:, 0] + 2.0 * problem.quadratic
-    return np.maximum(own, np.finfo(float).tiny)
-
-
-def group_problem(arrays: FederationArrays, members: NDArray[np.bool_]) -> ConcaveProblem:
-    """The welfare of groups (groups, members) by themselves, as problems over everybody's lots."""
-    bounds = arrays.bounds()[0]
-    problem = welfare_problem(arrays, np.where(members[:, arrays.lot_owners], bounds, 0.0))
-    return replace(problem, values=np.where(members[:, arrays.task_owners], arrays.values, 0.0))
+    return np.asarray(np.maximum(own, np.finfo(float).tiny))

@@ -9,7 +9,8 @@ m_r = v_r g_r'(y_r) be what data is worth to task r. Payoffs are concave, so for
 where h_l(e) = max over 0 <= t <= cap_l of e t - c_l(t), which rises with e. In no group does a sample of l earn more
 than e_l = sum_r m_r max(w_rl, 0) over everybody. So
 
-    v(X) - U(X) <= sum over X of d_i,     d_i = sum over its tasks of [a_r - m_r y_r] + sum over its lots of h_l(e_l) - U_i,
+    v(X) - U(X) <= sum over X of d_i,
+    d_i = sum over its tasks of [a_r - m_r y_r] + sum over its lots of h_l(e_l) - U_i,
 
 whatever the group: if no d_i is positive, no group gains. At the social optimum with weights >= 0, d_i is what the
 Externality mechanism gives i less U_i; so that mechanism is in the core. Any profile gives valid bounds.
@@ -39,13 +40,11 @@ BoolArray = NDArray[np.bool_]
 SOME_GROUPS = "some groups"  # the scope of a certificate that has not looked at all
 MAX_AGENTS_LISTED = 10  # all their groups take milliseconds
 MAX_NUMBERS = 4_000_000  # of Hessians held at once
-# How the loss of those that a group leaves behind, which it does not feel, is split between the two sides.
-BORDER_SPLITS = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GroupProfiles:
-    """Groups, (groups, members), and what they would contribute by themselves, (groups, lots); from wherever they come."""
+    """Groups, (groups, members), and what each would contribute by itself, (groups, lots); from wherever they come."""
 
     members: BoolArray
     contributions: FloatArray
@@ -66,47 +65,16 @@ def member_bounds(federation: Federation, utilities: FloatArray, contributions: 
     """
     if not federation.admits(contributions):
         return np.full(federation.n_agents, np.inf)
-    return _Prices(federation.arrays, contributions).member_utilities(count_harm=False) - utilities
-
-
-def largest_gain_bound(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> float:
-    """No group gains more than this.
-
-    The positive d_i together. Where data harms there is a second bound: a group with j but not with k is spared the
-    harm of j's data to k, t_j m_k |w_kj| at most, which counts in part for taking in j and in part for leaving out k.
-    """
-    bounds = member_bounds(federation, utilities, contributions)
-    lowest = float(np.maximum(bounds, 0.0).sum())
-    if not federation.has_harm or not np.isfinite(lowest):
-        return lowest
     arrays = federation.arrays
-    prices = _Prices(arrays, contributions)
-    harm = np.maximum(-prices.problem.weights[0], 0.0)
-    most = most_earned((prices.worth @ np.maximum(prices.problem.weights[0], 0.0) - arrays.linear)[None], prices.problem)
-    plain = prices.member_utilities(count_harm=True) - utilities
-    giving = sum_by(arrays.lot_owners, most[0][0] * (prices.worth @ harm), arrays.n_agents)
-    suffering = sum_by(arrays.task_owners, prices.worth * (harm @ most[0][0]), arrays.n_agents)
-    for split in BORDER_SPLITS:
-        lowest = min(lowest, float(np.maximum(plain + split * giving, (1.0 - split) * suffering).sum()))
-    return lowest
-
-
-class _Prices:
-    """What data is worth to every task at an admissible profile."""
-
-    def __init__(self, arrays: FederationArrays, contributions: FloatArray) -> None:
-        self.arrays, self.problem = arrays, welfare_problem(arrays)
-        self.worth = arrays.marginal_payoffs(contributions)
-        self.surplus = arrays.task_payoffs(contributions) - self.worth * arrays.data(contributions)
-
-    def member_utilities(self, *, count_harm: bool) -> FloatArray:
-        """The most that members have at the prices, whether or not they answer for the harm that their data does."""
-        weights, arrays = self.problem.weights[0], self.arrays
-        earned = self.worth @ (weights if count_harm else np.maximum(weights, 0.0))
-        sold = most_earned((earned - arrays.linear)[None], self.problem)[1][0]
-        return sum_by(arrays.task_owners, self.surplus, arrays.n_agents) + sum_by(
-            arrays.lot_owners, sold, arrays.n_agents
-        )
+    worth = arrays.marginal_payoffs(contributions)
+    surplus = arrays.task_payoffs(contributions) - worth * arrays.data(contributions)
+    earned = worth @ np.maximum(arrays.dense_weights, 0.0) - arrays.linear
+    sold = most_earned(earned[None], welfare_problem(arrays))[1][0]
+    surplus, sold = (
+        sum_by(owners, each, arrays.n_agents)
+        for owners, each in ((arrays.task_owners, surplus), (arrays.lot_owners, sold))
+    )
+    return surplus + sold - utilities
 
 
 def group_gains(federation: Federation, utilities: FloatArray, groups: GroupProfiles) -> GroupGains:
@@ -144,20 +112,6 @@ def welfare_of_others(federation: Federation, contributions: FloatArray) -> Floa
     return group_gains(federation, np.zeros(federation.n_agents), found).gains
 
 
-def group_utilities(federation: Federation, members: BoolArray, contributions: FloatArray) -> FloatArray:
-    """Payoffs less costs of a group's members by themselves at a profile of everybody's lots, in their order."""
-    arrays = federation.arrays
-    brought = np.where(members[arrays.lot_owners], contributions, 0.0)
-    worth = arrays.worth(np.where(members[arrays.task_owners], arrays.data(brought), 0.0))
-    return (sum_by(arrays.task_owners, worth, arrays.n_agents) - arrays.spending(brought))[members]
-
-
-def group_contributions(federation: Federation, members: BoolArray, contributions: FloatArray) -> dict[str, float]:
-    """What a group brings, by its members' names, or by lot where they have several."""
-    brought = np.flatnonzero(members[federation.lot_owners])
-    return {federation.lot_labels[lot]: float(contributions[lot]) for lot in brought}
-
-
 def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
     """No group does better by leaving together; `optimum` gives the best profile of everybody, if it is needed.
 
@@ -166,12 +120,14 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     outcome hands over (`group_profiles`), which is all groups as long as they can be listed.
     """
     federation, tols = outcome.federation, outcome.tolerances
-    for profile in (lambda: outcome.contributions, optimum):
-        bounds = member_bounds(federation, outcome.utilities, profile())
-        if (bounds <= tols).all():
-            return _core_by_prices(outcome, bounds)
+    bounds = member_bounds(federation, outcome.utilities, outcome.contributions)
+    if (bounds <= tols).all():
+        return _core_by_prices(outcome, bounds)
     best = optimum()
-    most = largest_gain_bound(federation, outcome.utilities, best)
+    bounds = member_bounds(federation, outcome.utilities, best)
+    if (bounds <= tols).all():
+        return _core_by_prices(outcome, bounds)
+    most = float(np.maximum(bounds, 0.0).sum())
     if federation.n_agents <= MAX_AGENTS_LISTED:
         members = (np.arange(1, 1 << federation.n_agents)[:, None] >> np.arange(federation.n_agents)) & 1 > 0
         starts = np.broadcast_to(best, (len(members), best.size))
@@ -236,13 +192,16 @@ def _core_by_groups(outcome: CertifiedOutcome, groups: GroupProfiles, otherwise:
     complete = len(np.unique(groups.members, axis=0)) == (1 << min(federation.n_agents, 60)) - 1
     proven = complete and bool((found.bounds <= rounding).all())
     members, profile = groups.members[index], groups.contributions[index]
-    would_have = group_utilities(federation, members, profile)
+    arrays, brought = federation.arrays, np.where(members[federation.lot_owners], profile, 0.0)
+    would_have = (arrays.payoffs(brought) - arrays.spending(brought))[members]
     witness = {
         "group": names[members].tolist(),
         "gain": float(found.gains[index]),
         "utilities": dict(zip(names[members], outcome.utilities[members].tolist(), strict=True)),
         "group_utilities": dict(zip(names[members], would_have.tolist(), strict=True)),
-        "group_contributions": group_contributions(federation, members, profile),
+        "group_contributions": {
+            federation.lot_labels[lot]: float(profile[lot]) for lot in np.flatnonzero(members[federation.lot_owners])
+        },
         "gain_upper_bound": float(found.bounds.max()) if complete else otherwise,
     }
     scope = f"all {len(beyond)} groups" if complete else SOME_GROUPS

@@ -29,7 +29,7 @@ from fedpact.certificates.shapley_check import (
 )
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
-from fedpact.federation.arrays import FederationArrays, sum_by
+from fedpact.federation.arrays import FederationArrays, sum_by, times_transposed
 from fedpact.utils.arrays import FloatArray
 
 MAX_SEARCHED = 8  # members whose own Shapley share is searched, beyond `MAX_COALITION_AGENTS`
@@ -108,7 +108,7 @@ def _own_best(arrays: FederationArrays, background: FloatArray, start: FloatArra
     """The best of each member's own lots on top of data `background`, (tasks,)."""
     blocks = _OwnLots(arrays, background)
     problem, begin = blocks.problem, blocks.take(start)
-    for other in (np.zeros_like(begin), problem.project(problem.upper)):  # a member may need its own data, or none of it
+    for other in (np.zeros_like(begin), problem.project(problem.upper)):  # where it is not in the domain
         begin = np.where(np.isfinite(problem.value(begin))[:, None], begin, other)
     found = maximise(problem.within_means(begin), begin)
     return blocks.deviations(start, found, scope)
@@ -121,8 +121,11 @@ class _OwnLots:
         self.arrays = arrays
         tasks, has_task = _index_by(arrays.task_owners, arrays.n_agents)
         self.lots, self.has_lot = _index_by(arrays.lot_owners, arrays.n_agents)
-        weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
-        own = weights[tasks[:, :, None], self.lots[:, None, :]] * has_task[:, :, None] * self.has_lot[:, None, :]
+        own = (
+            arrays.dense_weights[tasks[:, :, None], self.lots[:, None, :]]
+            * has_task[:, :, None]
+            * self.has_lot[:, None, :]
+        )
         limits = np.broadcast_to(arrays.shared_limits, (arrays.n_agents, arrays.shared_limits.size))
         self.problem = ConcaveProblem(
             weights=own,
@@ -181,20 +184,23 @@ def price_taking(federation: Federation, contributions: FloatArray) -> Deviation
     arrays = federation.arrays
     if not federation.admits(contributions):
         return unbounded(federation, contributions, NO_DOMAIN_SCOPE)
-    paid = arrays.price_payments(contributions)
+    problem = welfare_problem(arrays, np.maximum(arrays.bounds()[0], contributions)[None])
+    earned, worth = problem.earned(contributions[None]), arrays.marginal_payoffs(contributions)
+    sold = earned[0] - times_transposed(arrays.own_weights, worth)  # what the others pay for a sample of each lot
+    foreign = arrays.data(contributions) - arrays.own_data(contributions)
+    paid = sum_by(arrays.lot_owners, contributions * sold, arrays.n_agents)
+    paid = paid - sum_by(arrays.task_owners, worth * foreign, arrays.n_agents)
     payoffs, costs = arrays.payoffs(contributions), arrays.spending(contributions)
     here = payoffs - costs + paid
-    problem = welfare_problem(arrays, np.maximum(arrays.bounds()[0], contributions)[None])
-    gaps = problem.gaps(contributions[None], problem.earned(contributions[None]))[0]
+    gaps = problem.gaps(contributions[None], earned)[0]
     bounds = here + np.maximum(sum_by(arrays.lot_owners, gaps, arrays.n_agents), 0.0)
     tols = utility_tolerances(payoffs, costs, paid, agent_values(arrays))
     if (bounds - here <= tols).all():
         return Deviations(actions=contributions, utilities=bounds, shortfalls=bounds - here, scope=PRICES_SCOPE)
-    blocks = _OwnLots(arrays, arrays.data(contributions) - arrays.own_data(contributions))
-    earned = arrays.net_externality(contributions)
+    blocks = _OwnLots(arrays, foreign)
     own = replace(
         blocks.problem,
-        linear=blocks.problem.linear - earned[blocks.lots],
+        linear=blocks.problem.linear - sold[blocks.lots],
         upper=np.where(blocks.has_lot, problem.upper[0][blocks.lots], 0.0),
     )
     now = blocks.take(contributions)

@@ -47,9 +47,9 @@ def _search(games: _Games, upper: FloatArray, tols: FloatArray) -> tuple[FloatAr
     """The best contribution of each member up to `upper`, a bound on what it has at any, and what it falls short."""
     here, everybody = games.now, np.arange(games.now.size)
     best, most, open_bounds = here.copy(), games.utilities(everybody, here), np.full(here.size, -np.inf)
-    first, last = games.domain(upper)
-    edges = first[:, None] + FIRST_INTERVALS * np.maximum(last - first, 0.0)[:, None]
-    edges = np.sort(np.hstack([edges, np.clip(here, first, last)[:, None]]), axis=1)
+    first, end = games.domain(upper)
+    edges = first[:, None] + FIRST_INTERVALS * np.maximum(end - first, 0.0)[:, None]
+    edges = np.sort(np.hstack([edges, np.clip(here, first, end)[:, None]]), axis=1)
     low, high = edges[:, :-1].ravel(), edges[:, 1:].ravel()
     owners = np.repeat(everybody, edges.shape[1] - 1)
     for cut in range(MAX_CUTS):
@@ -78,9 +78,8 @@ class _Games:
     """What some members have at contributions of theirs."""
 
     def __init__(self, arrays: FederationArrays, contributions: FloatArray, agents: NDArray[np.intp]) -> None:
-        weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
         self.arrays, self.agents, self.now = arrays, agents, contributions[agents]
-        self.columns = weights[:, agents].T  # (members, tasks)
+        self.columns = arrays.dense_weights[:, agents].T  # (members, tasks)
         self.background = arrays.data(contributions) - self.columns * self.now[:, None]
         self.others = np.where(np.eye(contributions.size, dtype=np.bool_)[agents], 0.0, contributions).sum(axis=1)
 
@@ -126,4 +125,4 @@ class _Games:
 
     def _part(self, owners: NDArray[np.intp], x: FloatArray) -> FloatArray:
         given = x + self.others[owners]
-        return np.divide(x, given, out=np.ones(x.shape), where=given > 0)
+        return np.asarray(np.divide(x, given, out=np.ones(x.shape), where=given > 0))

@@ -132,22 +132,22 @@ def worst_over_face(face: EquilibriumFace | None, start: FloatArray, evaluate: E
 
 
 class _Equilibria:
-    """Equilibria that were looked at: contributions, payments, ratios (a_i + p_i) / phi_i and gaps a_i + p_i - phi_i."""
+    """Equilibria that were looked at: contributions, payments, ratios (a_i + p_i) / phi_i, gaps a_i + p_i - phi_i."""
 
-    def __init__(self, evaluate: Evaluate, profiles: FloatArray) -> None:
+    def __init__(self, evaluate: Evaluate, start: FloatArray) -> None:
         self._evaluate = evaluate
-        self.contributions = np.zeros((0, profiles.shape[1]))
-        self.payments, self.ratios, self.gaps = (np.zeros((0, 0)),) * 3
-        self.look(profiles)
+        payments, benefits, shares = evaluate(start)
+        self.contributions, self.payments = start, payments
+        self.ratios, self.gaps = reciprocity_ratios(benefits, shares), benefits - shares
 
     def look(self, profiles: FloatArray) -> None:
         """Look at more."""
         payments, benefits, shares = self._evaluate(profiles)
-        known = np.isfinite(shares).all(axis=-1, keepdims=True) | (not self.payments.size)
-        ratios = np.where(known, reciprocity_ratios(benefits, shares), np.inf)
-        found = profiles, payments, ratios, np.where(known, benefits - shares, np.inf)
-        before = (self.contributions, self.payments, self.ratios, self.gaps) if self.payments.size else [p[:0] for p in found]
-        self.contributions, self.payments, self.ratios, self.gaps = map(np.concatenate, zip(before, found, strict=True))
+        known = np.isfinite(shares).all(axis=-1, keepdims=True)
+        self.contributions = np.concatenate([self.contributions, profiles])
+        self.payments = np.concatenate([self.payments, payments])
+        self.ratios = np.concatenate([self.ratios, np.where(known, reciprocity_ratios(benefits, shares), np.inf)])
+        self.gaps = np.concatenate([self.gaps, np.where(known, benefits - shares, np.inf)])
 
 
 def _descend(seen: _Equilibria, corners: FloatArray, label: str, most: int) -> None:

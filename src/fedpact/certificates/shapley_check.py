@@ -58,6 +58,8 @@ class CheckedShares:
         Whether that is little enough to prove anything by.
     method
         How they were obtained, in words.
+    probability
+        That of semivalues; None for Shapley values.
     """
 
     values: FloatArray
@@ -65,6 +67,7 @@ class CheckedShares:
     error: float
     proves: bool
     method: str
+    probability: float | None = None
 
 
 def check_shares(
@@ -79,7 +82,7 @@ def check_shares(
             values, rates = _count_coalitions(arrays, contributions, probability)
         else:
             values, rates = _Integral(arrays, contributions, probability).credits()
-        gradient = (rates[:, arrays.lot_owners] * _dense(arrays)).sum(axis=0)
+        gradient = (rates[:, arrays.lot_owners] * arrays.dense_weights).sum(axis=0)
         if not (np.isfinite(values).all() and np.isfinite(gradient).all()):
             return None
         error = abs(float(values.sum() - payoffs.sum()))
@@ -88,7 +91,12 @@ def check_shares(
     size = max(float(np.abs(payoffs).sum()), float(np.abs(values).sum()))
     method = "all coalitions" if few else "an integral of its own"
     return CheckedShares(
-        values=values, gradient=gradient, error=error, proves=error <= MAX_ERROR * size, method=method
+        values=values,
+        gradient=gradient,
+        error=error,
+        proves=error <= MAX_ERROR * size,
+        method=method,
+        probability=probability,
     )
 
 
@@ -97,7 +105,7 @@ def own_share_problem(
 ) -> ConcaveProblem:
     """What a member is credited with less its costs as a problem over its own lots, but for the value at zero."""
     own = np.flatnonzero(arrays.lot_owners == agent)
-    weights = _dense(arrays)[:, own]
+    weights = arrays.dense_weights[:, own]
     if arrays.n_agents <= MAX_COALITION_AGENTS:
         data, chances = _coalitions_before(arrays, contributions, agent, probability)
         rows, values = np.tile(weights, (len(chances), 1)), (chances[:, None] * arrays.values).ravel()
@@ -321,7 +329,3 @@ class _Points:
             basis[chosen, first : first + nodes.size] = parts / parts.sum(axis=1, keepdims=True)
             first += nodes.size
         return basis
-
-
-def _dense(arrays: FederationArrays) -> FloatArray:
-    return arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()

@@ -107,7 +107,7 @@ def _even_splits(outcome: CertifiedOutcome) -> list[SplitComparison] | None:
     """
     if not outcome.has_prices or outcome.side_payments.any():
         return None
-    there = outcome.rules.outcome_at(outcome.federation, outcome.contributions)  # what the rules pay; the names halve it
+    there = outcome.rules.outcome_at(outcome.federation, outcome.contributions)  # the names halve what the rules pay
     if not _is_equilibrium(outcome, there):
         return None
     gains, tols = there.utilities - outcome.utilities, outcome.tolerances

@@ -101,6 +101,11 @@ class FederationArrays:
         return bool((entries < 0).any())
 
     @cached_property
+    def dense_weights(self) -> FloatArray:
+        """The weights as a dense array."""
+        return self.weights if isinstance(self.weights, np.ndarray) else self.weights.toarray()
+
+    @cached_property
     def own_weights(self) -> Weights:
         """The weights with zeros where a lot and a task have different owners."""
         if isinstance(self.weights, np.ndarray):
@@ -122,8 +127,7 @@ class FederationArrays:
 
     def member_data(self, contributions: FloatArray) -> FloatArray:
         """u_rj, the data that member j's lots together bring to task r, (..., tasks, members); dense."""
-        weights = self.weights if isinstance(self.weights, np.ndarray) else self.weights.toarray()
-        return sum_by(self.lot_owners, weights * contributions[..., None, :], self.n_agents)
+        return sum_by(self.lot_owners, self.dense_weights * contributions[..., None, :], self.n_agents)
 
     def lowest_data(self, contributions: FloatArray) -> FloatArray:
         """The least data of every task in any coalition: what those who harm it bring, (..., tasks)."""
@@ -264,7 +268,7 @@ class FederationArrays:
 
     def repeated(self, count: int, **changes: Any) -> FederationArrays:
         """The same federation `count` times along a leading axis, with other arrays (count, ...) for some fields."""
-        weights = self.weights if isinstance(self.weights, np.ndarray) else self.weights.toarray()
+        weights = self.dense_weights
         parts: dict[str, Any] = {
             name: np.broadcast_to(getattr(self, name), (count, *getattr(self, name).shape))
             for name in ("values", "linear", "quadratic", "caps", "shared_limits")
@@ -299,7 +303,7 @@ def stack(federations: Sequence[Federation]) -> FederationArrays:
     """The arrays of federations with the same members, lots and tasks, with one leading axis."""
     each = [federation.arrays for federation in federations]
     first = each[0]
-    weights = np.stack([one.weights if isinstance(one.weights, np.ndarray) else one.weights.toarray() for one in each])
+    weights = np.stack([one.dense_weights for one in each])
     parts: dict[str, Any] = {
         name: np.stack([getattr(one, name) for one in each])
         for name in ("values", "linear", "quadratic", "caps", "shared_limits")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.certificates.tolerances import balance_tolerance, outcome_tolerances, utility_tolerances, would_leave
+from fedpact.certificates.tolerances import balance_tolerance, utility_tolerances, would_leave
 
 FEDERATION = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
 
@@ -18,11 +18,11 @@ def test_a_loss_counts_from_the_tolerance_on(part: float, leaves: bool) -> None:
     """A payment that takes the first agent just short of, or just beyond, what it has alone by its tolerance."""
     solved = fp.ExternalityMechanism().solve(FEDERATION)
     start = solved.payments - np.array([solved.ir_gaps[0], 0.0, 0.0])
-    tolerance = outcome_tolerances(replace(solved, payments=start))[0]
+    tolerance = replace(solved, payments=start).tolerances[0]
     spoiled = replace(solved, payments=start - np.array([part * tolerance, 0.0, 0.0]))
     assert bool(spoiled.leavers) is leaves
     assert spoiled.certificates["individual-rationality"].holds is not leaves
-    batch = fp.solve_batch(fp.Batch.of([FEDERATION, FEDERATION]), fp.ExternalityMechanism())
+    batch = fp.solve_batch([FEDERATION, FEDERATION], fp.ExternalityMechanism())
     forged = replace(batch, payments=np.vstack([spoiled.payments, batch.payments[1]]))
     assert forged.would_leave.tolist() == [[leaves, False, False], [False] * 3]
 
