@@ -81,7 +81,7 @@ class Credits(NamedTuple):
     slopes: FloatArray
 
 
-class Curvature(NamedTuple):
+class RowHessians(NamedTuple):
     """Minus the Hessian of receivers in their data, roots^T roots + diag(own).
 
     `roots` (receivers, any number, members) are those of all receivers, or of a sample; `own` is (receivers, members).
@@ -273,14 +273,15 @@ class _Direct:
         slopes = (total * left * self.times[:, None]).sum(axis=1)
         return Credits(self._spread((total * gains).sum(axis=1)), self._spread(slopes))
 
-    def curvature(self, chosen: NDArray[np.intp]) -> Curvature:
+    def curvature(self, chosen: NDArray[np.intp]) -> RowHessians:
         """Minus the Hessian, with roots for the `chosen` receivers."""
         products, _, left, factors = self._at_nodes()
         rates = np.swapaxes(left[..., None] / factors, 2, 3)
         timed = products * np.square(self.times)[:, None]
         own = np.einsum("rtq,rtqk->rk", timed, rates * (1.0 - self.q[:, None] * rates))
         roots = np.sqrt(timed * self.q)[..., None] * rates
-        return Curvature(self._spread(roots.reshape(len(roots), -1, roots.shape[3])[chosen], chosen), self._spread(own))
+        flat = roots.reshape(len(roots), -1, roots.shape[3])[chosen]
+        return RowHessians(self._spread(flat, chosen), self._spread(own))
 
     def _at_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The products of all factors with all weights (receivers, T, Q), and what `_exponentials` returns."""
@@ -363,7 +364,7 @@ class _Interpolated:
             np.put_along_axis(credits.slopes, column, ((total * left[..., 0]) @ self.times)[:, None], axis=1)
         return credits
 
-    def curvature(self, chosen: NDArray[np.intp]) -> Curvature:
+    def curvature(self, chosen: NDArray[np.intp]) -> RowHessians:
         """Minus the Hessian, with roots for the `chosen` receivers: few, since smooth kernels have small rank."""
         products, q = self._at_nodes()
         _, rates = self._at_points(q)
@@ -374,7 +375,7 @@ class _Interpolated:
         sizes, vectors = np.linalg.eigh(kernels)
         rank = int((sizes > self.accuracy.rank * sizes[:, -1:]).sum(axis=1).max())
         roots = np.swapaxes(vectors * np.sqrt(np.maximum(sizes, 0.0))[:, None], 1, 2)[:, -rank:]
-        return Curvature(self.points.take(chosen).interpolate(roots), np.maximum(own, 0.0))
+        return RowHessians(self.points.take(chosen).interpolate(roots), np.maximum(own, 0.0))
 
     def _at_nodes(self) -> tuple[FloatArray, FloatArray]:
         """The products of all factors with all weights, (receivers, T, Q), and the nodes q, (T, Q)."""

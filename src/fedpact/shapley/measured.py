@@ -372,7 +372,9 @@ class CoalitionCache(UserDict[Coalition, "float | FloatArray"]):
     """
 
     def __init__(self, values: Mapping[Coalition, ArrayLike] | None = None) -> None:
-        super().__init__(values or {})
+        super().__init__()
+        for coalition, value in (values or {}).items():
+            self[coalition] = value
 
     @property
     def shape(self) -> tuple[int, ...] | None:
