@@ -145,8 +145,11 @@ class Federation:
 
     @cached_property
     def has_lots(self) -> bool:
-        """Whether lots or tasks are other than the members themselves; for words and tables, not for formulas."""
-        return self.arrays.has_lots
+        """Whether lots or tasks are other than the members themselves; for words and tables, not for formulas.
+
+        So they are where somebody has no use for its own data: without owners of lots its weight must be positive.
+        """
+        return self.arrays.has_lots or bool((self.weights.diagonal() <= 0).any())
 
     @cached_property
     def lot_labels(self) -> tuple[str, ...]:

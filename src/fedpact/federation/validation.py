@@ -50,7 +50,7 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     matrix = errors.attempt(_check_matrix, plain, square=not owned, tasks=None if owned else names)
     size = None if owned or matrix is None else matrix.shape[0]
     known = errors.attempt(check_names, names, size, counted="rows of weights")
-    if owned or (matrix is None and known is None):
+    if owned or (matrix is None and not known):
         errors.raise_errors()
     if known is None:
         known = default_names(size or 0)
@@ -119,12 +119,11 @@ def check_names(given: Sequence[str] | None, n_agents: int | None, *, counted: s
     counted
         What there are `n_agents` of, in words.
     """
-    if given is None:
-        return default_names(n_agents or 0)
-    listed = isinstance(given, Iterable) and not isinstance(given, str)
-    if not listed or not all(isinstance(name, str) and name.strip() for name in given):
+    names = default_names(n_agents or 0) if given is None else given
+    listed = isinstance(names, Iterable) and not isinstance(names, str)
+    if not listed or not all(isinstance(name, str) and name.strip() for name in names):
         raise InvalidInput(field="names", rule="must be non-empty strings, one per member", value=given)
-    names = tuple(given)
+    names = tuple(names)
     if n_agents is not None and len(names) != n_agents:
         counts = f": {n_agents} {counted}, {len(names)} names given"
         raise InvalidInput(field="names", rule="must have one entry per member", value=given, given=counts)

@@ -232,7 +232,8 @@ def canonical_optimum(program: WelfareProgram, found: Maximum) -> SocialOptimum:
     if not face.is_point:
         smallest = face.least_norm()
         left = float(linearised_gains(program, smallest[None])[0][0])
-        if left <= max(10.0 * gain, FACE_GAIN):
+        within = (arrays.shared @ smallest <= arrays.shared_limits * (1.0 + FACE_GAIN)).all()
+        if within and left <= max(10.0 * gain, FACE_GAIN):
             contributions, gain = smallest, left
         else:  # rounding drew the face too wide: the optimum found stands
             face = face.only_point()

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import fedpact as fp
 from cases import W2
 from fedpact.federation import federation_errors
-from fedpact.federation.validation import checked_names
+from fedpact.federation.validation import check_names
 
 GOOD: dict[str, Any] = {
     "weights": W2,
@@ -146,6 +146,24 @@ def test_without_a_matrix_and_names_nothing_else_can_be_told() -> None:
 
 
 def test_names_of_agents_nobody_counted_are_checked() -> None:
-    assert checked_names(["A", "B"], None) == ("A", "B")
+    assert check_names(["A", "B"], None) == ("A", "B")
     with pytest.raises(fp.InvalidInput, match='"A" appears twice'):
-        checked_names(["A", "A"], None)
+        check_names(["A", "A"], None)
+
+
+def test_numbers_over_more_than_eight_orders_of_magnitude_are_refused() -> None:
+    message = r'^values\[2\] must be at least a 100,000,000th of the largest, got 1e-06 beside 1e\+03: .* units \(member "Cleo"\)$'
+    with pytest.raises(fp.InvalidInput, match=message):
+        fp.Federation(**(GOOD | {"values": [1.0, 1e3, 1e-6]}))
+    weights = np.array(W2)
+    weights[0, 1] = -1e-9
+    assert [(*error[:2], *error[3:]) for error in errors(weights=weights)] == [("weights", (0, 1), 1e-9, "Anna")]
+    assert errors(values=[1e-4, 1.0, 1e4], costs=[1e-8, 1.0, 1e-3]) == []
+
+
+def test_more_than_two_thousand_members_are_refused() -> None:
+    with pytest.raises(fp.InvalidInput, match=r"^names must be at most 2,000 members, got 2,001; group members"):
+        fp.Federation(sp.eye_array(2001, format="csr"), costs=0.1, payoff=fp.Log(), names=list(map(str, range(2001))))
+    with pytest.raises(fp.InvalidInput, match="at most 2,000 members"):
+        fp.Federation(sp.eye_array(2001, format="csr"), costs=0.1, payoff=fp.Log())
+    assert fp.Federation(sp.eye_array(2000, format="csr"), costs=0.1, payoff=fp.Log()).n_agents == 2000
