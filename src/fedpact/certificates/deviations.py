@@ -21,18 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.concave import ConcaveProblem, Maxima, maximise, welfare_problem
-from fedpact.certificates.shapley_check import (
-    MAX_COALITION_AGENTS,
-    CheckedShares,
-    check_shares,
-    own_share_problem,
-)
+from fedpact.certificates.shapley_check import CheckedShares, check_shares, own_share_problems
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, sum_by, times_transposed
 from fedpact.utils.arrays import FloatArray
 
-MAX_SEARCHED = 8  # members whose own Shapley share is searched, beyond `MAX_COALITION_AGENTS`
+MAX_EVERYBODY_SEARCHED = 50  # members of whom all who may gain are searched; of more, until one does
+SEARCHED_AT_ONCE, MAX_SEARCHED = 8, 160
 PRICES_SCOPE = "all profiles one member could ask for at its prices, which it takes as given"
 ISOLATION_SCOPE = "all amounts of one member's lots within the caps, alone"
 FREE_RIDING_SCOPE = "all amounts of one member's lots within the caps, without payments"
@@ -259,10 +255,14 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
         arrays, contributions, arrays.payoffs(contributions), arrays.spending(contributions), shares.values
     )
     search.bound(problem.gaps(contributions[None], shares.gradient[None])[0])
-    most = None if arrays.n_agents <= MAX_COALITION_AGENTS else MAX_SEARCHED
-    for agent in search.suspects[:most].tolist():
-        upper = problem.upper[0, arrays.lot_owners == agent]
-        search.look(agent, own_share_problem(arrays, contributions, agent, upper, probability), at_zero=True)
+    suspects = search.suspects[:MAX_SEARCHED].tolist()
+    for first in range(0, len(suspects), SEARCHED_AT_ONCE):
+        some = suspects[first : first + SEARCHED_AT_ONCE]
+        problems = own_share_problems(arrays, contributions, some, problem.upper[0], probability)
+        for agent, own in zip(some, problems, strict=True):
+            search.look(agent, own, at_zero=True)
+        if arrays.n_agents > MAX_EVERYBODY_SEARCHED and (search.gains > search.tols).any():
+            break
     return replace(search.deviations(SHARES_SCOPE.format(shares.method)), shares=shares)
 
 
