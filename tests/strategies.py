@@ -242,6 +242,6 @@ def with_shared_caps(rng: np.random.Generator, federation: fp.Federation) -> fp.
         own = rng.permutation(federation.lots_of(agent))
         if own.size > 1:
             lots = own[: rng.integers(2, own.size + 1)]
-            most = federation.maximiser_bounds[0][lots].sum()
+            most = federation.arrays.bounds()[0][lots].sum()
             shared.append((lots.tolist(), float(most * np.exp(rng.uniform(-5.0, 0.0)))))
     return federation.replace(shared_caps=shared)

@@ -20,7 +20,6 @@ from fedpact.cli.common import (
     ScenarioArgument,
     choose_mechanism,
     console,
-    counter,
     escape,
     gain_texts,
     print_agents,
@@ -71,8 +70,7 @@ def solve(
         raise InvalidInput("--group asks about the deal with everybody in it; leave out --leave")
     settled = None
     if leave:
-        with counter("letting members leave") as count:
-            settled = stable_federation(chosen.federation, rules, leave=leave, progress=count)
+        settled = stable_federation(chosen.federation, rules, leave=leave)
     with progress(2) as begin:
         begin(f"solving {rules.title}")
         outcome = settled.outcome if settled else rules.solve(chosen.federation)

@@ -1,18 +1,17 @@
 """Mechanisms side by side: on one federation, while its numbers are uncertain, over parameters, on many at once.
 
-Who leaves belongs here too: `blocking_group` is the group that gains most by leaving, `departures` plays leaving until
-nobody does, `least_core` says how far all groups can be kept from leaving, `splitting` what posing as several gains.
+Who leaves belongs here too: `groups` finds the group that gains most by leaving, `departures` plays leaving until
+nobody does, `splitting` says what posing as several gains.
 
 May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms.
 """
 
 from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batches import solve_batch
-from fedpact.comparison.blocking_group import BlockingGroup, blocking_group
 from fedpact.comparison.comparison import Comparison, compare
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS
-from fedpact.comparison.least_core import LeastCore, least_core
+from fedpact.comparison.groups import BlockingGroup, LeastCore, blocking_group, least_core
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
 from fedpact.comparison.splitting import splitting_gain

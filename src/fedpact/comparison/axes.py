@@ -117,7 +117,7 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
 def arrays_at(federation: Federation, axes: Sequence[Axis], points: Sequence[FloatArray]) -> FederationArrays:
     """The federations at given values of the axes: `points[a][k]` is the value of axis a in federation k."""
     own, size = _own_numbers(federation), points[0].size
-    varied: dict[str, FloatArray] = {}
+    varied: dict[str, Any] = {}
     for axis, values in zip(axes, points, strict=True):
         if axis.field not in varied:
             varied[axis.field] = np.repeat(own[axis.field][None], size, axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -51,10 +52,8 @@ def solve_arrays(
     payments, sides = np.full((count, arrays.n_agents), np.nan), np.zeros((count, arrays.n_agents))
     solved = np.flatnonzero(~np.isnan(contributions).any(axis=-1))
     if solved.size and not rules.has_side_payments:
-        try:
+        with suppress(*SOLVER_ERRORS):  # of one of them: each is solved alone, and says it
             payments[solved] = rules.payments(arrays.at(solved), contributions[solved])
-        except SOLVER_ERRORS:  # of one of them: each is solved alone, and says it
-            pass
     errors: dict[int, Exception] = {}
     alone = np.flatnonzero(np.isnan(payments).any(axis=-1)).tolist()
     for done, (index, found) in enumerate(zip(alone, _solve_each(federation, arrays, rules, alone), strict=True)):

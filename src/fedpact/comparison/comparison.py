@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.comparison.blocking_group import BlockingGroup, blocking_group
 from fedpact.comparison.departures import StableFederation, stable_federation
+from fedpact.comparison.groups import BlockingGroup, blocking_group
 from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend

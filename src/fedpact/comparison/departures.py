@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.comparison.blocking_group import blocking_group
+from fedpact.comparison.groups import blocking_group
 from fedpact.deals import Deal
 from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation

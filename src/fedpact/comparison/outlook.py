@@ -157,7 +157,8 @@ def outlooks(
         if progress is not None:
             progress(mechanism.title)
         most = None if count or is_vectorised(federation, mechanism) else SINGLE_DRAWS
-        found[mechanism.name] = judged(mechanism, outlook_of(federation, drawn_arrays(federation, drawn, most), mechanism))
+        outlook = outlook_of(federation, drawn_arrays(federation, drawn, most), mechanism)
+        found[mechanism.name] = judged(mechanism, outlook)
     return found
 
 
@@ -185,7 +186,8 @@ def outlook_of(federation: Federation, drawn: FederationArrays, mechanism: Mecha
     mechanism = resolve_mechanism(mechanism)
     outcomes = solve_arrays(federation, drawn, mechanism)
     if not outcomes.solved.any():
-        raise NotConverged(f"{mechanism.title} could be solved on none of {len(outcomes)} draws") from outcomes.errors[0]
+        why = f"{mechanism.title} could be solved on none of {len(outcomes)} draws"
+        raise NotConverged(why) from outcomes.errors[0]
     return Outlook(
         mechanism=mechanism.name,
         title=mechanism.title,

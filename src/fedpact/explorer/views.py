@@ -183,7 +183,7 @@ def _change(view: View, there: Sweep, mechanism: str) -> dict[str, Any]:
     found, now = there.metrics[mechanism], view.comparison[mechanism]
     welfare = float(found["welfare"][0])
     payoffs, costs, payments = (found[metric][0] for metric in ("payoffs", "costs", "payments"))
-    values = agent_values(now.federation)
+    values = agent_values(now.federation.arrays)
     leaves = would_leave(found["ir_gaps"][0], utility_tolerances(payoffs, costs, payments, values))
     return {
         "welfare": view.unit.text(welfare),

@@ -70,7 +70,7 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         errors.attempt(_check_entries, matrix, tasks, lots)
         if not owned:
             errors.attempt(_check_own_weights, matrix, known)
-    found = {
+    found: dict[str, Any] = {
         "weights": matrix,
         "names": known,
         "payoff": errors.attempt(_check_payoff, given["payoff"], tasks),
@@ -80,7 +80,8 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         "shared_caps": errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known),
     }
     errors.raise_errors()
-    for field, numbers in (("weights", found["weights"]), ("values", found["values"]), ("costs", found["costs"].linear)):
+    spanned = {"weights": found["weights"], "values": found["values"], "costs": found["costs"].linear}
+    for field, numbers in spanned.items():
         errors.attempt(_check_span, field, numbers, tasks, lots)
     errors.raise_errors()
     return found | ownership._asdict()
@@ -101,8 +102,8 @@ def _check_span(field: str, numbers: Any, tasks: Sequence[str], lots: Sequence[s
         rule=f"must be at least a {MAX_SPAN:,.0f}th of the largest",
         value=float(entries.data[smallest]),
         agent=whose,
-        given=f", got {entries.data[smallest]:.3g} beside {entries.data.max():.3g}: numbers over more than eight orders "
-        "of magnitude are out of range; put 0 for what is of no use, or count in larger units",
+        given=f", got {entries.data[smallest]:.3g} beside {entries.data.max():.3g}: numbers over more than eight "
+        "orders of magnitude are out of range; put 0 for what is of no use, or count in larger units",
     )
 
 

@@ -165,7 +165,7 @@ def _agreed_transfers(federation: Federation, deal: Deal, given: FloatArray) -> 
             f"Externality mechanism has, and so have those with side payments beside it"
         )
     found = personal_prices(federation, given)
-    return agreed_transfers(deal, np.asarray(found.todense() if federation.is_sparse else found))
+    return agreed_transfers(deal, found if isinstance(found, np.ndarray) else found.toarray())
 
 
 def _paid_shares(delivery: Delivery, owed: FloatArray) -> FloatArray:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.federation.lots import Owners, OwnersGiven, Ownership, check_ownership, labels, owner_names
+from fedpact.federation.arrays import Owners
+from fedpact.federation.lots import OwnersGiven, Ownership, check_ownership, labels, owner_names
 from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,

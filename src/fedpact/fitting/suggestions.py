@@ -25,7 +25,7 @@ from fedpact.comparison import Outlook
 from fedpact.comparison.outlook import drawn_arrays, outlook_of, outlooks
 from fedpact.comparison.sweeps import is_vectorised
 from fedpact.federation import Federation
-from fedpact.federation.lots import Owners
+from fedpact.federation.arrays import Owners
 from fedpact.federation.validation import Costs
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances
@@ -135,7 +135,7 @@ def deal_doubts(fit: Fit, *, costs: Costs, caps: ArrayLike = np.inf, worth: Arra
     """What is open about the deal of a federation, under the mechanisms that `suggest` weighs runs for by default."""
     federation = fit.federation(costs=costs, caps=caps, worth=worth)
     uncertainty = fit.uncertainty(worth=worth)
-    chosen = _default_mechanisms(federation, uncertainty.draws(federation, 1, 0))
+    chosen = _default_mechanisms(federation)
     found = list(outlooks(federation, uncertainty, chosen).values())
     return DealDoubts(
         labels=tuple((each.title, agent) for each in found for agent in each.agents),

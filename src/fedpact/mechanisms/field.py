@@ -1,13 +1,13 @@
 """Mechanisms of the literature, on one footing with fedpact's own.
 
-| name             | payments                                                    | equilibrium                          |
-|------------------|-------------------------------------------------------------|--------------------------------------|
-| equal-split      | p_i = A / n - a_i                                           | maximises A / n - sum c              |
-| proportional     | p_i = A s_i / sum s - a_i                                   | a fixed point                        |
-| cost-sharing     | p_i = b (c_i - mean of the others' c_j)                     | free riding at (1 - b) c             |
-| vcg              | p_i = W(s) - (a_i - c_i) - v(N without i)                   | maximises welfare                    |
-| leave-one-out    | p_i = A(s) - A(s without i) - a_i                           | maximises welfare                    |
-| accuracy-shaping | none; the model is degraded to what a member's costs earned | a fixed point                        |
+| name             | payments                                                    | equilibrium             |
+|------------------|-------------------------------------------------------------|-------------------------|
+| equal-split      | p_i = A / n - a_i                                           | maximises A / n - sum c |
+| proportional     | p_i = A s_i / sum s - a_i                                   | a fixed point           |
+| cost-sharing     | p_i = b (c_i - mean of the others' c_j)                     | free riding at (1 - b) c |
+| vcg              | p_i = W(s) - (a_i - c_i) - v(N without i)                   | maximises welfare       |
+| leave-one-out    | p_i = A(s) - A(s without i) - a_i                           | maximises welfare       |
+| accuracy-shaping | none; the model is degraded to what a member's costs earned | a fixed point           |
 
 A is the sum of all payoffs, W welfare, v(X) the most welfare that a group X reaches by itself. Divisions of the gain
 (Nash bargaining, nucleolus) stand with the fair deal, `fedpact.mechanisms.fair`.
@@ -326,7 +326,8 @@ class AccuracyShaping(Mechanism):
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         if federation.has_harm:
             return NOT_KNOWN
-        return Equilibria(unique=True, dimension=0, note="the only equilibrium at any bonus above 0, in the limit of that")
+        note = "the only equilibrium at any bonus above 0, in the limit of that"
+        return Equilibria(unique=True, dimension=0, note=note)
 
 
 def _settled(mechanism: Mechanism, contributions: FloatArray) -> FloatArray:

@@ -10,9 +10,9 @@ C_j the outcome is
 
 Nobody's own price enters what it pays per sample, and all terms cancel round the cycles: taxes sum to zero at every
 profile of messages. That everybody proposes the same welfare optimum, at its personal prices (`ExternalityMechanism`),
-is an equilibrium; since proposals are bounded it is not the only one (docs/theory/message-game.md). Where agents have several lots of data, each lot is a good of its own: l is an agent's lot, and
-C_l its owner and those whose tasks it matters to. With fewer than three agents in some C_j an agent would set its own
-price; the game is refused.
+is an equilibrium; since proposals are bounded it is not the only one (docs/theory/message-game.md). Where agents have
+several lots of data, each lot is a good of its own: l is an agent's lot, and C_l its owner and those whose tasks it
+matters to. With fewer than three agents in some C_j an agent would set its own price; the game is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.certificates.certificates import Certificate
+from fedpact.certificates import Certificate
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.concave import ConcaveProblem, maximise
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
@@ -202,7 +202,9 @@ class MessageGame:
             contributions=contributions,
             prices=settled.prices,
             payments=payments,
-            utilities=read_only_copy(self.federation.arrays.payoffs(contributions) - self.federation.spending(contributions) + payments),
+            utilities=read_only_copy(
+                self.federation.arrays.payoffs(contributions) - self.federation.spending(contributions) + payments
+            ),
         )
 
     def equilibrium_messages(self, contributions: ArrayLike | None = None) -> Messages:
@@ -215,15 +217,15 @@ class MessageGame:
             contributions = ExternalityMechanism().solve(federation).contributions
         profile = federation.checked_contributions(contributions)
         personal = personal_prices(federation, profile)
-        dense = np.asarray(personal.todense() if federation.is_sparse else personal)
+        dense = personal if isinstance(personal, np.ndarray) else personal.toarray()
         return self.form.messages_for(profile, dense)
 
     def best_deviation(self, agent: int, messages: Messages) -> Deviation:
         """The largest gain of one agent over all its proposals and prices.
 
         Its own prices only fine itself, so it is best to say zero. Its proposals then move every s_j in a range, at
-        prices it cannot influence: a concave problem. Where there is no cap, proposals go up to a thousand times what is on the table. The gain is infinite for an agent
-        that can get back into the domain of its payoff.
+        prices it cannot influence: a concave problem. Where there is no cap, proposals go up to a thousand times what is
+        on the table. The gain is infinite for an agent that can get back into the domain of its payoff.
         """
         federation, here = self.federation, self.outcome(messages)
         matters, users = self.form.matters[agent], self.form.users

@@ -18,6 +18,7 @@ point: members answer in turn, which climbs the potential block by block, more s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +62,7 @@ class SemivalueMechanism(Mechanism):
         "Everybody has what it adds, on average, to a group in which each of the others sits with even chances. It is "
         "more or less than there is to share out."
     )
-    claims = (Claim.NASH,)
+    claims: Sequence[Claim] = (Claim.NASH,)
     is_baseline = True
 
     def __init__(self, probability: float | None = BANZHAF) -> None:
@@ -112,7 +113,7 @@ class ShapleyMechanism(SemivalueMechanism):
         "Payments top up or charge each member until it has its Shapley share of everything the federation achieves. "
         "A member that poses as several gains by it."
     )
-    claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
+    claims: Sequence[Claim] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
     is_baseline = False
 
     def __init__(self) -> None:

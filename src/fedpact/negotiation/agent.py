@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
-from fedpact.federation.lots import Owners
+from fedpact.federation.arrays import Owners
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.consent import accepts_deal, standalone_utility
 from fedpact.shapley.receiver import receiver_potential, receiver_shares

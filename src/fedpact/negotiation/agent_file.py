@@ -125,7 +125,7 @@ def _lot_agent(record: Mapping[str, Any]) -> LotAgent:
 
 
 def _shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
-    places = [str(place) for place in range(n_own)]
+    places = tuple(str(place) for place in range(n_own))
     owners = np.zeros(n_own, dtype=np.intp)
     return check_shared_caps(given, Ownership(owners, owners, places, places), places, ("the member",))
 

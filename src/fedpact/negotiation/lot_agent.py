@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff, SharedCap
-from fedpact.federation.arrays import sum_by
-from fedpact.federation.lots import Owners, take_shared_caps
+from fedpact.federation.arrays import Owners, sum_by
+from fedpact.federation.lots import take_shared_caps
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.agent import Agent, Answer, Question, cost_answer, price_answer, worth_of
 from fedpact.negotiation.consent import is_enough

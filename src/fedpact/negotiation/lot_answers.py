@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.lots import Owners, Ownership, SharedCap, check_shared_caps
+from fedpact.federation.arrays import Owners
+from fedpact.federation.lots import Ownership, SharedCap, check_shared_caps
 from fedpact.negotiation.validation import (
     BadAnswer,
     CostAnswer,
@@ -173,7 +174,7 @@ def _read_layout(raw: Mapping[str, Any], size: int) -> Layout:
 
 
 def _read_shared_caps(raw: Mapping[str, Any], n_own: int) -> tuple[SharedCap, ...]:
-    places = [str(place) for place in range(n_own)]
+    places = tuple(str(place) for place in range(n_own))
     owners, given = np.zeros(n_own, dtype=np.intp), raw.get("shared_caps")
     try:
         return check_shared_caps(given, Ownership(owners, owners, places, places), places, ("the member",))

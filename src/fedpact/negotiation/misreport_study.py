@@ -241,7 +241,7 @@ def _play_reports(
         if np.isnan(contributions[place]).any():
             continue
         personal = personal_prices(report, contributions[place])
-        dense = np.asarray(personal.todense() if report.is_sparse else personal)
+        dense = personal if isinstance(personal, np.ndarray) else personal.toarray()
         sent = game.form.messages_for(contributions[place], dense)
         messages = honest.replace(agent, sent.proposals[agent], sent.prices[agent])
         utilities[place] = game.outcome(messages).utilities

@@ -8,7 +8,7 @@ from typing import Protocol as Interface
 
 import numpy as np
 
-from fedpact.federation.lots import Owners
+from fedpact.federation.arrays import Owners
 from fedpact.negotiation.session import Session
 from fedpact.utils.arrays import FloatArray
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedpact.deals.deal import Event
 from fedpact.federation import SharedCap
-from fedpact.federation.lots import Owners
+from fedpact.federation.arrays import Owners
 from fedpact.negotiation.channels import Channel
 from fedpact.negotiation.lot_answers import (
     Layout,

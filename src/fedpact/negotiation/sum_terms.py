@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedpact.deals.signatures import KnownKeys, is_signature
-from fedpact.federation.lots import Owners
+from fedpact.federation.arrays import Owners
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, OutsideDomain
@@ -349,5 +349,3 @@ def _prices(agent: Speaker, at: FloatArray) -> FloatArray:
 
 def _shares(agent: Speaker, at: FloatArray) -> FloatArray:
     return agent.shares(at)
-
-

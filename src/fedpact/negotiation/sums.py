@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.federation.lots import Owners
+from fedpact.federation.arrays import Owners
 from fedpact.negotiation import masks
 from fedpact.negotiation.protocol import ProtocolResult, balance_exactly
 from fedpact.negotiation.quasi_newton import QuasiNewton

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.arrays import sum_by
-from fedpact.federation.lots import Owners
+from fedpact.federation.arrays import Owners, sum_by
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput

@@ -14,8 +14,9 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation import SharedCap
-from fedpact.federation.lots import take_shared_caps
+from fedpact.federation import Log, SharedCap
+from fedpact.federation.arrays import FederationArrays, sum_by
+from fedpact.federation.lots import shared_members, take_shared_caps
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import CostAnswer, MarginalAnswer
 from fedpact.solvers.interior_point import linearised_gains, maximise
@@ -244,7 +245,7 @@ def least_norm_profile(
         shared=shared_members(shared_caps, n_lots),
         shared_limits=np.array([shared.cap for shared in shared_caps]),
     )
-    face = optimal_face(arrays, at, gradient, upper, scale, prices)
+    face = optimal_face(arrays, at, gradient, upper=upper, scale=scale, prices=prices)
     return None if face.is_point else face.least_norm()
 
 

@@ -19,8 +19,8 @@ have closed forms. Of the 2^n groups few bind, so that they are taken in as they
 (constraint generation). Where no division keeps everybody, `Unkept` says which groups ask for too much, and what it
 takes: the least total that keeps all.
 
-The nearest point is found by the dual active-set method of Goldfarb and Idnani (1983): it begins at the target and takes
-in the constraint violated most until none is, letting go those whose multiplier falls to zero.
+The nearest point is found by the dual active-set method of Goldfarb and Idnani (1983): it begins at the target and
+takes in the constraint violated most until none is, letting go those whose multiplier falls to zero.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpact.solvers.groups import BoolArray, GroupOptima, KnownGroups
 from fedpact.utils.arrays import FloatArray
@@ -62,7 +61,7 @@ class Division:
     values: FloatArray
 
 
-class Unkept(Exception):  # noqa: N818 - it is no error until a mechanism says so
+class Unkept(Exception):
     """No division keeps all groups.
 
     Attributes
@@ -152,9 +151,8 @@ class _Kept:
                 np.append(np.zeros(n), -1.0),
                 np.concatenate([fair, kept]),
                 np.concatenate([costs / unit, slack - self.values / unit]),
-                np.append(np.ones(n), 0.0)[None],
-                np.array([self.welfare / unit]),
-                [(None, None)] * n + [(0.0, 1.0)],
+                equal=(np.append(np.ones(n), 0.0)[None], np.array([self.welfare / unit])),
+                last_bounds=(0.0, 1.0),
             )
             if answer is not None:
                 return float(np.clip(answer.x[-1], 0.0, 1.0))
@@ -176,10 +174,8 @@ class _Kept:
 
         def cheapest() -> tuple[FloatArray, float]:
             nonlocal asking, total
-            members = self.members.shape[1]
-            answer = linear_program(
-                np.ones(members), -1.0 * self.members, -self.values / self._unit, None, None, [(None, None)] * members
-            )
+            rows = np.where(self.members, -1.0, 0.0)
+            answer = linear_program(np.ones(rows.shape[1]), rows, -self.values / self._unit)
             assert answer is not None  # always feasible, and bounded by what members have alone
             asking, total = -answer.ineqlin.marginals > 1e-7, float(answer.fun) * self._unit
             return answer.x * self._unit, np.nan
@@ -192,20 +188,23 @@ def linear_program(
     costs: FloatArray,
     rows: FloatArray,
     limits: FloatArray,
-    equal_rows: FloatArray | None,
-    equal: FloatArray | None,
-    bounds: list[tuple[float | None, float | None]],
+    *,
+    equal: tuple[FloatArray, FloatArray] | None = None,
+    last_bounds: tuple[float | None, float | None] = (None, None),
 ) -> Any:
-    """What HiGHS finds; None where the constraints contradict each other."""
+    """The least costs @ x with rows @ x <= limits, by HiGHS; None where the constraints contradict each other.
+
+    `equal` are rows and what they are equal to; x is free, but for its last entry.
+    """
     from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and only for divisions
 
     answer = linprog(
         costs,
         A_ub=rows,
         b_ub=limits,
-        A_eq=equal_rows,
-        b_eq=equal,
-        bounds=bounds,
+        A_eq=None if equal is None else equal[0],
+        b_eq=None if equal is None else equal[1],
+        bounds=[(None, None)] * (costs.size - 1) + [last_bounds],
         method="highs",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )

@@ -1,8 +1,8 @@
 """Two equilibria of the field that no concave program describes, of federations whose members have one lot each.
 
 **Accuracy shaping.** With s_i° member i's optimum alone and e the bonus, member i goes on while its costs beyond
-c_i(s_i°), refunded in accuracy 1 + e times, are less than what the others' data adds to its payoff. So an equilibrium is
-a root of
+c_i(s_i°), refunded in accuracy 1 + e times, are less than what the others' data adds to its payoff. So an equilibrium
+is a root of
 
     F_i(s) = (1 + e) (c_i(s_i) - c_i(s_i°)) - (a_i(s) - a_i(s_i°, 0)),        s_i = cap_i where F_i(cap_i) <= 0.
 

@@ -293,7 +293,7 @@ class KnownGroups:
     found
         The groups: all of them up to `MAX_LISTED_AGENTS` members.
     scale
-        What everybody reaches together.
+        The most that one of the groups reaches.
     """
 
     def __init__(self, federation: Federation) -> None:
@@ -306,7 +306,7 @@ class KnownGroups:
         else:
             self.found = group_optima(federation, everybody)
         self._seen = {everybody[0].tobytes()}
-        self.scale = max(abs(float(self.found.values[0])), float(np.finfo(float).tiny))
+        self.scale = max(float(np.abs(self.found.values).max()), float(np.finfo(float).tiny))
 
     def price_bound(self, utilities: FloatArray) -> float:
         """No group gains more than this."""

@@ -18,8 +18,8 @@ Stopping inequality: the linearised gain over the box, with shared caps at their
 
     sum_j max over t_j of (f'(s) - A' y)_j (t_j - s_j)  +  y (1 - A s),
 
-is at most `GAIN_TOLERANCE` x `scale`. By concavity and weak duality it bounds how far f(s) is from its maximum. Cost per
-iteration: a gradient, a Hessian and one dense factorisation of every program that is not there yet.
+is at most `GAIN_TOLERANCE` x `scale`. By concavity and weak duality it bounds how far f(s) is from its maximum. Cost
+per iteration: a gradient, a Hessian and one dense factorisation of every program that is not there yet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ GAIN_TOLERANCE = 1e-10
 MAX_ITERATIONS = 120
 MIN_FINISHING_STEPS, MAX_FINISHING_STEPS = 3, 40
 MAX_HALVINGS = 30
-FIRST_BARRIER = 0.1
+FIRST_BARRIER, LEAST_BARRIER = 0.1, 1e-18
+ROUGH_GAIN, SLOW, FAST = 1e-2, 0.2, 0.05  # a linearised gain, and by how much mu falls above it and below
+SHORT_STEP = 0.1
 FRACTION_TO_BOUND, FRACTION_TO_DOMAIN = 0.995, 0.9
 LEAST_RIDGE, MAX_RIDGE = 1e-14, 1e-2  # of the diagonal: finishing steps along a face of several optima stay finite
 AT_BOUND = 1e-13  # of the way to a bound: who comes so close is there
@@ -198,9 +200,7 @@ class _Scaled:
     def start(self) -> FloatArray:
         """The best of theta (1, ..., 1), theta a power of two: the slope along the ray falls."""
         ones = np.ones_like(self.upper)
-        inside = 0.5 * np.minimum(
-            1.0, np.minimum(self.max_step(0.0 * ones, ones), _ratio(1.0, -times(self.rows, ones)))
-        )
+        inside = 0.5 * self._share_inside(ones)
         low, high = np.full(len(ones), -50.0), np.zeros(len(ones))
         for _ in range(6):
             middle = np.round(0.5 * (low + high))
@@ -212,9 +212,12 @@ class _Scaled:
         """A point near a profile, inside all bounds and the domain."""
         x = np.minimum(self.of(contributions), 1.0 - 1e-3)
         x = np.maximum(x, np.maximum(1e-3 * x.max(axis=-1, keepdims=True), 1e-15))
-        return (
-            0.9 * np.minimum(1.0, np.minimum(self.max_step(0.0 * x, x), _ratio(1.0, -times(self.rows, x))))[:, None] * x
-        )
+        return 0.9 * self._share_inside(x)[:, None] * x
+
+    def _share_inside(self, x: FloatArray) -> FloatArray:
+        """The largest share of x, at most all of it, that keeps the shared caps and the domain."""
+        most = np.minimum(self.max_step(0.0 * x, x), _ratio(1.0, -times(self.rows, x)))
+        return np.asarray(np.minimum(1.0, most))
 
     def gains(self, x: FloatArray, gradient: FloatArray, prices: FloatArray) -> FloatArray:
         """The linearised gain at given prices of the shared caps, (programs,)."""
@@ -258,76 +261,109 @@ class _Scaled:
         return prices
 
 
+@dataclass(kw_only=True)
+class _Iterate:
+    """Where every program stands on its path: x, its multipliers, f'(x), the barrier mu and the last step.
+
+    `diagonal` is that of the last Hessian.
+    """
+
+    x: FloatArray
+    z: FloatArray
+    v: FloatArray
+    y: FloatArray
+    gradient: FloatArray
+    mu: FloatArray
+    step: FloatArray
+    diagonal: FloatArray
+
+    def at(self, index: NDArray[np.bool_]) -> _Iterate:
+        """That of some programs."""
+        return _Iterate(**{name: numbers[index] for name, numbers in vars(self).items()})
+
+    def bounded(self) -> FloatArray:
+        """x with those at a bound who would get there, without the barrier, by a Newton step of their own."""
+        low, high = self.z > self.diagonal * self.x, self.v > self.diagonal * (1.0 - self.x)
+        return np.where(low, 0.0, np.where(high, 1.0, self.x))
+
+
 def _follow_barrier(scaled: _Scaled, x: FloatArray) -> tuple[_Point, FloatArray, int]:
     """Points close to the maximisers, these with who belongs at a bound put there, and the number of steps."""
-    count, n = x.shape
-    slack = 1.0 - times(scaled.rows, x)
+    count, slack = len(x), scaled.slack(x)
+    here = _Iterate(
+        x=x,
+        z=FIRST_BARRIER / x,
+        v=FIRST_BARRIER / (1.0 - x),
+        y=FIRST_BARRIER / slack,
+        gradient=scaled.gradient(x),
+        mu=np.full(count, FIRST_BARRIER),
+        step=np.ones(count),
+        diagonal=np.ones(x.shape),
+    )
     found = _Point(x=x.copy(), full=slack < 0, prices=0.0 * slack, gains=np.full(count, np.inf))
-    bounded = x.copy()
-    mu = np.full(count, FIRST_BARRIER)
-    z, v, y = mu[:, None] / x, mu[:, None] / (1.0 - x), mu[:, None] / slack
-    g = scaled.gradient(x)
-    index, iteration, step, diagonal = np.arange(count), 0, np.ones(count), np.ones(x.shape)
+    bounded, index, iterations = x.copy(), np.arange(count), 0
     while True:
-        room, slack = 1.0 - x, scaled.slack(x)
-        gains = scaled.gains(x, g, y)
-        found.put(index, _Point(x=x, full=y > scaled.curvature_of_caps(diagonal) * slack, prices=y, gains=gains))
-        # At a bound is who would get there, without the barrier, by a Newton step of its own.
-        bounded[index] = np.where(z > diagonal * x, 0.0, np.where(v > diagonal * room, 1.0, x))
+        gains = scaled.gains(here.x, here.gradient, here.y)
+        full = here.y > scaled.curvature_of_caps(here.diagonal) * scaled.slack(here.x)
+        found.put(index, _Point(x=here.x, full=full, prices=here.y, gains=gains))
+        bounded[index] = here.bounded()
         going = gains > GAIN_TOLERANCE
-        if not going.any() or iteration == MAX_ITERATIONS:
-            return found, bounded, iteration
+        if not going.any() or iterations == MAX_ITERATIONS:
+            return found, bounded, iterations
         if going.mean() < COMPACTION:
-            scaled, index = scaled.at(np.flatnonzero(going)), index[going]
-            x, room, slack, g, gains, mu, step, z, v, y = (
-                a[going] for a in (x, room, slack, g, gains, mu, step, z, v, y)
-            )
-            going = np.ones(len(index), dtype=np.bool_)
-        iteration += 1
-        products = (x * z).sum(axis=-1) + (room * v).sum(axis=-1) + (slack * y).sum(axis=-1)
-        average = products / (2 * n + slack.shape[-1])
-        shrink = np.where(step > 0.1, np.where(gains > 1e-2, 0.2, 0.05), 1.0)
-        mu = np.maximum(np.where(step > 0.1, np.minimum(mu, average), np.maximum(mu, average)) * shrink, 1e-18)
-        aim = mu[:, None]
-        system = scaled.hessian(x)
-        diagonal = np.einsum("pii->pi", system).copy()
-        _add_to_diagonal(system, z / x + v / room)
-        if slack.shape[-1]:
-            system = system + np.swapaxes(scaled.rows, -1, -2) @ ((y / slack)[..., None] * scaled.rows)
-        root = np.sqrt(np.einsum("pii->pi", system))
-        right = scaled.barrier_gradient(x, g, mu)
-        d = _solve(system / root[:, :, None] / root[:, None, :], right / root) / root
-        used = times(scaled.rows, d)
-        longest = np.minimum(np.minimum(_ratio(x, d), _ratio(room, -d)), _ratio(slack, -used))
-        longest = np.minimum(FRACTION_TO_BOUND * longest, FRACTION_TO_DOMAIN * scaled.max_step(x, d))
-        step = going * np.minimum(1.0, longest)
-        dz, dv, dy = aim / x - z - z / x * d, aim / room - v + v / room * d, aim / slack - y + y / slack * used
-        longest = np.minimum(np.minimum(_ratio(z, dz), _ratio(v, dv)), _ratio(y, dy))
-        dual_step = (going * np.minimum(1.0, FRACTION_TO_BOUND * longest))[:, None]
-        x, g, step = _search(scaled, x, d, step, mu, (right * d).sum(axis=-1))
-        z, v, y = z + dual_step * dz, v + dual_step * dv, y + dual_step * dy
+            scaled, index, here = scaled.at(np.flatnonzero(going)), index[going], here.at(going)
+            gains, going = gains[going], going[going]
+        here = _advance(scaled, here, going, np.where(gains > ROUGH_GAIN, SLOW, FAST))
+        iterations += 1
 
 
-def _search(
-    scaled: _Scaled, x: FloatArray, d: FloatArray, step: FloatArray, mu: FloatArray, slope: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The point that a step leads to, the gradient there, and the step: halved while it goes far past the maximum."""
+def _advance(scaled: _Scaled, here: _Iterate, going: NDArray[np.bool_], shrink: FloatArray) -> _Iterate:
+    """One Newton step towards the path at a smaller mu; at the same mu after a step that a bound cut short."""
+    x, z, v, y, room, slack = here.x, here.z, here.v, here.y, 1.0 - here.x, scaled.slack(here.x)
+    products = (x * z).sum(axis=-1) + (room * v).sum(axis=-1) + (slack * y).sum(axis=-1)
+    average = products / (2 * x.shape[-1] + slack.shape[-1])
+    free = here.step > SHORT_STEP
+    mu = np.where(free, np.minimum(here.mu, average) * shrink, np.maximum(here.mu, average))
+    mu = np.maximum(mu, LEAST_BARRIER)
+    system = scaled.hessian(x)
+    diagonal = np.einsum("pii->pi", system).copy()
+    _add_to_diagonal(system, z / x + v / room)
+    if slack.shape[-1]:
+        system += np.swapaxes(scaled.rows, -1, -2) @ ((y / slack)[..., None] * scaled.rows)
+    root, right = np.sqrt(np.einsum("pii->pi", system)), scaled.barrier_gradient(x, here.gradient, mu)
+    d = _solve(system / root[:, :, None] / root[:, None, :], right / root) / root
+    used, aim = times(scaled.rows, d), mu[:, None]
+    dz, dv, dy = aim / x - z - z / x * d, aim / room - v + v / room * d, aim / slack - y + y / slack * used
+    to_bound = np.minimum(np.minimum(_ratio(x, d), _ratio(room, -d)), _ratio(slack, -used))
+    step = np.minimum(FRACTION_TO_BOUND * to_bound, FRACTION_TO_DOMAIN * np.asarray(scaled.max_step(x, d)))
+    dual_step = FRACTION_TO_BOUND * np.minimum(np.minimum(_ratio(z, dz), _ratio(v, dv)), _ratio(y, dy))
+    dual_step = np.where(going, np.minimum(1.0, dual_step), 0.0)[:, None]
+    # Halved while it goes far past the maximum along it.
+    step, slope = np.where(going, np.minimum(1.0, step), 0.0), (right * d).sum(axis=-1)
     for _ in range(MAX_HALVINGS):
         ahead = np.clip(x + step[:, None] * d, 1e-30, 1.0 - 1.2e-16)
-        g = scaled.gradient(ahead)
-        turned = (scaled.barrier_gradient(ahead, g, mu) * d).sum(axis=-1)
-        past = ~(turned >= -slope) & (step > 0)
+        gradient = scaled.gradient(ahead)
+        past = ~((scaled.barrier_gradient(ahead, gradient, mu) * d).sum(axis=-1) >= -slope) & (step > 0)
         if not past.any():
             break
         step = np.where(past, 0.5 * step, step)
-    return ahead, g, step
+    return _Iterate(
+        x=ahead,
+        z=z + dual_step * dz,
+        v=v + dual_step * dv,
+        y=y + dual_step * dy,
+        gradient=gradient,
+        mu=mu,
+        step=step,
+        diagonal=diagonal,
+    )
 
 
 def _finish(scaled: _Scaled, near: _Point, x: FloatArray, precision: float) -> tuple[_Point, int]:
     """The maximisers from `x`, close to them, and the number of steps; none is worse than what is `near`.
 
-    Where free coordinates are, as good as, collinear, a step may lead too far; it is then taken back, and the next one
-    is shorter for a larger ridge.
+    Where free coordinates are, as good as, collinear, or belong at another bound, a step may lead too far; it is then
+    taken back, and the next one is shorter for a larger ridge and ends at the first bound.
     """
     found, index = near.copy(), np.arange(len(x))
     here = scaled.evaluate(replace(near, x=x.copy()))
@@ -370,10 +406,11 @@ def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
     solved = _solve(system, np.concatenate([np.where(free, gradient, 0.0) / root, slack], axis=-1))
     d = solved[:, :n] / root
     step = np.minimum(1.0, FRACTION_TO_DOMAIN * np.asarray(scaled.max_step(x, d)))
-    if caps:  # what is full stays full, up to the first bound
-        left = np.where(full, np.inf, 1.0 - times(scaled.rows, x))
-        blocked = _ratio(np.where(free, x, np.inf), d), _ratio(np.where(free, 1.0 - x, np.inf), -d)
-        step = np.minimum(step, np.minimum(np.minimum(*blocked), _ratio(left, -times(scaled.rows, d))))
+    # Up to the first bound, so that what is full stays full, and after a step that led too far.
+    left = np.where(full, np.inf, 1.0 - times(scaled.rows, x))
+    blocked = _ratio(np.where(free, x, np.inf), d), _ratio(np.where(free, 1.0 - x, np.inf), -d)
+    longest = np.minimum(np.minimum(*blocked), _ratio(left, -times(scaled.rows, d)))
+    step = np.where((ridge > LEAST_RIDGE) | (caps > 0), np.minimum(step, longest), step)
     ahead = np.clip(x + step[..., None] * d, 0.0, 1.0)
     ahead = np.where(ahead < AT_BOUND * x, 0.0, np.where(1.0 - ahead < AT_BOUND * (1.0 - x), 1.0, ahead))
     return _Point(

@@ -1,9 +1,9 @@
 """The nucleolus: the division under which the group least content with it is as content as can be, and so on down.
 
 With v(X) the most a group reaches by itself, e(X) = x(X) - v(X) is what it has beyond that under a division x of v(N).
-The least core makes the smallest e as large as can be; of these divisions the nucleolus makes the next smallest as large
-as can be, until one is left (Schmeidler 1969). All divisions are admitted, also those that give a member less than it
-has alone: the prenucleolus, which is the nucleolus wherever the core is not empty.
+The least core makes the smallest e as large as can be; of these divisions the nucleolus makes the next smallest as
+large as can be, until one is left (Schmeidler 1969). All divisions are admitted, also those that give a member less
+than it has alone: the prenucleolus, which is the nucleolus wherever the core is not empty.
 
 One linear program per level (Kopelowitz 1967): maximise t with e(X) >= t for all groups that are not settled. Groups
 whose multiplier is positive have e(X) = t in every solution and are settled there; so is every group whose members
@@ -52,8 +52,8 @@ def nucleolus(known: KnownGroups) -> Nucleolus:
     first = np.inf
     while len(levels.settled) < n:
         first = min(first, levels.settle())
-    utilities = np.linalg.lstsq(levels.settled, levels.totals, rcond=None)[0]
-    return Nucleolus(utilities=scale * utilities, level=scale * first)
+    utilities = np.asarray(np.linalg.lstsq(levels.settled, scale * levels.totals, rcond=None)[0])
+    return Nucleolus(utilities=utilities, level=scale * first)
 
 
 class _Levels:
@@ -75,9 +75,7 @@ class _Levels:
                 np.append(np.zeros(n), -1.0),
                 np.column_stack([-1.0 * self._rows, np.ones(len(self._rows))]),
                 -self._values,
-                np.column_stack([self.settled, np.zeros(len(self.settled))]),
-                self.totals,
-                [(None, None)] * (n + 1),
+                equal=(np.column_stack([self.settled, np.zeros(len(self.settled))]), self.totals),
             )
             if answer is None:
                 raise NotConverged("rounding leaves the linear program of the nucleolus without a solution")

@@ -24,7 +24,7 @@ def standalone_optimum(federation: Federation) -> tuple[FloatArray, FloatArray]:
     >>> pair = Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.01, caps=[400.0, 0.0], payoff=PowerLaw(beta=0.1))
     >>> contributions, utilities = standalone_optimum(pair)
     >>> contributions.round(4).tolist(), utilities.round(4).tolist()
-    ([7.1113, 0.0], [0.1166, 0.0])
+    ([7.1113, 0.0], [0.1178, 0.0])
     """
     contributions, utilities = standalone_optima(federation.arrays)
     if np.isnan(utilities).any():

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.arrays import FederationArrays, Weights, times, times_transposed
-from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, linearised_gains, maximise
+from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, finish, linearised_gains, maximise
 from fedpact.solvers.optimal_face import OptimalFace, may_have_several, optimal_face
 from fedpact.utils.arrays import FloatArray, read_only_copy
 

@@ -223,7 +223,7 @@ class Run:
         return read_only_copy(self._values * (accuracies - self.floors) / (self.ceilings - self.floors))
 
     def _leavers(self, gaps: FloatArray, payoffs: FloatArray, costs: FloatArray) -> tuple[str, ...]:
-        tolerances = utility_tolerances(payoffs, costs, self.payments, agent_values(self.federation))
+        tolerances = utility_tolerances(payoffs, costs, self.payments, agent_values(self.federation.arrays))
         return self._members_where(would_leave(gaps, tolerances))
 
     def _members_where(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from fedpact.federation import Cost, Exponential, Federation, Linear, Log, Michaelis, Payoff, PowerLaw, Quadratic
 from fedpact.paper.theorems.theorem import Instance
 from fedpact.shapley import shapley_values
-from fedpact.solvers.welfare import optimal_face
+from fedpact.solvers.welfare import optimum_at
 from fedpact.utils.arrays import FloatArray
 
 MIN_AGENTS, MAX_AGENTS = 3, 7
@@ -145,7 +145,7 @@ def optima_of_types(rng: np.random.Generator, *, canonical: bool = False) -> Ins
     blank = Federation(weights, costs=1.0, caps=room[types], payoff=PowerLaw(beta))
     federation = _with_costs(blank, earned_socially(blank, profile))
     other = _along_face(rng, weights, profile, federation.caps)
-    best = optimal_face(federation, profile).least_norm() if canonical else profile
+    best = optimum_at(federation, profile).contributions if canonical else profile
     return Instance(federation=federation, contributions=best, other=other)
 
 

@@ -78,7 +78,8 @@ def externality_balance(instance: Instance) -> float:
 
 def shapley_balance(instance: Instance) -> float:
     """Minus |sum p_i| under M^Shap."""
-    return -abs(float(ShapleyMechanism().payments(instance.federation.arrays, instance.contributions).sum())) / stakes(instance)
+    payments = ShapleyMechanism().payments(instance.federation.arrays, instance.contributions)
+    return -abs(float(payments.sum())) / stakes(instance)
 
 
 def boundary_deal(instance: Instance) -> float:

@@ -12,7 +12,7 @@ from fedpact.federation import Federation, Payoff, PowerLaw
 from fedpact.paper.theorems.drawing import any_profile, earned_by_shapley, optima_of_types, welfare_optimum
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
 from fedpact.shapley import shapley_values
-from fedpact.solvers.welfare import optimal_face
+from fedpact.solvers.welfare import optimum_at
 from fedpact.utils.arrays import FloatArray
 
 Gains = Callable[[Federation, FloatArray], FloatArray]
@@ -100,7 +100,7 @@ def same_on_the_face(instance: Instance) -> float:
     federation, here, there = instance.federation, instance.contributions, second(instance)
     reach = np.abs(federation.reach(there) / federation.reach(here) - 1.0).max()
     welfare = abs(federation.welfare(there) - federation.welfare(here)) / stakes(instance)
-    off = 0.0 if optimal_face(federation, here).holds(there) else 1.0
+    off = 0.0 if optimum_at(federation, here).face.holds(there) else 1.0
     return -float(max(reach, welfare, off))
 
 
@@ -123,7 +123,7 @@ def treats_alike(instance: Instance) -> float:
     )
     apart = (np.abs(here[:, None] - here[None, :]) * same).max()
     backwards = np.arange(here.size)[::-1]
-    renamed = optimal_face(federation.take(backwards), second(instance)[backwards]).least_norm()
+    renamed = optimum_at(federation.take(backwards), second(instance)[backwards]).contributions
     return -float(max(apart, np.abs(renamed - here[backwards]).max()) / here.max())
 
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation.lots import require_single_lots
+from fedpact.fitting.store import Store
 from fedpact.shapley.measured import Coalition, SampledShapley, sample_game
 from fedpact.training import Experiment, Histories
 from fedpact.training.checks import nearest_counts
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
-from fedpact.fitting.store import Store
 
 EXACT_UP_TO = 8  # agents: 255 models; from there on orders are sampled
 PERMUTATIONS = 300  # the paper's

@@ -2,6 +2,10 @@
 
 A group that leaves trains on its own members' data. It gains if its members can reach more in total than the deal gives
 them; how they share it is up to them. A deal that no group gains by leaving is in the core.
+
+The least core (Maschler, Peleg and Shapley 1979) are the divisions x of v(N) under which the smallest x(X) - v(X) of
+all proper groups, the *level*, is as large as can be: how much every group could lose before one is better off by
+itself. Below zero no division keeps all groups. The division given is the nucleolus, which is one of them.
 """
 
 from __future__ import annotations
@@ -14,8 +18,16 @@ import numpy as np
 from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.splitting import agent_index
-from fedpact.solvers.groups import BoolArray, group_optima, price_bounds, worst_group
-from fedpact.utils.arrays import FloatArray
+from fedpact.solvers.groups import (
+    MAX_LISTED_AGENTS,
+    BoolArray,
+    KnownGroups,
+    group_optima,
+    price_bounds,
+    worst_group,
+)
+from fedpact.solvers.nucleolus import nucleolus
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names
 
@@ -152,3 +164,38 @@ def _describe(
         },
         method=method,
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LeastCore:
+    """The level of the least core, and a division in it.
+
+    Attributes
+    ----------
+    utilities
+        What each member has.
+    level
+        What every proper group has beyond what it reaches by itself, in units of payoff.
+    """
+
+    utilities: FloatArray
+    level: float
+
+
+def least_core(federation: Federation) -> LeastCore:
+    """How much every group has beyond what it reaches by itself, at best: of two to 16 members.
+
+    Examples
+    --------
+    >>> from fedpact.scenario.examples import hospitals
+    >>> least_core(hospitals().federation).level > 0
+    True
+    """
+    if federation.n_agents == 1:
+        why = "the least core needs at least two members, got a federation of one: nobody can leave anybody"
+        raise InvalidInput(why, field="federation", rule="must have at least two members", value=1)
+    if federation.n_agents > MAX_LISTED_AGENTS:
+        rule, size = f"must have at most {MAX_LISTED_AGENTS} members", federation.n_agents
+        raise InvalidInput(field="federation", rule=rule, value=size, given=f", got {size}: it needs all 2^n groups")
+    found = nucleolus(KnownGroups(federation))
+    return LeastCore(utilities=read_only_copy(found.utilities), level=found.level)
