@@ -224,25 +224,28 @@ def maximise(problem: ConcaveProblem, start: FloatArray) -> Maxima:
     rises. Cost: a dense system of the free lots for each step.
     """
     x = problem.project(start)
-    values, gaps = problem.value(x), np.full(len(x), np.inf)
-    going = np.isfinite(values)
-    gaps[going] = problem.at(going).gaps(x[going], problem.at(going).earned(x[going])).sum(axis=-1)
+    gaps, going = np.full(len(x), np.inf), np.isfinite(problem.value(x))
+    inside = np.flatnonzero(going)
+    gaps[inside] = problem.at(inside).gaps(x[inside], problem.at(inside).earned(x[inside])).sum(axis=-1)
+
+    def advance(index: NDArray[np.intp], direction: Any, halvings: int) -> NDArray[np.intp]:
+        """Move some of them; those that no step moves."""
+        some, here, gap = problem.at(index), x[index], gaps[index]
+        x[index], gaps[index], moved = _advance(some, here, gap, direction(some, here, gap), halvings)
+        return index[~moved]
+
     for _ in range(MAX_STEPS):
-        going = going & ~(gaps <= GAP_TOLERANCE * problem.size(x))
+        going &= ~(gaps <= GAP_TOLERANCE * problem.size(x))
         index = np.flatnonzero(going)
         if not index.size:
             break
-        for direction, halvings in ((_newton_direction, NEWTON_HALVINGS), (_scaled_gradient, GRADIENT_HALVINGS)):
-            some, here, gap = problem.at(index), x[index], gaps[index]
-            ahead, gap, moved = _advance(some, here, gap, direction(some, here, gap), halvings)
-            x[index[moved]], gaps[index[moved]] = ahead[moved], gap[moved]
-            index = index[~moved]
-            if not index.size:
-                break
-        going[index] = False
+        index = advance(index, _newton_direction, NEWTON_HALVINGS)
+        if index.size:
+            going[advance(index, _scaled_gradient, GRADIENT_HALVINGS)] = False
+    advance(inside, _newton_direction, 1)  # where the gap is rounding, the last digits of x
     values = problem.value(x)
-    inside = np.isfinite(values)
-    bounds = np.where(inside, np.where(inside, values, 0.0) + np.maximum(gaps, 0.0), np.inf)
+    bounds = np.full(len(x), np.inf)
+    bounds[inside] = values[inside] + np.maximum(gaps[inside], 0.0)
     return Maxima(x=x, values=values, bounds=bounds)
 
 

@@ -133,7 +133,7 @@ def compare_split(outcome: CertifiedOutcome, agent: int) -> SplitComparison:
         agent=agent,
         gain=float(there.utilities[posing].sum() - outcome.utilities[agent]),
         compared=SPLIT_EQUILIBRIUM,
-        proves=there.is_unique,
+        proves=outcome.has_prices or there.is_unique,
         parts={f"part_{name}": [float(number) for number in each[posing]] for name, each in numbers.items()},
     )
 
