@@ -149,3 +149,23 @@ def test_names_of_agents_nobody_counted_are_checked() -> None:
     assert checked_names(["A", "B"], None) == ("A", "B")
     with pytest.raises(fp.InvalidInput, match='"A" appears twice'):
         checked_names(["A", "A"], None)
+
+
+class Hump(fp.Log):
+    """More data is worth less beyond y = 50."""
+
+    def slope(self, y: Any) -> Any:
+        return super().slope(y) - 1.0 / 51.0
+
+
+class Steepening(fp.Log):
+    """The more data there is, the more one more sample is worth."""
+
+    def curvature(self, y: Any) -> Any:
+        return -super().curvature(y)
+
+
+@pytest.mark.parametrize(("payoff", "label"), [(Hump(), "slope"), (Steepening(), "curvature")])
+def test_families_from_outside_must_rise_and_be_concave(payoff: fp.Payoff, label: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=f"payoff must rise and be concave.*its {label} at .* has the wrong sign"):
+        fp.Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.1, payoff=payoff)
