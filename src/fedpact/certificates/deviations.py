@@ -122,7 +122,8 @@ class _OwnLots:
             * has_task[:, :, None]
             * self.has_lot[:, None, :]
         )
-        limits = np.broadcast_to(arrays.shared_limits, (arrays.n_agents, arrays.shared_limits.size))
+        caps, has_cap = _index_by(arrays.lot_owners[arrays.shared.argmax(axis=1)], arrays.n_agents)
+        shared = arrays.shared[caps[:, :, None], self.lots[:, None, :]] * has_cap[:, :, None] * self.has_lot[:, None, :]
         self.problem = ConcaveProblem(
             weights=own,
             values=arrays.values[tasks] * has_task,
@@ -131,8 +132,8 @@ class _OwnLots:
             linear=arrays.linear[self.lots],
             quadratic=arrays.quadratic[self.lots],
             upper=np.where(self.has_lot, arrays.reachable_caps[self.lots], 0.0),
-            shared=np.moveaxis(arrays.shared[:, self.lots] * self.has_lot, 0, 1),
-            limits=limits,
+            shared=shared,
+            limits=arrays.shared_limits[caps] * has_cap,
         )
 
     def take(self, profile: FloatArray) -> FloatArray:
@@ -159,7 +160,7 @@ class _OwnLots:
 def _index_by(owners: NDArray[np.intp], n_owners: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """(owners, most): the indices of what each owns, padded with zeros, and which of them are not padding."""
     order, counts = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=n_owners)
-    is_owned = np.arange(max(int(counts.max()), 1)) < counts[:, None]
+    is_owned = np.arange(int(counts.max())) < counts[:, None]
     index = np.zeros(is_owned.shape, dtype=np.intp)
     index[is_owned] = order
     return index, is_owned

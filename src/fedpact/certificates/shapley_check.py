@@ -5,7 +5,7 @@ g(y) = int (1 - e^{-t y}) dm(t),
 
     phi_j = sum_r v_r int dm(t) int_0^1 dq (1 - e^{-t u_rj}) prod_{k != j} (1 - q + q e^{-t u_rk}),
 
-and d phi_j / d u_rj has t e^{-t u_rj} in place of the first bracket.
+and d phi_j / d u_rj has t e^{-t u_rj} in index of the first bracket.
 
 - t: Gauss-Legendre on panels of log t. Below t = 1 / (the most data) integrands are linear in t, and panels wide.
 - q: the product is a polynomial of degree n - 1, which n / 2 Gauss-Legendre nodes integrate exactly; among many members
@@ -116,7 +116,7 @@ def own_share_problems(
         most = np.where(np.isfinite(upper), np.maximum(upper, contributions), contributions)
         integral = _Integral(arrays, contributions, probability, highest=arrays.highest_data(most))
         masses = integral.masses_without(agents)
-    for place, agent in enumerate(agents):
+    for index, agent in enumerate(agents):
         own = np.flatnonzero(arrays.lot_owners == agent)
         held, weights = arrays.shared[:, own].any(axis=1), arrays.dense_weights[:, own]
         if integral is None:
@@ -125,7 +125,7 @@ def own_share_problems(
             payoff: Payoff = arrays.payoff.map(partial(np.tile, reps=len(chances)))
         else:
             weights = (integral.times[:, None] * (weights / integral.unit)[:, None, :]).reshape(-1, own.size)
-            payoff, values, data = Exponential(1.0), masses[place], np.zeros(masses[place].shape)
+            payoff, values, data = Exponential(1.0), masses[index], np.zeros(masses[index].shape)
         yield ConcaveProblem(
             weights=weights[None],
             values=values.reshape(1, -1),
@@ -210,9 +210,9 @@ class _Integral:
         masses = np.zeros((len(agents), len(self.brought), self.times.size))
         for rows in self._blocks():
             own = self.brought[rows][:, None, agents]
-            for place, (t, parts) in enumerate(self._products(rows)):
+            for index, (t, parts) in enumerate(self._products(rows)):
                 factors = np.exp(_factors(t, own, self.q[:, None])[0])
-                masses[:, rows, place] = (parts[:, :, None] / factors).sum(axis=1).T
+                masses[:, rows, index] = (parts[:, :, None] / factors).sum(axis=1).T
         return masses
 
     def _blocks(self) -> list[slice]:

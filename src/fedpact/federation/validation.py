@@ -238,8 +238,8 @@ def _check_curve(payoff: Payoff) -> None:
     """A family from outside the package must rise and be concave, here at some data: solvers and proofs rest on it."""
     data = np.append(0.0, np.logspace(-6.0, 8.0, 57))[:, None]
     with np.errstate(all="ignore"):
-        falls, bends_up = ~(payoff.slope(data) >= 0), ~(payoff.curvature(data) <= 0)
-    for label, wrong in (("slope", falls), ("curvature", bends_up)):
+        falls, steepens = ~(payoff.slope(data) >= 0), ~(payoff.curvature(data) <= 0)
+    for label, wrong in (("slope", falls), ("curvature", steepens)):
         if wrong.any():
             where = float(data[int(np.argwhere(wrong)[0][0]), 0])
             rule = "must rise and be concave, or no deal is certain to be stable"

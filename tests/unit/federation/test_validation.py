@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import fedpact as fp
 from cases import W2
 from fedpact.federation import federation_errors
-from fedpact.federation.validation import checked_names
+from fedpact.federation.validation import check_names
 
 GOOD: dict[str, Any] = {
     "weights": W2,
@@ -146,9 +146,9 @@ def test_without_a_matrix_and_names_nothing_else_can_be_told() -> None:
 
 
 def test_names_of_agents_nobody_counted_are_checked() -> None:
-    assert checked_names(["A", "B"], None) == ("A", "B")
+    assert check_names(["A", "B"], None) == ("A", "B")
     with pytest.raises(fp.InvalidInput, match='"A" appears twice'):
-        checked_names(["A", "A"], None)
+        check_names(["A", "A"], None)
 
 
 class Hump(fp.Log):
