@@ -152,7 +152,7 @@ def test_names_of_agents_nobody_counted_are_checked() -> None:
 
 
 def test_numbers_over_more_than_eight_orders_of_magnitude_are_refused() -> None:
-    message = r'^values\[2\] must be at least a 100,000,000th of the largest, got 1e-06 beside 1e\+03: .* units \(member "Cleo"\)$'
+    message = r"^values\[2\] must be at least a 100,000,000th of the largest, got 1e-06 beside 1e\+03: .* \(member \"Cleo\"\)$"
     with pytest.raises(fp.InvalidInput, match=message):
         fp.Federation(**(GOOD | {"values": [1.0, 1e3, 1e-6]}))
     weights = np.array(W2)
@@ -167,3 +167,23 @@ def test_more_than_two_thousand_members_are_refused() -> None:
     with pytest.raises(fp.InvalidInput, match="at most 2,000 members"):
         fp.Federation(sp.eye_array(2001, format="csr"), costs=0.1, payoff=fp.Log())
     assert fp.Federation(sp.eye_array(2000, format="csr"), costs=0.1, payoff=fp.Log()).n_agents == 2000
+
+
+class Hump(fp.Log):
+    """More data is worth less beyond y = 50."""
+
+    def slope(self, y: Any) -> Any:
+        return super().slope(y) - 1.0 / 51.0
+
+
+class Steepening(fp.Log):
+    """The more data there is, the more one more sample is worth."""
+
+    def curvature(self, y: Any) -> Any:
+        return -super().curvature(y)
+
+
+@pytest.mark.parametrize(("payoff", "label"), [(Hump(), "slope"), (Steepening(), "curvature")])
+def test_families_from_outside_must_rise_and_be_concave(payoff: fp.Payoff, label: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=f"payoff must rise and be concave.*its {label} at .* has the wrong sign"):
+        fp.Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.1, payoff=payoff)
