@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.programs.social_optimum import social_optimum
+from fedpact.solvers.welfare import social_optimum
 from strategies import random_federations
 
 
