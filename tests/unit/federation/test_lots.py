@@ -66,7 +66,15 @@ def test_sparse_weights_say_the_same() -> None:
         dense = random_lots(rng)
         sparse = dense.replace(weights=sp.csr_array(dense.dense_weights()))
         s = random_profile(rng, dense)
-        for name in ("payoffs", "spending", "lowest_data", "highest_data", "own_data", "net_externality", "member_data"):
+        for name in (
+            "payoffs",
+            "spending",
+            "lowest_data",
+            "highest_data",
+            "own_data",
+            "net_externality",
+            "member_data",
+        ):
             found, expected = getattr(sparse.arrays, name)(s), getattr(dense.arrays, name)(s)
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 

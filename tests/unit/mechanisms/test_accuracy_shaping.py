@@ -35,7 +35,11 @@ def test_newton_steps_end_where_plain_iteration_does() -> None:
             profile = alone
             for _ in range(400):  # spend what the others' data adds to the payoff, over 1 + e
                 added = np.maximum(federation.payoffs(profile) - had - spent, 0.0)
-                budget, linear, quadratic = spent + added / (1 + bonus), federation.costs.linear, federation.costs.quadratic
+                budget, linear, quadratic = (
+                    spent + added / (1 + bonus),
+                    federation.costs.linear,
+                    federation.costs.quadratic,
+                )
                 bought = 2.0 * budget / (linear + np.sqrt(linear**2 + 4.0 * quadratic * budget))
                 profile = np.minimum(bought, federation.caps)
             others = federation.data(profile) > federation.arrays.own_data(profile)  # nobody helps it: its own optimum

@@ -89,7 +89,9 @@ class TestPrices:
             prices = fp.personal_prices(thin, s)
             assert sp.issparse(prices)
             np.testing.assert_allclose(prices.toarray(), fp.personal_prices(fed, s), rtol=1e-12, atol=1e-15)
-            np.testing.assert_allclose(thin.arrays.price_payments(s), fed.arrays.price_payments(s), rtol=1e-10, atol=1e-14)
+            np.testing.assert_allclose(
+                thin.arrays.price_payments(s), fed.arrays.price_payments(s), rtol=1e-10, atol=1e-14
+            )
 
 
 class TestPayments:
