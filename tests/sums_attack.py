@@ -2,9 +2,10 @@
 
 The attacker follows the protocol, keeps everything it is told, and knows more than it should: that payoffs are power
 laws of value 1, that everybody's own weight is 1 and that costs are linear. Under price discovery one answer gives a
-member's row, for its prices are a_i' w_ij. Under sums it fits all rows, curves and costs at once to the sums of gradients, payoffs and costs of all rounds and to the payments, by nonlinear least squares
-(Gauss-Newton on logarithms, from several starts, each held near plausible numbers at first). A member that shares what
-it knows with the coordinator takes its own unknowns out of the fit.
+member's row, for its prices are a_i' w_ij. Under sums it fits all rows, curves and costs at once to the sums of
+gradients, payoffs and costs of all rounds and to the payments, by nonlinear least squares (Gauss-Newton on logarithms,
+from several starts, each held near plausible numbers at first). A member that shares what it knows with the coordinator
+takes its own unknowns out of the fit.
 
 The error is the root mean square of what the weights between members are off, over how much these weights vary: 0 is
 the truth, 1 is as good as taking the mean of all weights for each.

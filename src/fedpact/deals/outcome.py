@@ -296,6 +296,15 @@ class Outcome(Amounts):
         )
 
     @cached_property
+    def payoffs(self) -> FloatArray:  # type: ignore[override]
+        """What each gets: a_i(s), or less where the mechanism hands out less than the whole model."""
+        found = self.rules.payoffs(self.played, self.contributions)
+        if not np.isfinite(found).all():
+            played = self.federation if self.federated else self.federation.without_sharing()
+            played.payoffs(self.contributions)  # raises `OutsideDomain`, with the member's name
+        return read_only_copy(found)
+
+    @cached_property
     def task_payoffs(self) -> FloatArray:
         """The payoff of every task; those of a member add up to its own."""
         return read_only_copy(self.played.task_payoffs(self.contributions))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedpact.mechanisms.proportional import ProportionalSharing
+from fedpact.mechanisms import ProportionalSharing
 
 import fedpact as fp
 from fedpact.deals.deal_file import deal_from_record, deal_record, outcome_record

@@ -382,8 +382,8 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
 # Files that are no transcripts
 
 
-FIRST = json.dumps({"transcript": 1, "protocol": "price-discovery", "game": True, "tol": 1e-9, "max_rounds": 9, "agents": ["A"],
-                    "title": "", "scenario": None})  # fmt: skip
+FIRST = json.dumps({"transcript": 1, "protocol": "price-discovery", "game": True, "tol": 1e-9, "max_rounds": 9,
+                    "agents": ["A"], "title": "", "scenario": None})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
 
 
