@@ -224,8 +224,8 @@ class MessageGame:
         """The largest gain of one agent over all its proposals and prices.
 
         Its own prices only fine itself, so it is best to say zero. Its proposals then move every s_j in a range, at
-        prices it cannot influence: a concave problem. Where there is no cap, proposals go up to a thousand times what is
-        on the table. The gain is infinite for an agent that can get back into the domain of its payoff.
+        prices it cannot influence: a concave problem. Where there is no cap, proposals go up to a thousand times what
+        is on the table. The gain is infinite for an agent that can get back into the domain of its payoff.
         """
         federation, here = self.federation, self.outcome(messages)
         matters, users = self.form.matters[agent], self.form.users

@@ -179,13 +179,19 @@ class _Path:
         """A Newton step with these members at zero and at their caps; of several answers the smallest."""
         wanted, falls = self.wanted(contributions)
         held, at, eye = low | high, np.where(high, self.arrays.caps, 0.0), np.eye(low.shape[-1])
-        matrix = self.arrays.weights + (stiffness[:, None] - falls)[..., None] * eye
-        right = np.where(held, 0.0, wanted - falls * contributions - times(matrix, at))
-        matrix = np.where(held[:, :, None] | held[:, None, :], eye * np.abs(matrix), matrix)
-        matrix = np.where((eye > 0) & (matrix == 0), 1.0, matrix)
-        sound = np.isfinite(matrix).all(axis=(-1, -2)) & np.isfinite(right).all(axis=-1)
-        solved = np.full(right.shape, np.nan)
-        solved[sound] = _solve(matrix[sound], right[sound], exact=bool((stiffness > 0).all()))
+        shift = stiffness[:, None] - falls
+        right = np.where(held, 0.0, wanted - falls * contributions - times(self.arrays.weights, at) - shift * at)
+        exact, solved = bool((stiffness > 0).all()), np.full(right.shape, np.nan)
+        if len(held) == 1:  # of many members most stand at a bound
+            free = np.flatnonzero(~held[0])
+            block = self.arrays.weights[0][np.ix_(free, free)] + np.diag(shift[0, free])
+            if np.isfinite(block).all() and np.isfinite(right).all():
+                solved[0, free] = _solve(block[None], right[:, free], exact=exact)[0]
+        else:
+            matrix = self.arrays.weights + shift[..., None] * eye
+            matrix = np.where(held[:, :, None] | held[:, None, :], eye, matrix)
+            sound = np.isfinite(matrix).all(axis=(-1, -2)) & np.isfinite(right).all(axis=-1)
+            solved[sound] = _solve(matrix[sound], right[sound], exact=exact)
         lowest = np.where(self._least > 0, np.maximum(contributions / 8.0, self._least), 0.0)
         return np.maximum(np.where(held, at, solved), lowest)
 

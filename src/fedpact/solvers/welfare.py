@@ -214,7 +214,7 @@ def _maximise_by_parts(program: WelfareProgram) -> Maximum | None:
         working &= (profile > 0.0) & (profile < upper)
         urgency = np.abs(gradient[waiting]) / prices[waiting]
         working[waiting[np.argsort(-urgency, kind="stable")[:newcomers]]] = True
-        lots, newcomers = np.flatnonzero(working), 2 * newcomers
+        lots, newcomers = np.flatnonzero(working), min(2 * newcomers, upper.size // 8)
         if lots.size > 0.5 * upper.size:
             return None
         found = maximise(program.part(lots, profile[None]))
