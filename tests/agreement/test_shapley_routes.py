@@ -123,8 +123,8 @@ def many(rng: np.random.Generator, n_agents: int, kind: str, family: type[fp.Pay
     weights = {
         "dense": draws,
         "sparse": np.where(rng.random(draws.shape) < 0.2, draws, 0.0) + np.eye(n_agents),
-        "wide": 10.0 ** (8.0 * draws - 5.0),
-        "dominant": np.where(np.arange(n_agents) == 0, 1e3, 1e-2 * draws),
+        "wide": 10.0 ** (7.9 * draws - 5.0),
+        "dominant": np.where(np.arange(n_agents) == 0, 1e3, 1e-2 + 1e-2 * draws),
         "harm": np.where(rng.random(draws.shape) < 0.2, -0.8 / n_agents * draws, draws),
     }[kind]
     np.fill_diagonal(weights, np.abs(weights.diagonal()))

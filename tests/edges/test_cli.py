@@ -289,7 +289,6 @@ def test_shapley_at_a_profile(run) -> None:
         "contributions",
         "values",
         "gradient",
-        "standard_errors",
         "efficiency_gap",
         "method",
     ]

@@ -5,7 +5,7 @@ Every family is a *Bernstein function*
     g(y) = integral of (1 - e^{-t y}) dm(t),        m a positive measure on t > 0,
 
 so g(0) = 0, g rises and is concave, and the Shapley values of the federation have an exact integral
-(`fedpact.shapley.quadrature`). With negative weights y may fall below zero, down to the family's `floor`, where the
+(`fedpact.shapley.integral`). With negative weights y may fall below zero, down to the family's `floor`, where the
 payoff falls to minus infinity; so a maximiser never touches the edge of the domain.
 
 | family      | g(y)              | dm(t)                               | floor |
@@ -17,9 +17,6 @@ payoff falls to minus infinity; so a maximiser never touches the edge of the dom
 
 `PowerLaw` with value 1 is the paper's payoff, equation (3). Parameters are a number shared by all agents or one number
 per agent; all functions act on arrays whose last axis runs over the agents.
-
-All four have slopes of one form, g'(y) = steepness (1 + y / width)^(-decay width), with width = infinity standing for
-the exponential; compiled code knows no other (`Payoff.hyperbola`).
 """
 
 from __future__ import annotations
@@ -82,21 +79,10 @@ class Payoff:
         """Where payoffs are finite numbers, y is above it: the floor, unless numbers end before."""
         return self.floor
 
-    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float] | None:
-        """(steepness, decay, width) of g'(y) = steepness (1 + y / width)^(-decay width); None for other forms.
-
-        The floor of the domain is then -width, and g''(y) = -decay g'(y) / (1 + y / width).
-        """
-        return None
-
     @property
     def concentration(self) -> FloatArray | float:
         """How much further out than t = 1, and more narrowly, the measure sits: 0 for all but steep power laws."""
         return 0.0
-
-    def log_mass(self, nodes: FloatArray) -> FloatArray:
-        """log of t dm/dt at `nodes`, the measure per unit of log t; parameters broadcast over all but the last axis."""
-        raise NotImplementedError
 
     def harm_text(self, names: Sequence[str], task: int, data: float, *, by: str = "") -> str:
         """That weighted data this low harms a member (or task) more than the payoff describes; `by` says who does."""
@@ -107,31 +93,6 @@ class Payoff:
             f"{who} is harmed more than its payoff curve describes{by}: helpful less harmful data, each times its "
             f"weight, comes to {data:g} and {limit}"
         )
-
-    def rule(self, lowest: FloatArray, highest: FloatArray, step: float, tail: float) -> tuple[FloatArray, FloatArray]:
-        """Nodes t and log weights of a quadrature rule for m, one row per agent.
-
-        The trapezoid rule in log t with spacing `step`: the integrands are analytic in the strip |Im log t| < pi/2, so
-        its error falls like exp(-pi^2 / step). The nodes of agent i serve every y between `lowest[i]` and `highest[i]`.
-        """
-        decay = np.asarray(lowest) - np.broadcast_to(self.floor, np.shape(lowest))
-        outside = ~((decay > 0) & np.isfinite(highest))
-        if outside.any():
-            row = int(np.flatnonzero(outside)[0])
-            data = f"weighted data from {lowest[row]:g} to {highest[row]:g}"
-            raise OutsideDomain(f"{data} is outside the domain of the payoff")
-        lengths = DECAY_LENGTHS + 3.0 * np.asarray(self.concentration)
-        upper = np.log(lengths / np.minimum(decay, -np.asarray(self.floor)))
-        step = step / self.refinement
-        lower = np.log(tail / np.maximum(highest, -np.asarray(self.floor)))
-        count = int(np.ceil(np.max(upper - lower) / step)) + 1
-        nodes = np.exp(upper[:, None] - step * np.arange(count)[None, :])
-        return nodes, self.log_mass(nodes) + np.log(step)
-
-    @property
-    def refinement(self) -> int:
-        """How many times finer than usual the nodes have to be."""
-        return int(np.ceil(np.sqrt(1.0 + np.max(self.concentration))))
 
     @property
     def unit(self) -> FloatArray | float:
@@ -150,15 +111,17 @@ class Payoff:
         exp(-pi^2 / step); below, where all of them are linear in t, t falls to zero within a few nodes. The rule serves
         all data from `lowest` > -1 to `highest` in every coalition.
         """
+        if not -1.0 < lowest <= highest < np.inf:
+            raise OutsideDomain(f"weighted data from {lowest:g} to {highest:g} is outside the domain of the payoff")
         concentration = np.max(self.concentration)
         start = -np.log(max(highest, 1.0))
         end = np.log((DECAY_LENGTHS + 3.0 * concentration) / (1.0 + min(lowest, 0.0)))
         step = step / np.sqrt(1.0 + concentration)
-        nodes = np.arange(end, start - np.log(DECAY_LENGTHS), -step)[::-1]
+        nodes = np.arange(end, start - np.log(8.0 * DECAY_LENGTHS), -step)[::-1]
         damping = np.exp(start - nodes)
         times = np.exp(nodes - damping)
         log_weights = self.log_density(times) + np.log(step * (1.0 + damping))
-        # What the nodes count for: at most, if nobody is harmed, at the lower end, and at worst harm at the upper.
+        # Nodes count from where they do if nobody is harmed, up to where they do at worst harm.
         counts = np.atleast_2d(log_weights + np.log(np.minimum(times * max(highest, 1.0), 1.0)))
         first, last = (
             np.flatnonzero((each > each.max(axis=1, keepdims=True) - DECAY_LENGTHS - 4.0).any(axis=0))
@@ -203,11 +166,6 @@ class Payoff:
         return type(self)(**{k: v[chosen] if v.ndim else v for k, v in self.parameters.items()})
 
 
-def _column(parameter: FloatArray) -> FloatArray:
-    """A parameter shaped to broadcast against arrays (agents, nodes)."""
-    return parameter[:, None] if parameter.ndim else parameter
-
-
 @dataclass(frozen=True, eq=False)
 class PowerLaw(Payoff):
     """g(y) = 1 - (1 + y)^-beta, the paper's family.
@@ -243,9 +201,6 @@ class PowerLaw(Payoff):
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return -((1.0 + y) ** -self.beta) * np.expm1(-self.beta * np.log1p(step / (1.0 + y)))
 
-    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
-        return self.beta, self.beta + 1.0, 1.0
-
     @property
     def floor(self) -> float:
         return -1.0
@@ -255,11 +210,8 @@ class PowerLaw(Payoff):
         return np.maximum(self.beta - 1.0, 0.0)
 
     def log_density(self, times: FloatArray) -> FloatArray:
-        return self.log_mass(times)
-
-    def log_mass(self, nodes: FloatArray) -> FloatArray:
-        beta = _column(self.beta)
-        return beta * np.log(nodes) - nodes - gammaln(beta)
+        beta = self.beta[:, None] if self.beta.ndim else self.beta
+        return np.asarray(beta * np.log(times) - times - gammaln(beta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,18 +241,12 @@ class Log(Payoff):
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return np.log1p(step / (1.0 + y))
 
-    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
-        return 1.0, 1.0, 1.0
-
     @property
     def floor(self) -> float:
         return -1.0
 
     def log_density(self, times: FloatArray) -> FloatArray:
         return -times
-
-    def log_mass(self, nodes: FloatArray) -> FloatArray:
-        return -nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,9 +281,6 @@ class Michaelis(Payoff):
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return self.half * step / ((y + self.half) * (y + step + self.half))
 
-    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
-        return 1.0 / self.half, 2.0 / self.half, self.half
-
     @property
     def floor(self) -> FloatArray:
         return -self.half
@@ -348,10 +291,6 @@ class Michaelis(Payoff):
 
     def log_density(self, times: FloatArray) -> FloatArray:
         return np.log(times) - times
-
-    def log_mass(self, nodes: FloatArray) -> FloatArray:
-        half = _column(self.half)
-        return np.log(half * nodes) - half * nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,9 +329,6 @@ class Exponential(Payoff):
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return -np.exp(-self.rate * y) * np.expm1(-self.rate * step)
 
-    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
-        return self.rate, self.rate, np.inf
-
     @property
     def floor(self) -> float:
         return -np.inf
@@ -407,10 +343,6 @@ class Exponential(Payoff):
 
     def time_rule(self, lowest: float, highest: float, step: float) -> tuple[FloatArray, FloatArray]:
         return np.ones(1), np.zeros(1)
-
-    def rule(self, lowest: FloatArray, highest: FloatArray, step: float, tail: float) -> tuple[FloatArray, FloatArray]:
-        nodes = np.broadcast_to(self.rate, np.shape(lowest))[:, None]
-        return nodes, np.zeros(nodes.shape)
 
 
 FAMILIES: Mapping[str, type[Payoff]] = {family.family: family for family in (PowerLaw, Exponential, Log, Michaelis)}

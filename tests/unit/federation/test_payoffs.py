@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from fedpact.shapley.quadrature import STEP, TAIL
 from scipy.integrate import quad
 
 import fedpact as fp
 from fedpact.federation.payoffs import FAMILIES
+from fedpact.shapley.integral import FINE
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 PAYOFFS = [
@@ -92,35 +92,41 @@ def test_increment_can_go_back(payoff):
     np.testing.assert_allclose(back, -there, rtol=1e-12)
 
 
+def in_units(payoff) -> np.ndarray:
+    return DATA / np.broadcast_to(payoff.unit, 3)
+
+
 @every_payoff
 def test_rule_reproduces_the_value(payoff):
-    lowest, highest = DATA.min(axis=0), DATA.max(axis=0)
-    nodes, log_weights = payoff.rule(lowest, highest, STEP, TAIL)
-    integrals = -(np.expm1(-nodes[None] * DATA[:, :, None]) * np.exp(log_weights)[None]).sum(axis=2)
+    y = in_units(payoff)
+    times, log_weights = payoff.time_rule(float(y.min()), float(y.max()), FINE.step)
+    integrals = -(np.expm1(-times * y[:, :, None]) * np.exp(log_weights)).sum(axis=2)
     np.testing.assert_allclose(integrals, payoff.value(DATA), rtol=RULE, atol=RULE * np.abs(payoff.value(DATA)).max())
 
 
 @every_payoff
 def test_rule_reproduces_the_slope(payoff):
-    nodes, log_weights = payoff.rule(DATA.min(axis=0), DATA.max(axis=0), STEP, TAIL)
-    integrals = (nodes * np.exp(log_weights - nodes * DATA[:, :, None])).sum(axis=2)
+    y = in_units(payoff)
+    times, log_weights = payoff.time_rule(float(y.min()), float(y.max()), FINE.step)
+    integrals = (times * np.exp(log_weights - times * y[:, :, None])).sum(axis=2) / payoff.unit
     np.testing.assert_allclose(integrals, payoff.slope(DATA), rtol=10 * RULE)
 
 
 @pytest.mark.parametrize("beta", [5.0, 20.0, 50.0])
 def test_rule_reproduces_steep_power_laws(beta):
-    payoff, y = fp.PowerLaw(beta), np.array([0.5])
-    nodes, log_weights = payoff.rule(np.zeros(1), y, STEP, TAIL)
-    integral = -(np.expm1(-nodes * y[:, None]) * np.exp(log_weights)).sum(axis=1)
-    np.testing.assert_allclose(integral, payoff.value(y), rtol=RULE)
+    payoff = fp.PowerLaw(beta)
+    times, log_weights = payoff.time_rule(0.0, 0.5, FINE.step)
+    integral = -np.expm1(-times * 0.5) @ np.exp(log_weights)
+    np.testing.assert_allclose(integral, payoff.value(0.5), rtol=RULE)
 
 
 @pytest.mark.parametrize("payoff", [fp.PowerLaw(0.7), fp.Log(), fp.Michaelis(3.0)], ids=repr)
-def test_mass_is_the_density_of_the_measure(payoff):
+def test_density_is_that_of_the_measure(payoff):
     def density(t: float) -> float:
-        return float(np.exp(payoff.log_mass(np.array([[t]])))[0, 0] / t)
+        return float(np.exp(payoff.log_density(np.array([t])))[0] / t)
 
-    integral = sum(quad(lambda t: -np.expm1(-2.0 * t) * density(t), *part)[0] for part in ((0.0, 1.0), (1.0, np.inf)))
+    y = 2.0 / float(payoff.unit)
+    integral = sum(quad(lambda t: -np.expm1(-y * t) * density(t), *part)[0] for part in ((0.0, 1.0), (1.0, np.inf)))
     np.testing.assert_allclose(integral, payoff.value(2.0), rtol=1e-7)  # the general integrator's own accuracy
 
 
@@ -178,7 +184,7 @@ def test_families_are_listed_by_name():
 @pytest.mark.parametrize(("lowest", "highest"), [(-1.0, 2.0), (-1.0 - 2.3e-16, 2.0), (np.nan, 2.0), (-0.5, np.inf)])
 def test_there_are_no_nodes_outside_the_domain(lowest, highest):
     with pytest.raises(OutsideDomain, match="outside the domain"):
-        fp.PowerLaw(0.5).rule(np.array([-0.5, lowest]), np.array([1.0, highest]), 0.3, 1e-12)
+        fp.PowerLaw(0.5).time_rule(lowest, highest, 0.3)
 
 
 def test_slopes_too_large_for_a_number_are_infinite_without_a_warning():

@@ -145,7 +145,8 @@ class TestLines:
         )
 
     def test_lines_have_no_line_breaks(self) -> None:
-        outcome = replace(alone(3, names=["a\nb", "c", "d"]), rules=Together()).with_profile([0.0] * 3, [-1.0, 2.0, 2.0])
+        together = replace(alone(3, names=["a\nb", "c", "d"]), rules=Together())
+        outcome = together.with_profile([0.0] * 3, [-1.0, 2.0, 2.0])
         assert who_would_leave(outcome) == "a b would leave"
 
     @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def games(**options):
 
 def stake(fed: fp.Federation, s: np.ndarray) -> float:
     """The size of what coalitions earn and lose: rounding is relative to this."""
-    reach = fed.positive_weights() @ s, fed.negative_weights() @ s
+    reach = fed.arrays.highest_data(s), fed.arrays.lowest_data(s)
     return float(sum(np.abs(fed.values * fed.payoff.value(y)).sum() for y in reach)) + 1e-300
 
 

@@ -23,7 +23,7 @@ def test_receivers_add_up_to_everybody(seed: int) -> None:
     if federation.has_harm:
         profile *= 1e-2
     rows = [
-        (federation.weights_to(agent), federation.payoff.take([agent]), float(federation.values[agent]), profile)
+        (federation.arrays.weights[agent], federation.payoff.take([agent]), float(federation.values[agent]), profile)
         for agent in range(federation.n_agents)
     ]
     values, slopes = coalitions.values_and_gradient(federation.arrays, profile)
