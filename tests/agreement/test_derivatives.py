@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import fedpact as fp
 from fedpact.programs.social_optimum import WelfareProgram
 from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
+
+import fedpact as fp
 from strategies import FAMILIES, ROOMY, random_federations
 
 # Central differences with a step of 1e-5 of the contribution's scale: off by its square, and by rounding over the step.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import fedpact as fp
 from fedpact.programs.best_response import best_answer
 from fedpact.shapley.own_share import own_shares
+
+import fedpact as fp
 from random_cases import cases
 from strategies import ROOMY, random_federation, random_federations, random_profile
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import fedpact as fp
 from fedpact.programs.parts import maximise_sparse
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.social_optimum import WelfareProgram
 from fedpact.programs.solver import maximise
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, IntegratedPotential
+
+import fedpact as fp
 from random_cases import some
 
 pytestmark = pytest.mark.slow

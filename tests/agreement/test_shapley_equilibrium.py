@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import fedpact as fp
-from fedpact.certificates.claims import Verdict
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.solver import maximise
 from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
+
+import fedpact as fp
+from fedpact.certificates.claims import Verdict
 from random_cases import ALL_CASES, cases
 from strategies import FAMILIES, random_federation, random_profile
 

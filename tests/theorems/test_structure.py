@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from fedpact.shapley.potential import EnumeratedPotential
 
 import fedpact as fp
 from fedpact.paper.theorems.drawing import any_profile, many, optima_of_types, shapley_equilibrium
-from fedpact.shapley.potential import EnumeratedPotential
 from random_cases import cases
 
 

@@ -80,30 +80,35 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         "shared_caps": errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known),
     }
     errors.raise_errors()
-    spanned = {"weights": found["weights"], "values": found["values"], "costs": found["costs"].linear}
-    for field, numbers in spanned.items():
-        errors.attempt(_check_span, field, numbers, tasks, lots)
+    most = abs(found["weights"])
+    useful, used = (most.max(axis=axis) for axis in (0, 1))
+    if not isinstance(most, np.ndarray):
+        useful, used = useful.toarray().ravel(), used.toarray().ravel()
+    spans = (
+        ("weights", "the largest weight of a lot", useful, lots),
+        ("weights", "the largest weight for a task", used, tasks),
+        ("values", "values", found["values"], tasks),
+        ("costs", "costs", found["costs"].linear, lots),
+    )
+    for span in spans:
+        errors.attempt(_check_span, *span)
     errors.raise_errors()
     return found | ownership._asdict()
 
 
-def _check_span(field: str, numbers: Any, tasks: Sequence[str], lots: Sequence[str]) -> None:
+def _check_span(field: str, what: str, numbers: FloatArray, names: Sequence[str]) -> None:
     """Numbers of one kind that are not zero lie within eight orders of magnitude: solvers are right to 1e-9 of them."""
-    entries = sp.coo_array(np.abs(np.atleast_2d(numbers) if isinstance(numbers, np.ndarray) else numbers))
-    if not entries.nnz or entries.data.max() <= MAX_SPAN * entries.data.min():
+    counted = np.where(numbers > 0, numbers, np.inf)
+    smallest, largest = int(np.argmin(counted)), float(np.max(numbers))
+    if not counted[smallest] < largest / MAX_SPAN:
         return
-    smallest = int(np.argmin(entries.data))
-    row, lot = (int(part[smallest]) for part in entries.coords)
-    index = (row, lot) if field == "weights" else lot
-    whose = tasks[row] if field == "weights" else (tasks if field == "values" else lots)[lot]
+    found = f"{what} is {counted[smallest]:.3g} for {names[smallest]} and {largest:.3g} for another"
     raise InvalidInput(
         field=field,
-        index=index,
-        rule=f"must be at least a {MAX_SPAN:,.0f}th of the largest",
-        value=float(entries.data[smallest]),
-        agent=whose,
-        given=f", got {entries.data[smallest]:.3g} beside {entries.data.max():.3g}: numbers over more than eight "
-        "orders of magnitude are out of range; put 0 for what is of no use, or count in larger units",
+        rule="must lie within eight orders of magnitude of each other",
+        value=float(counted[smallest]),
+        agent=names[smallest],
+        given=f": {found}; count in other units, or put 0 for what is of no use",
     )
 
 

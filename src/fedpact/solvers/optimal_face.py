@@ -80,7 +80,9 @@ class OptimalFace:
         """The optimum of smallest Euclidean norm."""
         best = self.point.copy()
         if not self.is_point:
-            size = max(float(self.point[self.free].max()), np.finfo(float).tiny)
+            size = float(self.point[self.free].max())
+            if size <= 0:  # nothing is brought: no point has a smaller norm
+                return best
             here, upper = self.point[self.free] / size, self.upper[self.free] / size
             best[self.free] = size * _least_norm(self.normals.T, here, upper, self.shared, self.shared_limits / size)
         return best

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedpact.programs.groups import group_optima
 
 import fedpact as fp
-from fedpact.programs.groups import group_optima
 from fedpact.scenario.examples import hospitals
 from strategies import random_federations
 

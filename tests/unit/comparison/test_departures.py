@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fedpact.stability import StableFederation
 
 import fedpact as fp
 from fedpact.scenario.examples import example
-from fedpact.stability import StableFederation
 
 ORDERS = ["all", "worst"]
 

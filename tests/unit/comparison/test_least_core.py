@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedpact.programs.groups import group_optima
 
 import fedpact as fp
 from fedpact.comparison.federation_kinds import draw_federations
-from fedpact.programs.groups import group_optima
 from strategies import random_federations
 
 

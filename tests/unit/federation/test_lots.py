@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fedpact.federation.bounds import contribution_bounds
 
 import fedpact as fp
 from fedpact.federation import federation_errors
-from fedpact.federation.bounds import contribution_bounds
 from random_cases import cases
 from strategies import random_lots, random_profile
 

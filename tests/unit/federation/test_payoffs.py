@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from fedpact.shapley.quadrature import STEP, TAIL
 from scipy.integrate import quad
 
 import fedpact as fp
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.shapley.quadrature import STEP, TAIL
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 PAYOFFS = [

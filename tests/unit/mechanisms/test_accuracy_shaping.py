@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedpact.programs.best_response import standalone_optimum
 from scipy.optimize import brentq
 
 import fedpact as fp
-from fedpact.programs.best_response import standalone_optimum
 from strategies import random_federations
 
 EQUALS = fp.Federation(np.ones((4, 4)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))

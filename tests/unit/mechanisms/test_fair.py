@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from extremes.federations import GROUP, draw_group
+from fedpact.programs.groups import group_optima
 
 import fedpact as fp
-from extremes.federations import GROUP, draw_group
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import resolve_mechanism
 from fedpact.mechanisms.payment_check import check_payments
-from fedpact.programs.groups import group_optima
 from fedpact.scenario.examples import hospitals
 from random_cases import cases
 from strategies import random_federations

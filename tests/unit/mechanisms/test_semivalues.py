@@ -6,11 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-
-import fedpact as fp
 from fedpact.shapley.enumeration import enumerate_semivalues, semivalue_weights
 from fedpact.shapley.potential import EnumeratedPotential
 from fedpact.shapley.semivalues import SemivaluePotential, integrate_semivalues
+
+import fedpact as fp
 from random_cases import cases
 from strategies import random_federation, random_federations, random_lots
 

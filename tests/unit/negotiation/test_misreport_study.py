@@ -81,7 +81,7 @@ def test_gains_of_two_by_hand() -> None:
     Agent 0 has no use for more data of its own worth speaking of; agent 1 pays m s, m = v / (1 + s) its reported
     marginal payoff, and truly gets log(1 + s).
     """
-    federation = fp.Federation([[1e-9, 0.0], [1.0, 1e-9]], costs=[0.1, 100.0], payoff=fp.Log())
+    federation = fp.Federation([[1e-7, 0.0], [1.0, 1e-7]], costs=[0.1, 100.0], payoff=fp.Log())
     found = misreport_study(federation, agents=[1], factors=[0.5, 1.0])
     assert "matters to one member" in found.missing[GAME]
 

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import fedpact as fp
 from fedpact.shapley.adapters import as_pydvl_utility, as_shapiq_game, coalition_game
 from fedpact.shapley.blackbox import sample_game
+
+import fedpact as fp
 from fedpact.utils.errors import InvalidInput, MissingExtra, OutsideDomain
 
 ROUNDING = 1e-13

@@ -8,13 +8,13 @@ from math import comb
 
 import numpy as np
 import pytest
-
-import fedpact as fp
-from fedpact.shapley import blackbox
 from fedpact.shapley.adapters import coalition_game
 from fedpact.shapley.blackbox import SCHEMES, sample_game
 from fedpact.shapley.coalition_cache import CoalitionCache
 from fedpact.shapley.known_games import KnownGame, airport_game, glove_game, voting_game
+
+import fedpact as fp
+from fedpact.shapley import blackbox
 from fedpact.utils.errors import InvalidInput
 from random_cases import some
 

@@ -8,14 +8,14 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import fedpact as fp
 from fedpact.shapley.compiled import Precision, integrate, own_coefficients, potential_curvature
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential, IntegratedPotential
 from fedpact.shapley.quadrature import quadrature_shapley
 from fedpact.shapley.receiver_rows import receiver_rows
 from fedpact.utils.compiling import expecting_many
+
+import fedpact as fp
 from random_cases import some
 
 pytestmark = pytest.mark.slow

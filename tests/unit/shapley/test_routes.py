@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import fedpact as fp
 from fedpact.shapley.own_share import own_shares
 from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential, IntegratedPotential, potential_of
 from fedpact.shapley.routes import (
@@ -17,6 +15,8 @@ from fedpact.shapley.routes import (
     choose_route,
 )
 from fedpact.utils.compiling import expecting_many
+
+import fedpact as fp
 from fedpact.utils.errors import InvalidInput
 
 SAME = 1e-9  # the routes' own errors are far below it

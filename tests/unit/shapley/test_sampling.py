@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedpact.shapley.sampling import sample_shapley
 
 import fedpact as fp
-from fedpact.shapley.sampling import sample_shapley
 from random_cases import some
 
 ROUNDING = 1e-12

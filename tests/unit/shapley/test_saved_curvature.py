@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-
-import fedpact as fp
 from fedpact.programs.shapley_equilibrium import shapley_optimum
 from fedpact.programs.solver import GAIN_TOLERANCE
-from fedpact.shapley import potential
 from fedpact.shapley.potential import ROUGH_TOLERANCE, SAMPLED_RECEIVERS, CompiledPotential
 from fedpact.shapley.receiver_rows import receiver_rows
+
+import fedpact as fp
+from fedpact.shapley import potential
 
 N_AGENTS = 2 * SAMPLED_RECEIVERS + 2
 

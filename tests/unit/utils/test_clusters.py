@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fedpact.programs.groups import all_groups, group_optima
 
 import fedpact as fp
-from fedpact.comparison.outlook import drawn_federations, outlook_of_each
-from fedpact.programs.groups import all_groups, group_optima
-from fedpact.scenario.examples import hospitals, hospitals_with_lots
 from fedpact.cli.clusters import use_cluster
+from fedpact.comparison.outlook import drawn_federations, outlook_of_each
+from fedpact.scenario.examples import hospitals, hospitals_with_lots
 from fedpact.utils.parallel import is_configured, map_parallel
 
 SECONDS = 60.0

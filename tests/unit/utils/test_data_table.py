@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.utils.cells import NumberFormat
 from fedpact.fitting.data_table import read_data_table
+from fedpact.utils.cells import NumberFormat
 
 
 def write(tmp_path: Path, content: str | bytes, name: str = "t.csv") -> Path:
