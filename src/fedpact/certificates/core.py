@@ -202,7 +202,7 @@ def _core_by_groups(outcome: CertifiedOutcome, groups: GroupProfiles, otherwise:
         "group_contributions": {
             federation.lot_labels[lot]: float(profile[lot]) for lot in np.flatnonzero(members[federation.lot_owners])
         },
-        "gain_upper_bound": float(found.bounds.max()) if complete else otherwise,
+        "gain_upper_bound": float(found.bounds.max()) if complete else max(otherwise, float(found.gains[index])),
     }
     scope = f"all {len(beyond)} groups" if complete else SOME_GROUPS
     margin, tol = -float(found.gains[index]), float(rounding[index])

@@ -21,18 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.concave import ConcaveProblem, Maxima, maximise, welfare_problem
-from fedpact.certificates.shapley_check import (
-    MAX_COALITION_AGENTS,
-    CheckedShares,
-    check_shares,
-    own_share_problem,
-)
+from fedpact.certificates.shapley_check import CheckedShares, check_shares, own_share_problems
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, sum_by, times_transposed
 from fedpact.utils.arrays import FloatArray
 
-MAX_SEARCHED = 8  # members whose own Shapley share is searched, beyond `MAX_COALITION_AGENTS`
+MAX_EVERYBODY_SEARCHED = 50  # members of whom all who may gain are searched; of more, until one does
+SEARCHED_AT_ONCE, MAX_SEARCHED = 8, 160
 PRICES_SCOPE = "all profiles one member could ask for at its prices, which it takes as given"
 ISOLATION_SCOPE = "all amounts of one member's lots within the caps, alone"
 FREE_RIDING_SCOPE = "all amounts of one member's lots within the caps, without payments"
@@ -126,7 +122,8 @@ class _OwnLots:
             * has_task[:, :, None]
             * self.has_lot[:, None, :]
         )
-        limits = np.broadcast_to(arrays.shared_limits, (arrays.n_agents, arrays.shared_limits.size))
+        caps, has_cap = _index_by(arrays.lot_owners[arrays.shared.argmax(axis=1)], arrays.n_agents)
+        shared = arrays.shared[caps[:, :, None], self.lots[:, None, :]] * has_cap[:, :, None] * self.has_lot[:, None, :]
         self.problem = ConcaveProblem(
             weights=own,
             values=arrays.values[tasks] * has_task,
@@ -135,8 +132,8 @@ class _OwnLots:
             linear=arrays.linear[self.lots],
             quadratic=arrays.quadratic[self.lots],
             upper=np.where(self.has_lot, arrays.reachable_caps[self.lots], 0.0),
-            shared=np.moveaxis(arrays.shared[:, self.lots] * self.has_lot, 0, 1),
-            limits=limits,
+            shared=shared,
+            limits=arrays.shared_limits[caps] * has_cap,
         )
 
     def take(self, profile: FloatArray) -> FloatArray:
@@ -163,7 +160,7 @@ class _OwnLots:
 def _index_by(owners: NDArray[np.intp], n_owners: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """(owners, most): the indices of what each owns, padded with zeros, and which of them are not padding."""
     order, counts = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=n_owners)
-    is_owned = np.arange(max(int(counts.max()), 1)) < counts[:, None]
+    is_owned = np.arange(int(counts.max())) < counts[:, None]
     index = np.zeros(is_owned.shape, dtype=np.intp)
     index[is_owned] = order
     return index, is_owned
@@ -259,10 +256,14 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
         arrays, contributions, arrays.payoffs(contributions), arrays.spending(contributions), shares.values
     )
     search.bound(problem.gaps(contributions[None], shares.gradient[None])[0])
-    most = None if arrays.n_agents <= MAX_COALITION_AGENTS else MAX_SEARCHED
-    for agent in search.suspects[:most].tolist():
-        upper = problem.upper[0, arrays.lot_owners == agent]
-        search.look(agent, own_share_problem(arrays, contributions, agent, upper, probability), at_zero=True)
+    suspects = search.suspects[:MAX_SEARCHED].tolist()
+    for first in range(0, len(suspects), SEARCHED_AT_ONCE):
+        some = suspects[first : first + SEARCHED_AT_ONCE]
+        problems = own_share_problems(arrays, contributions, some, problem.upper[0], probability)
+        for agent, own in zip(some, problems, strict=True):
+            search.look(agent, own, at_zero=True)
+        if arrays.n_agents > MAX_EVERYBODY_SEARCHED and (search.gains > search.tols).any():
+            break
     return replace(search.deviations(SHARES_SCOPE.format(shares.method)), shares=shares)
 
 

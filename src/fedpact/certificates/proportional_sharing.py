@@ -104,9 +104,9 @@ class _Games:
         share, far = self._part(owners, middle), np.maximum(middle + others, np.finfo(float).tiny)
         more, (spent, dearer) = others / far / far, self._costs(owners, middle)
         with np.errstate(all="ignore"):  # (worth + rise t)(share + more t) - spent - dearer t, for t in [-half, half]
-            curvature, slope = rise * more, worth * more + rise * share - dearer
-            top = np.where(curvature < 0, np.clip(-slope / (2.0 * curvature), -half, half), half)
-            ends = [worth * share - spent + (slope + curvature * t) * t for t in (-half, half, top)]
+            curvature, gradient = rise * more, worth * more + rise * share - dearer
+            top = np.where(curvature < 0, np.clip(-gradient / (2.0 * curvature), -half, half), half)
+            ends = [worth * share - spent + (gradient + curvature * t) * t for t in (-half, half, top)]
             nothing = dearer * half - spent  # where the payoffs of all are negative, they are no gain
             found = np.max([*ends, nothing], axis=0)
         return np.where(np.isnan(found), np.inf, found)

@@ -80,7 +80,7 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
         if not found:
             why = "not looked at: {} of more than {} members take long to work out anew".format(
                 *("side payments", MAX_AGENTS_WITH_SIDE_PAYMENTS)
-                if outcome.side_payments.any()
+                if outcome.rules.has_side_payments
                 else ("equilibria", MAX_AGENTS_SOLVED)
             )
         return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
@@ -105,7 +105,7 @@ def _even_splits(outcome: CertifiedOutcome) -> list[SplitComparison] | None:
 
     Those are listed who contribute most, and who gains most.
     """
-    if not outcome.has_prices or outcome.side_payments.any():
+    if not outcome.has_prices or outcome.rules.has_side_payments:
         return None
     there = outcome.rules.outcome_at(outcome.federation, outcome.contributions)  # the names halve what the rules pay
     if not _is_equilibrium(outcome, there):
@@ -133,7 +133,7 @@ def compare_split(outcome: CertifiedOutcome, agent: int) -> SplitComparison:
         agent=agent,
         gain=float(there.utilities[posing].sum() - outcome.utilities[agent]),
         compared=SPLIT_EQUILIBRIUM,
-        proves=there.is_unique,
+        proves=outcome.has_prices or there.is_unique,
         parts={f"part_{name}": [float(number) for number in each[posing]] for name, each in numbers.items()},
     )
 
@@ -157,7 +157,7 @@ def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
 def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
     """Everybody in order; of many those who contribute most; nobody where that takes too long."""
     size = outcome.federation.n_agents
-    if size > MAX_AGENTS_SOLVED or (outcome.side_payments.any() and size > MAX_AGENTS_WITH_SIDE_PAYMENTS):
+    if size > MAX_AGENTS_SOLVED or (outcome.rules.has_side_payments and size > MAX_AGENTS_WITH_SIDE_PAYMENTS):
         return []
     if size <= MAX_AGENTS_ALL_SPLIT:
         return list(range(size))

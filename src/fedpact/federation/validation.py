@@ -234,7 +234,23 @@ def _check_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:
     if not isinstance(payoff, Payoff):
         rule = "must be a payoff family such as PowerLaw(beta=0.02)"
         raise InvalidInput(field="payoff", rule=rule, value=payoff)
+    if type(payoff).__module__.partition(".")[0] != __name__.partition(".")[0]:
+        _check_curve(payoff)
     return payoff.per_agent(names)
+
+
+def _check_curve(payoff: Payoff) -> None:
+    """A family from outside the package must rise and be concave, here at some data: solvers and proofs rest on it."""
+    data = np.append(0.0, np.logspace(-6.0, 8.0, 57))[:, None]
+    with np.errstate(all="ignore"):
+        falls, steepens = ~(payoff.slope(data) >= 0), ~(payoff.curvature(data) <= 0)
+    for label, wrong in (("slope", falls), ("curvature", steepens)):
+        if wrong.any():
+            where = float(data[int(np.argwhere(wrong)[0][0]), 0])
+            rule = "must rise and be concave, or no deal is certain to be stable"
+            raise InvalidInput(
+                field="payoff", rule=rule, value=payoff, given=f": its {label} at {where:g} has the wrong sign"
+            )
 
 
 def _one_each(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:
