@@ -19,7 +19,7 @@ from scipy.optimize import approx_fprime, minimize
 
 import fedpact as fp
 from fedpact.certificates.core import largest_gain_bound
-from fedpact.mechanisms.message_game import MessageGame
+from fedpact.negotiation.message_game import MessageGame
 from fedpact.mechanisms.shapley import best_response_dynamics
 from random_cases import cases
 from strategies import FAMILIES, random_lots, random_profile
