@@ -54,6 +54,9 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         errors.raise_errors()
     if known is None:
         known = default_names(size or 0)
+    if len(known) > MAX_MEMBERS:
+        many = f", got {len(known):,}; group members that are alike (fedpact.Population), or ask about a part of them"
+        raise InvalidInput(field="names", rule=f"must be at most {MAX_MEMBERS:,} members", value=len(known), given=many)
     shape = (len(known),) * 2 if matrix is None else matrix.shape
     parts = {name: given[name] for name in ("lot_owners", "task_owners", "lot_names", "task_names")}
     ownership = errors.attempt(check_ownership, known, shape, **parts)
@@ -133,9 +136,6 @@ def check_names(given: Sequence[str] | None, n_agents: int | None, *, counted: s
     if n_agents is not None and len(names) != n_agents:
         counts = f": {n_agents} {counted}, {len(names)} names given"
         raise InvalidInput(field="names", rule="must have one entry per member", value=given, given=counts)
-    if len(names) > MAX_MEMBERS:
-        many = f", got {len(names):,}; group members that are alike (fedpact.Population), or ask about a part of them"
-        raise InvalidInput(field="names", rule=f"must be at most {MAX_MEMBERS:,} members", value=len(names), given=many)
     errors = ErrorCollector()
     seen: set[str] = set()
     for agent, name in enumerate(names):
