@@ -11,7 +11,6 @@ import numpy as np
 
 import fedpact as fp
 from fedpact.mechanisms import MECHANISMS
-from fedpact.mechanisms.externality import price_payments
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
 from strategies import random_federation
 
@@ -244,7 +243,7 @@ class Trial:
         optimum = fp.social_optimum(rest)
         best = optimum.contributions
         size = float(np.abs(rest.payoffs(best)).sum() + rest.costs.value(best).sum()) or 1.0
-        payments = price_payments(rest, best)
+        payments = rest.arrays.price_payments(best)
         np.testing.assert_allclose(deal.payments[deal.members], payments, rtol=0.0, atol=SAME * size)
         assert rest.welfare(deal.contributions[deal.members]) >= optimum.welfare - SAME * size
 

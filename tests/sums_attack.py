@@ -2,11 +2,10 @@
 
 The attacker follows the protocol, keeps everything it is told, and knows more than it should: that payoffs are power
 laws of value 1, that everybody's own weight is 1 and that costs are linear. Under price discovery one answer gives a
-member's row, for its prices are a_i' w_ij. Under ADMM rho (x_j - s_j) + y_j is a_i' w_ij for the data of others, and
-the same less the marginal cost for its own: two answers give the row. Under sums it fits all rows, curves and costs at
-once to the sums of gradients, payoffs and costs of all rounds and to the payments, by nonlinear least squares
-(Gauss-Newton on logarithms, from several starts, each held near plausible numbers at first). A member that shares what
-it knows with the coordinator takes its own unknowns out of the fit.
+member's row, for its prices are a_i' w_ij. Under sums it fits all rows, curves and costs at once to the sums of
+gradients, payoffs and costs of all rounds and to the payments, by nonlinear least squares (Gauss-Newton on logarithms,
+from several starts, each held near plausible numbers at first). A member that shares what it knows with the coordinator
+takes its own unknowns out of the fit.
 
 The error is the root mean square of what the weights between members are off, over how much these weights vary: 0 is
 the truth, 1 is as good as taking the mean of all weights for each.
@@ -83,8 +82,6 @@ def recover_weights(
     exchanges = list(found.exchanges())
     if found.header.protocol == "price-discovery":
         return _from_prices(exchanges, len(found.header.agents))
-    if found.header.protocol == "admm":
-        return _from_proposals(exchanges, len(found.header.agents))
     seen = _Seen.of(exchanges, len(found.header.agents))
     return _fit(seen, colluders or {}, starts, np.random.default_rng(rng))
 
@@ -100,24 +97,6 @@ def _from_prices(exchanges: Sequence[Mapping[str, Any]], size: int) -> Recovery:
                 if row[int(place)] > 0.0:
                     weights[int(place)] = row / row[int(place)]
     return Recovery(weights=weights, misfit=0.0, evaluations=count)
-
-
-def _from_proposals(exchanges: Sequence[Mapping[str, Any]], size: int) -> Recovery:
-    """Every row from all answers: the worth of its own data is that of others' times a factor, less its cost."""
-    told: dict[int, list[FloatArray]] = {place: [] for place in range(size)}
-    for exchange in exchanges:
-        for place, answer in exchange["answers"].items():
-            if "proposal" in answer:
-                question = exchange["questions"][place]
-                moved = np.array(answer["proposal"]) - np.array(question["contributions"])
-                told[int(place)].append(np.array(question["rho"]) * moved + np.array(question["prices"]))
-    weights = np.eye(size)
-    for place, rows in told.items():
-        table, others = np.array(rows), np.arange(size) != place
-        total = table[:, others].sum(axis=1)
-        factor, _ = np.linalg.lstsq(np.column_stack([total, -np.ones(len(rows))]), table[:, place], rcond=None)[0]
-        weights[place, others] = table[:, others].sum(axis=0) / total.sum() / factor
-    return Recovery(weights=weights, misfit=0.0, evaluations=sum(map(len, told.values())))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,7 +158,7 @@ class _Model:
         self.known = np.zeros((n, n + 2))
         for place, federation in colluders.items():
             names[place] = False
-            self.known[place, :n] = np.log(np.maximum(federation.weights_to(place), 1e-12))
+            self.known[place, :n] = np.log(np.maximum(federation.dense_weights()[place], 1e-12))
             self.known[place, n] = np.log(float(np.ravel(federation.payoff.take([place]).parameters["beta"])[0]))
             self.known[place, n + 1] = np.log(float(federation.costs.take([place]).linear[0]))
         self.sought = names
@@ -253,7 +232,7 @@ class _Model:
 
 def _fit(seen: _Seen, colluders: Mapping[int, Federation], starts: int, rng: np.random.Generator) -> Recovery:
     """The best of several fits."""
-    from scipy.optimize import least_squares  # noqa: PLC0415 - heavy
+    from scipy.optimize import least_squares
 
     model = _Model(seen, colluders)
     n = model.size

@@ -27,6 +27,7 @@ def badly_scaled(rng: np.random.Generator) -> fp.Federation:
         np.fill_diagonal(weights, np.abs(np.diag(weights)))
         caps = np.where((weights < 0).any(axis=0) & np.isinf(caps), 100.0, caps)
         weights = kept_in_domain(weights, caps, payoff)
+        weights = np.where(np.abs(weights) < 1e-7 * np.abs(weights).max(), 0.0, weights)
     linear = spread(rng, 1e-5, 1e2, n)
     costs = fp.Linear(linear) if rng.integers(2) else fp.Quadratic(linear, spread(rng, 1e-8, 1e2, n))
     return fp.Federation(weights, costs=costs, caps=caps, payoff=payoff, values=spread(rng, 1e-3, 1e3, n))

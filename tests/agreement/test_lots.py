@@ -7,20 +7,20 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime, minimize
-
-import fedpact as fp
-from fedpact.certificates.core import largest_gain_bound
 from fedpact.certificates.payment_bounds import price_payment_bounds
 from fedpact.federation.identities import split_agent
-from fedpact.mechanisms.message_game import MessageGame
-from fedpact.mechanisms.shapley import best_response_dynamics
 from fedpact.programs.groups import group_optima
 from fedpact.shapley.adapters import coalition_game
 from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.own_share import own_lots
 from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential, IntegratedPotential
 from fedpact.shapley.receiver_rows import receiver_rows
+from scipy.optimize import approx_fprime, minimize
+
+import fedpact as fp
+from fedpact.certificates.core import largest_gain_bound
+from fedpact.negotiation.message_game import MessageGame
+from fedpact.mechanisms.shapley import best_response_dynamics
 from random_cases import cases
 from strategies import FAMILIES, random_lots, random_profile
 

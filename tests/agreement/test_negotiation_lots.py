@@ -7,7 +7,6 @@ import pytest
 
 import fedpact as fp
 from fedpact.mechanisms import MECHANISMS
-from fedpact.negotiation import InProcess, coordinate
 from fedpact.scenario.examples import example
 from random_cases import some
 from strategies import random_lots
@@ -16,7 +15,6 @@ MONEY = 1e-6  # of payoffs and costs together: the root of the gain that is left
 SAME_SPLIT = 1e-5  # of the largest contribution
 PROTOCOLS = [
     ("externality", "price-discovery"),
-    ("externality", "admm"),
     ("externality", "sums"),
     ("shapley", "price-discovery"),
     ("shapley", "sums"),
@@ -61,16 +59,6 @@ def test_who_refuses_trains_alone_with_all_of_its_lots(lots_example: fp.Federati
     np.testing.assert_allclose(
         deal.payments[deal.members], fp.ShapleyMechanism().solve(left).payments, atol=MONEY * deal.provenance.welfare
     )
-
-
-def test_the_fair_deal_that_keeps_members_is_negotiated_in_sums(lots_example: fp.Federation) -> None:
-    deal = fp.negotiate(lots_example, mechanism="fair-members", protocol="sums")
-    assert_is_solved(lots_example, deal)
-
-
-def test_other_fair_deals_name_what_is_negotiated_with_lots(lots_example: fp.Federation) -> None:
-    with pytest.raises(fp.InvalidInput, match=r"one lot of data and one task each.*'fair-members' by sums"):
-        coordinate(InProcess.of(lots_example), mechanism="fair")
 
 
 @pytest.fixture(scope="module")

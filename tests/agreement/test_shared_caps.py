@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.groups import group_optima
+from fedpact.programs.shared_caps import shared_prices
 from scipy.optimize import linprog, minimize
 
 import fedpact as fp
 from fedpact.certificates.optimality import tangent_gains, welfare_bound
 from fedpact.mechanisms.shapley import best_response_dynamics
-from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.groups import group_optima
-from fedpact.programs.shared_caps import shared_prices
 from random_cases import cases, some
 from strategies import FAMILIES, random_lots, with_shared_caps
 

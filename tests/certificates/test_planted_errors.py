@@ -60,7 +60,7 @@ def lost_coalition(patch: pytest.MonkeyPatch) -> None:
 
 
 def wrong_slopes(patch: pytest.MonkeyPatch, route: type) -> None:
-    change_result(patch, route, "credits", lambda found: found._replace(slopes=1.01 * found.slopes))
+    change_result(patch, route, "credits", lambda found: found._replace(derivatives=1.01 * found.derivatives))
 
 
 def small_values(patch: pytest.MonkeyPatch, route: type) -> None:

@@ -97,7 +97,7 @@ def test_the_fair_deal_is_negotiated(run, tmp_path: Path, mechanism: str) -> Non
 
 
 def test_many_rounds_are_thinned(run) -> None:
-    result = run("negotiate", "paper-w1", "--protocol", "admm")
+    result = run("negotiate", "paper-w1", "--protocol", "sums")
     rounds = [
         int(line.split()[0]) for line in result.out.splitlines() if line.split()[:1] and line.split()[0].isdigit()
     ]
@@ -154,7 +154,7 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--protocol", "haggling"], "protocol must be one of price-discovery, admm, sums, got 'haggling'"),
+        (["--protocol", "haggling"], "protocol must be one of price-discovery, sums, got 'haggling'"),
         (["-o", "said.json"], "said.json: a transcript's name must end in .jsonl"),
         (["-o", "none/said.jsonl"], "none/said.jsonl: there is no such folder; make it first"),
         (["--plot", "n.gif"], "n.gif: a picture's name must end in .png, .svg, .pdf"),
@@ -202,7 +202,7 @@ def test_an_empty_file_is_begun_in(run, tmp_path: Path) -> None:
     ("arguments", "holds"),
     [
         (["paper-w1"], 'holds the negotiation of "Five hospitals" by price-discovery, not the negotiation of "Table 1'),
-        (["--protocol", "admm"], "by price-discovery, not the negotiation of"),
+        (["--protocol", "sums"], "by price-discovery, not the negotiation of"),
         (["--no-game"], 'not the negotiation of "Five hospitals" by price-discovery without the game'),
         (["other.toml"], "with other numbers, not"),
     ],
@@ -285,7 +285,7 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def test_a_real_interrupt(run, tmp_path: Path) -> None:
     """Interrupted, a negotiation ends as it does undisturbed, to the last byte of its transcript."""
-    arguments = ("hospitals", "--protocol", "admm", "-o")
+    arguments = ("hospitals", "--protocol", "sums", "-o")
     assert run("negotiate", *arguments, "whole.jsonl").code == 0
     whole, said = (tmp_path / "whole.jsonl").read_bytes(), tmp_path / "said.jsonl"
     with started(tmp_path, *arguments, "said.jsonl") as process:

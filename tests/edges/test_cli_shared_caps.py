@@ -54,7 +54,7 @@ def agent_cap(agent: LotAgent) -> float:
     return (40.0, 25.0, 20.0)[agent.index]
 
 
-@pytest.mark.parametrize("arguments", [("--protocol", "sums"), ("--protocol", "admm"), ("--mechanism", "shapley")])
+@pytest.mark.parametrize("arguments", [("--protocol", "sums"), ("--mechanism", "shapley")])
 def test_what_knows_no_shared_caps_says_so(run, arguments) -> None:
     refused = run("negotiate", NAME, *arguments)
     assert refused.code == 2

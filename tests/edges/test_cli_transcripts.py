@@ -79,7 +79,7 @@ def test_a_deal_that_is_not_the_one_negotiated(run, tmp_path: Path, change: Any,
             ("rounds", 99, "rounds is 3, the file says 99"),
             ("residual", 1e-9, "residual is 0, the file says 1e-09"),
             ("settled_by", "own payments", "settled_by is 'message game', the file says 'own payments'"),
-            ("protocol", "admm", "protocol is 'price-discovery', the file says 'admm'"),
+            ("protocol", "sums", "protocol is 'price-discovery', the file says 'sums'"),
             ("source", "signed", "source is 'negotiated', the file says 'signed'"),
             ("scenario", "abc", "scenario is 'f0a9afac4f3810f5c89eb235830285ec', the file says 'abc'"),
         ]

@@ -14,12 +14,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-
-import fedpact as fp
 from fedpact.programs.groups import all_groups, group_optima
 from fedpact.shapley.adapters import as_pydvl_utility, as_shapiq_game, coalition_game
 from fedpact.shapley.enumeration import enumerate_semivalues
 from fedpact.shapley.semivalues import integrate_semivalues
+
+import fedpact as fp
 
 # Sums over all coalitions in another order.
 EXACT = 1e-11

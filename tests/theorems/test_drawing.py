@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from fedpact.programs.best_response import standalone_optimum
 
 import fedpact as fp
 from fedpact.paper.theorems import Instance
@@ -20,7 +21,6 @@ from fedpact.paper.theorems.drawing import (
     shapley_equilibrium,
     welfare_optimum,
 )
-from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley.values import check_domain
 from random_cases import cases
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-
 from fedpact.paper.theorems.drawing import homogeneous_shapley, many, welfare_optimum
 from fedpact.paper.theorems.rationality import draw_equals, values_others_as_self
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from fedpact.programs.social_optimum import OptimalFace
 from scipy.optimize import linprog
 
 import fedpact as fp
 from fedpact.paper.theorems.drawing import homogeneous_shapley, many, shapley_equilibrium
 from fedpact.paper.theorems.optimality import draw_meeting, welfare_missed
 from fedpact.paper.theorems.theorem import stakes
-from fedpact.programs.social_optimum import OptimalFace
 from random_cases import cases
 
 # Of the payoffs at stake; the instances lose far more.

@@ -211,7 +211,8 @@ class _Integral:
         for rows in self._blocks():
             own = self.brought[rows][:, None, agents]
             for index, (t, parts) in enumerate(self._products(rows)):
-                factors = np.exp(_factors(t, own, self.q[:, None])[0])
+                with np.errstate(over="ignore"):  # of so much harm nothing is left without it
+                    factors = np.exp(_factors(t, own, self.q[:, None])[0])
                 masses[:, rows, index] = (parts[:, :, None] / factors).sum(axis=1).T
         return masses
 

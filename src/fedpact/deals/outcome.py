@@ -137,7 +137,7 @@ class Amounts:
     @cached_property
     def welfare(self) -> Any:
         """The sum of payoffs minus the sum of costs: a number, or one per federation."""
-        return self.payoffs.sum(axis=-1) - self.costs.sum(axis=-1)
+        return _plain(self.payoffs.sum(axis=-1) - self.costs.sum(axis=-1))
 
     @cached_property
     def standalone(self) -> FloatArray:
@@ -182,7 +182,7 @@ class Amounts:
     @property
     def reciprocity(self) -> Any:
         """The smallest ratio at this equilibrium: a number, or one per federation."""
-        return self.reciprocity_ratios.min(axis=-1)
+        return _plain(self.reciprocity_ratios.min(axis=-1))
 
     @cached_property
     def fair_parts(self) -> FloatArray:
@@ -192,7 +192,7 @@ class Amounts:
     @property
     def lowest_fair_part(self) -> Any:
         """The smallest of `fair_parts`; NaN where nobody has a share above zero, or shares are undefined."""
-        return np.fmin.reduce(self.fair_parts, axis=-1)
+        return _plain(np.fmin.reduce(self.fair_parts, axis=-1))
 
     @cached_property
     def net_externality(self) -> FloatArray:
@@ -208,7 +208,12 @@ class Amounts:
     @cached_property
     def in_domain(self) -> Any:
         """Whether every coalition's data lies in the domain, so that Shapley values are defined."""
-        return np.asarray((self.played.lowest_data(self.contributions) > self.played.floor).all(axis=-1))
+        return _plain((self.played.lowest_data(self.contributions) > self.played.floor).all(axis=-1))
+
+
+def _plain(numbers: Any) -> Any:
+    """A plain number where there is one, else the array."""
+    return numbers.item() if np.ndim(numbers) == 0 else numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -294,6 +299,15 @@ class Outcome(Amounts):
             lot_owners=tuple(self.agents[owner] for owner in self.federation.lot_owners) if has_lots else None,
             lot_names=self.federation.lot_names if has_lots else None,
         )
+
+    @cached_property
+    def payoffs(self) -> FloatArray:  # type: ignore[override]
+        """What each gets: a_i(s), or less where the mechanism hands out less than the whole model."""
+        found = self.rules.payoffs(self.played, self.contributions)
+        if not np.isfinite(found).all():
+            played = self.federation if self.federated else self.federation.without_sharing()
+            played.payoffs(self.contributions)  # raises `OutsideDomain`, with the member's name
+        return read_only_copy(found)
 
     @cached_property
     def task_payoffs(self) -> FloatArray:

@@ -22,7 +22,7 @@ from fedpact.utils.jsonl import decode_line, numbered_lines, whole_lines_length
 
 TRANSCRIPT_VERSION = 1
 TRANSCRIPT_SUFFIX = ".jsonl"
-PROTOCOL_NAMES = ("price-discovery", "admm", "sums")
+PROTOCOL_NAMES = ("price-discovery", "sums")
 MAX_FIRST_LINE = 1 << 24  # bytes that are read to tell a transcript from other files
 
 

@@ -99,7 +99,8 @@ class Parameter:
             label += f"[{who['receiver'][self.receiver]},{who['giver'][self.giver]}]"
         elif self.agent is not None:
             label += f"[{who['agent'][self.agent]}]"
-        return Axis(label=label, field=self.kind, places=self.places(federation), points=read_only_copy(points))
+        field = "linear" if self.kind == "costs" else self.kind
+        return Axis(label=label, field=field, places=self.places(federation), points=read_only_copy(points))
 
     def fields(self, federation: Federation, *, own_curves: bool) -> list[str]:
         """The fields of the page that hold it."""

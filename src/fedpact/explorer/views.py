@@ -368,9 +368,7 @@ def _distance_text(protocol: str | None, residual: float | None) -> str:
     if residual is None:
         return "this round went too far and is taken back"
     share = "more than all of it" if residual > 1.0 else f"{100.0 * residual:.2g} %"
-    if protocol != "admm":
-        return f"gain still promised, of what is at stake: {share}"
-    return f"wishes apart from the table, of its size: {share}"
+    return f"gain still promised, of what is at stake: {share}"
 
 
 def _agreement(deal: Deal, unit: Unit) -> Markup:

@@ -365,7 +365,8 @@ class Federation:
     def fingerprint(self) -> str:
         """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits."""
         digest = hashlib.sha256()
-        for field, value in self._fields.items():
+        each = {"payoff": self.payoff.map(lambda parameter: np.broadcast_to(parameter, self.n_tasks))}
+        for field, value in (self._fields | each).items():
             digest.update(f"{field}={_identity(value)};".encode())
         return digest.hexdigest()[:32]
 

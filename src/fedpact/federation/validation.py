@@ -54,6 +54,9 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         errors.raise_errors()
     if known is None:
         known = default_names(size or 0)
+    if len(known) > MAX_MEMBERS:
+        many = f", got {len(known):,}; group members that are alike (fedpact.Population), or ask about a part of them"
+        raise InvalidInput(field="names", rule=f"must be at most {MAX_MEMBERS:,} members", value=len(known), given=many)
     shape = (len(known),) * 2 if matrix is None else matrix.shape
     parts = {name: given[name] for name in ("lot_owners", "task_owners", "lot_names", "task_names")}
     ownership = errors.attempt(check_ownership, known, shape, **parts)
@@ -80,30 +83,35 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         "shared_caps": errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known),
     }
     errors.raise_errors()
-    spanned = {"weights": found["weights"], "values": found["values"], "costs": found["costs"].linear}
-    for field, numbers in spanned.items():
-        errors.attempt(_check_span, field, numbers, tasks, lots)
+    most = abs(found["weights"])
+    useful, used = (most.max(axis=axis) for axis in (0, 1))
+    if not isinstance(most, np.ndarray):
+        useful, used = useful.toarray().ravel(), used.toarray().ravel()
+    spans = (
+        ("weights", "the largest weight of a lot", useful, lots),
+        ("weights", "the largest weight for a task", used, tasks),
+        ("values", "values", found["values"], tasks),
+        ("costs", "costs", found["costs"].linear, lots),
+    )
+    for span in spans:
+        errors.attempt(_check_span, *span)
     errors.raise_errors()
     return found | ownership._asdict()
 
 
-def _check_span(field: str, numbers: Any, tasks: Sequence[str], lots: Sequence[str]) -> None:
+def _check_span(field: str, what: str, numbers: FloatArray, names: Sequence[str]) -> None:
     """Numbers of one kind that are not zero lie within eight orders of magnitude: solvers are right to 1e-9 of them."""
-    entries = sp.coo_array(np.abs(np.atleast_2d(numbers) if isinstance(numbers, np.ndarray) else numbers))
-    if not entries.nnz or entries.data.max() <= MAX_SPAN * entries.data.min():
+    counted = np.where(numbers > 0, numbers, np.inf)
+    smallest, largest = int(np.argmin(counted)), float(np.max(numbers))
+    if not counted[smallest] < largest / MAX_SPAN:
         return
-    smallest = int(np.argmin(entries.data))
-    row, lot = (int(part[smallest]) for part in entries.coords)
-    index = (row, lot) if field == "weights" else lot
-    whose = tasks[row] if field == "weights" else (tasks if field == "values" else lots)[lot]
+    found = f"{what} is {counted[smallest]:.3g} for {names[smallest]} and {largest:.3g} for another"
     raise InvalidInput(
         field=field,
-        index=index,
-        rule=f"must be at least a {MAX_SPAN:,.0f}th of the largest",
-        value=float(entries.data[smallest]),
-        agent=whose,
-        given=f", got {entries.data[smallest]:.3g} beside {entries.data.max():.3g}: numbers over more than eight "
-        "orders of magnitude are out of range; put 0 for what is of no use, or count in larger units",
+        rule="must lie within eight orders of magnitude of each other",
+        value=float(counted[smallest]),
+        agent=names[smallest],
+        given=f": {found}; count in other units, or put 0 for what is of no use",
     )
 
 
@@ -127,9 +135,6 @@ def check_names(given: Sequence[str] | None, n_agents: int | None, *, counted: s
     if n_agents is not None and len(names) != n_agents:
         counts = f": {n_agents} {counted}, {len(names)} names given"
         raise InvalidInput(field="names", rule="must have one entry per member", value=given, given=counts)
-    if len(names) > MAX_MEMBERS:
-        many = f", got {len(names):,}; group members that are alike (fedpact.Population), or ask about a part of them"
-        raise InvalidInput(field="names", rule=f"must be at most {MAX_MEMBERS:,} members", value=len(names), given=many)
     errors = ErrorCollector()
     seen: set[str] = set()
     for agent, name in enumerate(names):

@@ -129,7 +129,6 @@ EVIDENCE: Mapping[str, str] = {
 SHAPLEY_METHODS: Mapping[str, str] = {
     "enumeration": "going through all groups of members",
     "quadrature": "an exact integral, evaluated numerically",
-    "sampling": "sampling orders of joining",
 }
 
 GLOSSARY: Mapping[str, str] = {

@@ -19,11 +19,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from functools import lru_cache
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from fedpact.federation.arrays import FederationArrays
 from fedpact.federation.payoffs import Payoff
@@ -45,7 +45,7 @@ def size_coefficients(n_members: int, probability: float | None = None) -> Float
     """
     sizes = np.arange(1, n_members + 1)
     if probability is None:
-        shares = np.exp(gammaln(sizes) + gammaln(n_members - sizes + 1) - gammaln(n_members + 1))
+        shares = np.array([1.0 / (size * comb(n_members, size)) for size in sizes.tolist()])
     else:
         shares = probability ** (sizes - 1.0) * (1.0 - probability) ** (n_members - sizes)
     return np.concatenate([[0.0], shares])

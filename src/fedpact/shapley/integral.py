@@ -78,7 +78,7 @@ class Credits(NamedTuple):
     """What receivers credit members with for their data, (receivers, members), and the derivatives in that data."""
 
     values: FloatArray
-    slopes: FloatArray
+    derivatives: FloatArray
 
 
 class RowHessians(NamedTuple):
@@ -109,14 +109,14 @@ def integrate(arrays: FederationArrays, contributions: FloatArray, *, probabilit
     if _is_outside(arrays, brought):
         return Shares(np.full(arrays.n_agents, np.nan), np.full(arrays.n_lots, np.nan), np.nan)
     credits = credit(brought, arrays.payoff, probability=probability)
-    marginal = arrays.values[:, None] * credits.slopes[:, arrays.lot_owners]
+    marginal = arrays.values[:, None] * credits.derivatives[:, arrays.lot_owners]
     if isinstance(arrays.weights, np.ndarray):
         gradient = np.asarray(np.einsum("rl,rl->l", arrays.weights, marginal))
     else:
         gradient = np.asarray(arrays.weights.multiply(marginal).sum(axis=0)).ravel()
     harm = np.minimum(brought, 0.0).sum(axis=1) * arrays.values
     with np.errstate(over="ignore"):  # deep in harm a derivative may be as large as numbers get
-        rounding = -EXPONENT_ROUNDING * float(harm @ np.abs(credits.slopes).sum(axis=1))
+        rounding = -EXPONENT_ROUNDING * float(harm @ np.abs(credits.derivatives).sum(axis=1))
     return Shares(arrays.values @ credits.values, gradient, rounding)
 
 
@@ -177,8 +177,8 @@ def credit(
     unit = np.broadcast_to(payoff.unit, len(brought))[:, None]
     found = Credits(np.empty(brought.shape), np.empty(brought.shape))
     for rows, integrand in _integrands(brought / unit, payoff, FINE, probability=probability, repeats=repeats):
-        found.values[rows], found.slopes[rows] = integrand.credits()
-    return Credits(found.values, found.slopes / unit)
+        found.values[rows], found.derivatives[rows] = integrand.credits()
+    return Credits(found.values, found.derivatives / unit)
 
 
 def potential(brought: FloatArray, payoff: Payoff) -> FloatArray:
@@ -270,8 +270,8 @@ class _Direct:
         """Credits and their derivatives."""
         products, gains, left, factors = self._at_nodes()
         total = (products[:, :, None] / factors).sum(axis=3)
-        slopes = (total * left * self.times[:, None]).sum(axis=1)
-        return Credits(self._spread((total * gains).sum(axis=1)), self._spread(slopes))
+        derivatives = (total * left * self.times[:, None]).sum(axis=1)
+        return Credits(self._spread((total * gains).sum(axis=1)), self._spread(derivatives))
 
     def curvature(self, chosen: NDArray[np.intp]) -> RowHessians:
         """Minus the Hessian, with roots for the `chosen` receivers."""
@@ -334,34 +334,47 @@ class _Interpolated:
         return np.tile(nodes, (self.times.size, 1)), np.tile(weights, (self.times.size, 1))
 
     def log_products(self, q: FloatArray) -> FloatArray:
-        """(receivers, T, Q): the log of the product of all factors at nodes q, (T, Q)."""
-        at = self.points.at
-        at_points = _log_factors(self.times[:, None, None], q[..., None], at).reshape(-1, at.size)
-        found = np.asarray((self.counts @ at_points.T).reshape(len(self.x), *q.shape))
+        """(receivers, T, Q): the log of the product of all factors at nodes q, (T, Q), however close to one it is."""
+        found = self._log_products_of_others(q)
         for x, often in zip(self.largest.T[..., None, None], self.often.T[..., None, None], strict=True):
             found += often * _log_factors(self.times[:, None], q, x)
         return found
+
+    def _log_products_of_others(self, q: FloatArray) -> FloatArray:
+        at = self.points.at
+        at_points = _log_factors(self.times[:, None, None], q[..., None], at).reshape(-1, at.size)
+        return np.asarray((self.counts @ at_points.T).reshape(len(self.x), *q.shape))
+
+    def _quick_log_products(self, q: FloatArray) -> FloatArray:
+        """The same to rounding of the product, which is enough where it is multiplied with."""
+        if (self.often != 1.0).any():
+            return self.log_products(q)
+        product = np.ones((len(self.x), *q.shape))
+        for x in self.largest.T[..., None, None]:
+            product *= _exponentials(self.times[:, None], q, x)[2]
+        growth = np.maximum(-self.largest, 0.0).sum(axis=1)[:, None] * self.times
+        return np.asarray(self._log_products_of_others(q) + np.log(product) + growth[..., None])
 
     def credits(self) -> Credits:
         """Credits and their derivatives: of the largest by themselves, and at the points, interpolated back."""
         products, q = self._at_nodes()
         gains, rates = self._at_points(q)
         values = products.reshape(len(self.x), -1) @ gains
-        slopes = (products * self.times[:, None]).reshape(len(self.x), -1) @ rates
-        # Credits rise linearly from zero, then level off: times sqrt(x^2 + bend^2) / x they are level on either side of
-        # the bend, and smooth through zero. So are their derivatives, without the division.
+        derivatives = (products * self.times[:, None]).reshape(len(self.x), -1) @ rates
+        # Credits rise linearly from zero, then level off: times sqrt(x^2 + knee^2) / x they are level on either side of
+        # the knee, and smooth through zero. So are their derivatives, without the division.
         at, unit = self.points.at, self.points.unit
         per_data = np.maximum(values / at, TINY)
-        bends = np.abs(values).max(axis=1, keepdims=True) / per_data[:, [np.argmin(np.abs(at))]]
-        bends = np.clip(bends, unit, max(float(np.abs(at).max()), unit))
-        level = np.stack([per_data, slopes], axis=1) * np.hypot(at, bends)[:, None]
-        found = self.points.interpolate(level) / np.hypot(self.x, bends)[:, None]
+        knees = np.abs(values).max(axis=1, keepdims=True) / per_data[:, [np.argmin(np.abs(at))]]
+        knees = np.clip(knees, unit, max(float(np.abs(at).max()), unit))
+        level = np.stack([per_data, derivatives], axis=1) * np.hypot(at, knees)[:, None]
+        found = self.points.interpolate(level) / np.hypot(self.x, knees)[:, None]
         credits = Credits(found[:, 0] * self.x, found[:, 1])
         for column, x in zip(self.columns.T[..., None], self.largest.T[..., None, None], strict=True):
             own_gains, left, factors = _exponentials(self.times[:, None], q, x)
             total = (products / factors).sum(axis=2)
             np.put_along_axis(credits.values, column, (total * own_gains[..., 0]).sum(axis=1, keepdims=True), axis=1)
-            np.put_along_axis(credits.slopes, column, ((total * left[..., 0]) @ self.times)[:, None], axis=1)
+            np.put_along_axis(credits.derivatives, column, ((total * left[..., 0]) @ self.times)[:, None], axis=1)
         return credits
 
     def curvature(self, chosen: NDArray[np.intp]) -> RowHessians:
@@ -383,7 +396,7 @@ class _Interpolated:
             q, q_weights = self._living_q()
         else:
             q, q_weights = np.full((self.times.size, 1), self.probability), np.ones((self.times.size, 1))
-        return np.exp(self.log_products(q) + self.log_masses[..., None]) * q_weights, q
+        return np.exp(self._quick_log_products(q) + self.log_masses[..., None]) * q_weights, q
 
     def _at_points(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - e) / f and e / f for somebody with the data of each point, (T x Q, P)."""
@@ -397,7 +410,7 @@ class _Interpolated:
         """
         total = np.abs(self.counts).sum(axis=1).max() + self.often.sum(axis=1).max(initial=0.0)
         tried = np.minimum(0.5 ** np.arange(np.ceil(np.log2(total)) + 1.0)[::-1], 0.999)  # at 1 factors may vanish
-        logs = self.log_products(np.tile(tried, (self.times.size, 1)))
+        logs = self._quick_log_products(np.tile(tried, (self.times.size, 1)))
         fallen = np.maximum(np.maximum.accumulate(logs, axis=2), 0.0) - logs > self.accuracy.living
         ends = np.where(fallen.any(axis=2), tried[np.argmax(fallen, axis=2)], 1.0)
         apart = float((ends.max(axis=0) / ends.min(axis=0)).max())

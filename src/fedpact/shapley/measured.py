@@ -52,7 +52,7 @@ REPORT_SECONDS = 0.1  # the least time between two reports of progress
 # Draws each size gets before they are shared out: two tell an error, four tell it better.
 MIN_DRAWS, COMFORTABLE_DRAWS = 2, 4
 MAX_REPEATS = 20  # orders, in multiples of those that fit if no coalition is met twice: where nearly all are known
-SLOPE_RIDGE = 0.1  # ridge of the fitted line, in observations a player
+RIDGE = 0.1  # ridge of the fitted line, in observations a player
 
 Coalition: TypeAlias = tuple[int, ...]  # players, counted from 0, in order
 Progress = Callable[[int, int], object]
@@ -345,7 +345,7 @@ def _fit_lines(strata: list[_Stratum], half: int, n_players: int) -> list[FloatA
         targets.append(np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0))
         spreads.append(spread * n_players / unit)
     design, target = np.concatenate(rows), np.concatenate(targets)
-    direction = np.linalg.solve(design.T @ design + SLOPE_RIDGE * n_players * np.eye(n_players), design.T @ target)
+    direction = np.linalg.solve(design.T @ design + RIDGE * n_players * np.eye(n_players), design.T @ target)
     direction -= direction.mean(axis=0)
     return [spread * direction for spread in spreads]
 

@@ -55,7 +55,7 @@ def receiver_shares(
     owners = np.arange(weights.size) if lot_owners is None else lot_owners
     brought = _brought(weights, payoff, contributions, owners, n_agents)
     found = credit(brought[None], payoff)
-    return ReceiverShares(values=value * found.values[0], slopes=value * weights * found.slopes[0, owners])
+    return ReceiverShares(values=value * found.values[0], slopes=value * weights * found.derivatives[0, owners])
 
 
 def receiver_potential(

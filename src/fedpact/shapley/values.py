@@ -193,7 +193,8 @@ def _of_types(population: Population, contributions: ArrayLike, tolerance: float
     credits = integral.credit(weights * np.tile(profile, 2), types.payoff, repeats=repeats)
     met = types.values[:, None] * np.hstack([counts[:, None] - alone, alone])  # how many such receivers a member has
     values, gradient = (
-        (met * numbers).sum(axis=0).reshape(2, -1).sum(axis=0) for numbers in (credits.values, weights * credits.slopes)
+        (met * numbers).sum(axis=0).reshape(2, -1).sum(axis=0)
+        for numbers in (credits.values, weights * credits.derivatives)
     )
     payoffs = counts * population.payoffs(profile)
     gap = float(abs(counts @ values - payoffs.sum()) / max(float(np.abs(payoffs).sum()), TINY))

@@ -79,8 +79,10 @@ class OptimalFace:
     def least_norm(self) -> FloatArray:
         """The optimum of smallest Euclidean norm."""
         best = self.point.copy()
-        if not self.is_point and best[self.free].any():
-            size = max(float(self.point[self.free].max()), np.finfo(float).tiny)
+        if not self.is_point:
+            size = float(self.point[self.free].max())
+            if size <= 0:  # nothing is brought: no point has a smaller norm
+                return best
             here, upper = self.point[self.free] / size, self.upper[self.free] / size
             best[self.free] = size * _least_norm(self.normals.T, here, upper, self.shared, self.shared_limits / size)
         return best

@@ -151,6 +151,8 @@ def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptim
     """The canonical optimum around a welfare optimum known already; `NotConverged` if it is none."""
     program, profile = WelfareProgram(federation.arrays), np.asarray(contributions, dtype=np.float64)[None]
     found = Maximum(contributions=profile, gains=linearised_gains(program, profile)[0], iterations=0)
+    if not found.converged.all():  # nearly one
+        found = finish(program, profile)
     return canonical_optimum(program, found.require_converged())
 
 

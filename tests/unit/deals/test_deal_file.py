@@ -209,8 +209,6 @@ def test_a_negotiated_deal_cannot_be_changed_by_its_trace() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        fp.compare,
-        lambda given: fp.sweep(given, "costs=0.1,0.2"),
         fp.negotiate,
         lambda given: fp.shapley_values(given, [1.0]),
         fp.social_optimum,

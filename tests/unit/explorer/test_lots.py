@@ -84,5 +84,4 @@ def test_the_prices_are_those_of_the_deal():
     deal = fp.ExternalityMechanism().solve(FEDERATION)
     prices = np.asarray(deal.deal.prices)
     others = [-prices[owner, lot] for lot, owner in enumerate(FEDERATION.lot_owners)]
-    slopes = FEDERATION.marginal_payoffs(deal.contributions)
-    np.testing.assert_allclose(FEDERATION.weights.T @ slopes - FEDERATION.own_worth(slopes), others, rtol=1e-8)
+    np.testing.assert_allclose(FEDERATION.net_externality(deal.contributions), others, rtol=1e-8)

@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison import parse_axis
-from fedpact.comparison.axes import batch_at
+from fedpact.comparison.axes import arrays_at
 from fedpact.explorer.parameters import Parameter, kinds_of, points_between, typed_range
 from fedpact.scenario.examples import hospitals
 
@@ -36,13 +36,14 @@ def test_a_parameter_varies_what_the_command_line_varies(parameter, written):
     assert ours.field == theirs.field
     for mine, other in zip(ours.places, theirs.places, strict=True):
         np.testing.assert_array_equal(mine, other)
-    assert batch_at(FEDERATION, [ours], [points])[1] == batch_at(FEDERATION, [theirs], [points])[1]
+    one, other = (FEDERATION.with_arrays(arrays_at(FEDERATION, [axis], [points]).at(1)) for axis in (ours, theirs))
+    assert one == other
 
 
 def test_names_that_are_numbers_do_not_mislead():
     swapped = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.1, payoff=fp.Log(), names=["1", "0"])
     axis = Parameter(kind="weights", receiver=0, giver=1).axis(swapped, np.array([0.9]))
-    assert batch_at(swapped, [axis], [axis.points])[0].weights[0, 1] == 0.9
+    assert arrays_at(swapped, [axis], [axis.points]).weights[0, 0, 1] == 0.9
 
 
 def test_now_is_what_the_federation_says():

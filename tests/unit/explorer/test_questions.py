@@ -383,11 +383,8 @@ def test_leaving_needs_rules_and_an_order(answers, ask):
     some(
         [
             ("externality", "price-discovery"),
-            ("externality", "admm"),
             ("externality", "sums"),
             ("shapley", "price-discovery"),
-            ("fair", "price-discovery"),
-            ("fair-members", "price-discovery"),
         ]
     ),
 )

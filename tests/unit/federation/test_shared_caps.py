@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import fedpact as fp
 from fedpact.explorer.draft import draft_of
 from fedpact.federation.splitting import split_agent
-from fedpact.mechanisms.message_game import MessageGame
+from fedpact.negotiation.message_game import MessageGame
 
 WEIGHTS = np.array([[1.0, 0.4, 0.5, 0.2], [0.5, 0.2, 1.0, 0.9]])
 OWNED = {"lot_owners": ["A", "A", "B", "B"], "lot_names": ["raw", "noised", "raw", "other"]}

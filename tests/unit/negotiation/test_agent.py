@@ -12,7 +12,7 @@ import fedpact as fp
 from fedpact.federation import Payoff
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
 from fedpact.utils.arrays import FloatArray
-from random_cases import cases, some
+from random_cases import cases
 from strategies import random_federation
 
 OPTIMAL = 1e-6  # linearised gain, of the payoffs
@@ -84,16 +84,15 @@ def linearised_gain(agents: list[Agent], contributions: FloatArray) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("payoff", [Arctan(), Spliced(), Mixed()], ids=["arctan", "spliced", "mixed"])
-@pytest.mark.parametrize("protocol", some(["price-discovery", "admm"], 1))
-def test_they_reach_an_optimum_all_the_same(payoff: Payoff, protocol: str) -> None:
+def test_they_reach_an_optimum_all_the_same(payoff: Payoff) -> None:
     rng = np.random.default_rng(4)
-    for _ in range(cases(12) if protocol == "price-discovery" else cases(4, few=2)):
+    for _ in range(cases(12)):
         harm = not isinstance(payoff, Arctan) and bool(rng.integers(2))
         federation = random_federation(rng, n_agents=int(rng.integers(2, 7)), harm=harm, family=fp.Log)
         agents = [replace(agent, payoff=payoff) for agent in agents_of(federation, least_gain=None)]
-        deal = coordinate(InProcess(agents), protocol=protocol)
+        deal = coordinate(InProcess(agents))
         assert not deal.excluded
-        assert deal.rounds <= MOST_ROUNDS or protocol == "admm"
+        assert deal.rounds <= MOST_ROUNDS
         assert linearised_gain(agents, deal.contributions) <= OPTIMAL
         assert abs(deal.payments.sum()) <= 1e-12 * np.abs(deal.prices * deal.contributions).sum()
 

@@ -35,11 +35,6 @@ def test_every_negotiation_ends_in_a_valid_deal_or_an_error_with_names(seed: int
     assert met == set(FAULTS)  # each was tried
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_so_does_consensus(seed: int) -> None:
-    run(seed, cases(12), "admm")
-
-
 @pytest.mark.parametrize("mechanism", ["externality", "shapley"])
 @pytest.mark.parametrize("seed", range(3))
 def test_so_do_sums(seed: int, mechanism: str) -> None:
@@ -49,12 +44,6 @@ def test_so_do_sums(seed: int, mechanism: str) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_so_does_price_discovery_of_shares(seed: int) -> None:
     run(seed, cases(18), "price-discovery", "shapley")
-
-
-@pytest.mark.parametrize("mechanism", ["fair-members", pytest.param("fair", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("seed", range(cases(2, few=1)))
-def test_so_do_the_fair_deals(seed: int, mechanism: str) -> None:
-    run(seed, cases(12), "price-discovery", mechanism)
 
 
 @pytest.mark.parametrize("mechanism", ["externality", "shapley"])

@@ -7,8 +7,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.negotiation.lie_search import TRUTH, best_lies, report_with
-from fedpact.programs.best_response import standalone_optimum
 from fedpact.scenario.examples import hospitals
+from fedpact.solvers.standalone import standalone_optimum
 
 HOSPITALS = hospitals().federation
 CLINIC = HOSPITALS.names.index("Clinic")

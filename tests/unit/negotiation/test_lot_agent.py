@@ -13,7 +13,6 @@ import fedpact as fp
 from fedpact.negotiation import InProcess, LotAgent, agents_of, coordinate, recompute
 from fedpact.negotiation.processes import load_agent, save_agent
 from fedpact.scenario.examples import example
-from strategies import random_lots
 
 
 @pytest.fixture(scope="module")
@@ -73,27 +72,6 @@ def test_shares_that_do_not_add_up_are_refused(federation: fp.Federation) -> Non
     agents[1] = Changed(agents[1], "shares", first_task(shares=[1.0] * 5))
     deal = coordinate(InProcess(agents), mechanism="shapley")
     assert "add up to 5" in deal.excluded[federation.names[1]]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_what_it_asks_for_leaves_nothing_to_gain(seed: int) -> None:
-    """At the request, what a sample of any lot is worth to it is the price and the pull towards the proposal."""
-    rng = np.random.default_rng(seed)
-    drawn = random_lots(rng, n_agents=4)
-    agent = LotAgent.of(drawn, 0)
-    at, rho = rng.uniform(0.0, 3.0, drawn.n_lots), 0.3
-    prices = rng.uniform(-0.2, 0.2, drawn.n_lots)
-    asked = {"number": 1, "kind": "proximal", "contributions": at.tolist(), "prices": prices.tolist(), "rho": rho}
-    request = np.array(agent.answer(asked | {"absent": []})["proposal"])
-    slopes = agent.values * agent.payoff.slope(agent.weights @ request)
-    worth = slopes @ agent.weights
-    own = agent.own_lots
-    worth[own] -= agent.costs.linear + 2.0 * agent.costs.quadratic * request[own]
-    used = (agent.weights != 0).any(axis=0)
-    used[own] = True
-    pull = prices + rho * (request - at)
-    np.testing.assert_allclose(pull[used], worth[used], atol=1e-8 * (1.0 + float(np.abs(worth).max())))
-    assert not request[~used].any()
 
 
 def test_alone_it_has_what_standing_alone_is_worth(federation: fp.Federation) -> None:

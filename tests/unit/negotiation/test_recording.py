@@ -85,7 +85,7 @@ def path(tmp_path: Path) -> Path:
 # Written and played back
 
 
-@pytest.mark.parametrize(("name", "protocol"), [("hospitals", "price-discovery"), ("paper-w1", "admm")])
+@pytest.mark.parametrize(("name", "protocol"), [("hospitals", "price-discovery"), ("paper-w1", "price-discovery")])
 def test_a_transcript_comes_to_the_same_deal(path: Path, name: str, protocol: str) -> None:
     federation = example(name).federation
     deal = record(path, InProcess.of(federation), header_of(federation, protocol))
@@ -128,7 +128,7 @@ class Echo:
 
 
 QUESTIONS = {0: {"number": 1, "kind": "prices", "contributions": [1.0, 2.0]}, 1: {"number": 1, "kind": "prices"}}
-ECHO = transcript_header(("A", "B"), protocol="admm", game=False)
+ECHO = transcript_header(("A", "B"), protocol="price-discovery", game=False)
 
 
 def said_and_played(path: Path, answers: Mapping[int, Any]) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
@@ -214,7 +214,7 @@ class Falters:
 def test_who_is_excluded_is_excluded_again(hospitals: fp.Federation, path: Path, otherwise: Any) -> None:
     agents: list[Any] = list(agents_of(hospitals))
     agents[4] = Falters(agents[4], 3, otherwise)
-    deal = record(path, InProcess(agents), replace(header_of(hospitals, "admm"), tol=ROUGHLY))
+    deal = record(path, InProcess(agents), replace(header_of(hospitals, "price-discovery"), tol=ROUGHLY))
     assert list(deal.excluded) == ["Clinic"]
     assert_same(deal, recompute(path))
 
@@ -382,8 +382,8 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
 # Files that are no transcripts
 
 
-FIRST = json.dumps({"transcript": 1, "protocol": "admm", "game": True, "tol": 1e-9, "max_rounds": 9, "agents": ["A"],
-                    "title": "", "scenario": None})  # fmt: skip
+FIRST = json.dumps({"transcript": 1, "protocol": "price-discovery", "game": True, "tol": 1e-9, "max_rounds": 9,
+                    "agents": ["A"], "title": "", "scenario": None})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
 
 
@@ -402,8 +402,8 @@ def first(**other: Any) -> str:
         ("nonsense\n", "line 1: must be valid JSON: Expecting value, column 1"),
         ("\xff\n", "line 1: must be UTF-8 text"),
         (first(transcript=2) + "\n", "line 1: transcripts of version 1 can be read, got 2"),
-        (first(protocol="haggling") + "\n", "protocol must be one of price-discovery, admm, sums, got 'haggling'"),
-        (first(protocol=["admm"]) + "\n", "line 1: protocol must be one of"),
+        (first(protocol="haggling") + "\n", "protocol must be one of price-discovery, sums, got 'haggling'"),
+        (first(protocol=["sums"]) + "\n", "line 1: protocol must be one of"),
         (first(game=1) + "\n", "line 1: game must be true or false, got 1"),
         (first(tol="inf") + "\n", "line 1: tol must be a number between 0 and 1"),
         (first(max_rounds=True) + "\n", "line 1: max_rounds must be a count of rounds"),
@@ -455,7 +455,7 @@ def test_a_full_disk_is_said_so(hospitals: fp.Federation, path: Path, monkeypatc
 
 
 def test_a_protocol_nobody_knows() -> None:
-    with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, admm, sums, got 'haggling'"):
+    with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, sums, got 'haggling'"):
         transcript_header(("A",), protocol="haggling", game=True)
 
 

@@ -51,6 +51,12 @@ def alike(n_agents: int, *, names: list[str] | None = None) -> Federation:
     return Federation(weights, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02), names=names)
 
 
+class Together(Standalone):
+    """What everybody has alone, shown as if they federated."""
+
+    federated = True
+
+
 def alone(n_agents: int, *, names: list[str] | None = None) -> Outcome:
     """An outcome of any size that takes no time."""
     return Standalone().solve(alike(n_agents, names=names))
@@ -58,7 +64,7 @@ def alone(n_agents: int, *, names: list[str] | None = None) -> Outcome:
 
 def losing(outcome: Outcome) -> Comparison:
     """A comparison whose agents leave by name, and with a mechanism that has no outcome."""
-    worse = replace(outcome, federated=True).with_profile(outcome.contributions, [-0.5, -0.5, 1.0])
+    worse = replace(outcome, rules=Together()).with_profile(outcome.contributions, [-0.5, -0.5, 1.0])
     mechanisms = {"standalone": Standalone()}
     return Comparison(federation=outcome.federation, outcomes=[worse], mechanisms=mechanisms, unsolved={"<b>": "<i>"})
 
@@ -130,7 +136,7 @@ class TestLines:
     def test_a_profile_outside_the_domain_can_still_be_named(self) -> None:
         federation = example("paper-w3").federation
         outcome = Standalone().solve(federation)
-        harmed = replace(outcome, federated=True).with_profile([400.0, 0.0, 0.0], np.zeros(3))
+        harmed = replace(outcome, rules=Together()).with_profile([400.0, 0.0, 0.0], np.zeros(3))
         with pytest.raises(OutsideDomain):
             _ = harmed.payoffs
         assert repr(harmed) == "Outcome(standalone, 3 agents, outside the domain of a payoff)"
@@ -139,7 +145,8 @@ class TestLines:
         )
 
     def test_lines_have_no_line_breaks(self) -> None:
-        outcome = replace(alone(3, names=["a\nb", "c", "d"]), federated=True).with_profile([0.0] * 3, [-1.0, 2.0, 2.0])
+        together = replace(alone(3, names=["a\nb", "c", "d"]), rules=Together())
+        outcome = together.with_profile([0.0] * 3, [-1.0, 2.0, 2.0])
         assert who_would_leave(outcome) == "a b would leave"
 
     @pytest.mark.parametrize(
@@ -153,7 +160,7 @@ class TestLines:
     def test_many_or_long_leavers_are_counted(self, names: list[str], words: str) -> None:
         n_agents = len(names)
         payments = np.append(np.full(n_agents - 1, -1.0), n_agents - 1.0)
-        outcome = replace(alone(n_agents, names=names), federated=True).with_profile(np.zeros(n_agents), payments)
+        outcome = replace(alone(n_agents, names=names), rules=Together()).with_profile(np.zeros(n_agents), payments)
         assert who_would_leave(outcome) == words
 
 
@@ -266,7 +273,8 @@ class TestFrames:
         found = {name: getattr(outcome, name) for name in dir(outcome) if not name.startswith("_")}
         arrays = {name for name, value in found.items() if isinstance(value, np.ndarray)}
         # With one task per agent its payoffs are the agent's; prices of shared caps are per cap; fair parts are ratios.
-        assert set(PER_AGENT) == arrays - {"task_payoffs", "shared_cap_prices", "fair_parts"}
+        flags = {"tolerances", "would_leave", "on_boundary", "in_domain"}
+        assert set(PER_AGENT) == arrays - {"task_payoffs", "shared_cap_prices", "fair_parts"} - flags
 
     def test_agents_with_several_lots(self) -> None:
         """What is per lot does not stand beside what is per agent."""

@@ -39,8 +39,14 @@ def paid(n_agents: int, *, caps: float = 400.0, names: list[str] | None = None) 
     """An outcome of any size with payments of both signs that takes no time."""
     weights = np.full((n_agents, n_agents), 0.1) + 0.9 * np.eye(n_agents)
     federation = Federation(weights, costs=0.001, caps=caps, payoff=PowerLaw(beta=0.02), names=names)
-    outcome = replace(Standalone().solve(federation), federated=True)
+    outcome = replace(Standalone().solve(federation), rules=Together())
     return outcome.with_profile(outcome.contributions, np.linspace(-0.1, 0.1, n_agents))
+
+
+class Together(Standalone):
+    """What everybody has alone, shown as if they federated."""
+
+    federated = True
 
 
 def compared(*outcomes: Outcome) -> Comparison:

@@ -21,7 +21,7 @@ import pytest
 import fedpact as fp
 from fedpact.cli.clusters import use_cluster
 from fedpact.comparison.outlook import drawn_arrays, outlook_of
-from fedpact.scenario.examples import hospitals, hospitals_with_lots
+from fedpact.scenario.examples import example, hospitals
 from fedpact.utils.parallel import is_configured, map_parallel
 
 SECONDS = 60.0
@@ -126,7 +126,7 @@ def sweep_costs() -> list[np.ndarray]:
 
 
 def draw_lots() -> list[np.ndarray]:
-    lots = hospitals_with_lots().federation
+    lots = example("hospitals-lots").federation
     uncertainty = fp.Uncertainty(weights=np.full(np.shape(lots.weights), 0.05), values=0.05, parameter=0.01)
     drawn = uncertainty.draws(lots, 6, 0)
     found = outlook_of(lots, drawn_arrays(lots, drawn), "externality")

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 RESIDUALS = {
     "price-discovery": "gain still promised,\nshare of what is at stake",
     "sums": "gain still promised,\nshare of what is at stake",
-    "admm": "requests apart from\ntable, share of its size",
 }
-PROTOCOLS = {"price-discovery": "price discovery", "sums": "sums", "admm": "consensus ADMM"}
+PROTOCOLS = {"price-discovery": "price discovery", "sums": "sums"}
 MIN_RESIDUAL = 1e-16  # a smaller one is drawn here
 MAX_MARKED_ROUNDS = 40  # rounds with a mark each
 MAX_EXCLUDED_NAMED = 6  # who had to go

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.mechanisms.message_game import cycle_prices
+from fedpact.negotiation.message_game import cycle_prices
 from random_cases import cases
 
 BALANCE = 1e-12
