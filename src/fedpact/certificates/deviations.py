@@ -15,7 +15,9 @@ prove that nobody gains, actions that somebody does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -261,10 +263,16 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
         some = suspects[first : first + SEARCHED_AT_ONCE]
         problems = own_share_problems(arrays, contributions, some, problem.upper[0], probability)
         for agent, own in zip(some, problems, strict=True):
-            search.look(agent, own, at_zero=True)
+            search.look(agent, own, credited=partial(_credited, arrays, probability))
         if arrays.n_agents > MAX_EVERYBODY_SEARCHED and (search.gains > search.tols).any():
             break
     return replace(search.deviations(SHARES_SCOPE.format(shares.method)), shares=shares)
+
+
+def _credited(arrays: FederationArrays, probability: float | None, profile: FloatArray, agent: int) -> float:
+    """What a member is credited with at a profile, less its costs; minus infinity outside the domain."""
+    shares = check_shares(arrays, profile, probability)
+    return -np.inf if shares is None else float(shares.values[agent] - arrays.spending(profile)[agent])
 
 
 def _share_bounds(arrays: FederationArrays, contributions: FloatArray) -> ConcaveProblem:
@@ -304,17 +312,25 @@ class _Search:
         excess = np.nan_to_num(self.bounds / self.tols, nan=np.inf)
         return np.argsort(-excess, kind="stable")[: int((excess > 1.0).sum())]
 
-    def look(self, agent: int, problem: ConcaveProblem, *, at_zero: bool = False) -> None:
-        """Search a member's own problem; with `at_zero` it counts from what it is at zero, else from what it is now."""
+    def look(
+        self, agent: int, problem: ConcaveProblem, *, credited: Callable[[FloatArray, int], float] | None = None
+    ) -> None:
+        """Search a member's own problem, which counts from what it is now.
+
+        With `credited` it counts from what it is at zero. Near the edge of the domain it has few digits: what is found
+        there is worked out again, by this function of a profile and the member.
+        """
         own = np.flatnonzero(self.arrays.lot_owners == agent)
         now = self.contributions[own][None]
         found = maximise(problem, now)
-        base = problem.value(np.zeros_like(now)) + self.here[agent] if at_zero else problem.value(now)
+        base = problem.value(now) if credited is None else problem.value(np.zeros_like(now)) + self.here[agent]
         with np.errstate(invalid="ignore"):
             gain, bound = float((found.values - base)[0]), float((found.bounds - base)[0])
         moved = np.array(self.contributions)
         moved[own] = found.x[0]
-        if gain > 0 and (not at_zero or (self.arrays.lowest_data(moved) > self.arrays.floor).all()):
+        if credited is not None and self.arrays.has_harm and gain > self.tols[agent]:
+            gain = credited(moved, agent) - float(self.here[agent])
+        if gain > 0:
             self.actions[own], self.gains[agent] = found.x[0], gain
         self.bounds[agent] = np.fmin(self.bounds[agent], max(bound, self.gains[agent]))
 

@@ -40,6 +40,7 @@ DECAY_LENGTHS = 40.0  # e^-40 is nothing
 MAX_EXACT, OCTAVE_NODES = 200, 10  # in q
 MAX_DIRECT = 30_000_000  # tasks x members x nodes, beyond which members are interpolated
 MAX_FACTORS = 2_000_000  # held at once
+EDGE_SHARE = 1e-3  # of the distance to the edge of the domain: closer to it nobody gains by going
 MIN_DATA = 1e-13  # of the most: less is credited in proportion
 POINTS_PER_EFOLDING = 9.0
 
@@ -114,7 +115,7 @@ def own_share_problems(
     integral = None
     if arrays.n_agents > MAX_COALITION_AGENTS:
         most = np.where(np.isfinite(upper), np.maximum(upper, contributions), contributions)
-        integral = _Integral(arrays, contributions, probability, highest=arrays.highest_data(most))
+        integral = _Integral(arrays, contributions, probability, reaching=most)
         masses = integral.masses_without(agents)
     for index, agent in enumerate(agents):
         own = np.flatnonzero(arrays.lot_owners == agent)
@@ -179,13 +180,15 @@ class _Integral:
         arrays: FederationArrays,
         contributions: FloatArray,
         probability: float | None,
-        highest: FloatArray | None = None,
+        reaching: FloatArray | None = None,
     ) -> None:
         self.unit = np.broadcast_to(arrays.payoff.unit, arrays.n_tasks)[:, None]
         self.brought = arrays.member_data(contributions) / self.unit
-        lowest = arrays.lowest_data(contributions) / self.unit[:, 0]
-        most = (arrays.highest_data(contributions) if highest is None else highest) / self.unit[:, 0]
-        self.times, log_weights = _time_rule(arrays, float(lowest.min()), float(most.max()))
+        most = contributions if reaching is None else reaching
+        lowest, highest = arrays.lowest_data(contributions) / self.unit[:, 0], arrays.highest_data(most)
+        # Those who harm may go further, but not over the edge of the domain, at -1.
+        lowest = np.maximum(arrays.lowest_data(most) / self.unit[:, 0], -1.0 + EDGE_SHARE * (1.0 + lowest))
+        self.times, log_weights = _time_rule(arrays, float(lowest.min()), float((highest / self.unit[:, 0]).max()))
         self.log_masses = log_weights + np.log(arrays.values)[:, None]
         self.q, self.q_weights = _q_rule(self.brought.shape[1], bool((self.brought < 0).any()))
         if probability is not None:
@@ -211,9 +214,9 @@ class _Integral:
         for rows in self._blocks():
             own = self.brought[rows][:, None, agents]
             for index, (t, parts) in enumerate(self._products(rows)):
-                with np.errstate(over="ignore"):  # of so much harm nothing is left without it
-                    factors = np.exp(_factors(t, own, self.q[:, None])[0])
-                masses[:, rows, index] = (parts[:, :, None] / factors).sum(axis=1).T
+                with np.errstate(divide="ignore"):  # a factor may be too large for a number where its product is not
+                    left = np.exp(np.log(parts)[:, :, None] - _factors(t, own, self.q[:, None])[0])
+                masses[:, rows, index] = left.sum(axis=1).T
         return masses
 
     def _blocks(self) -> list[slice]:

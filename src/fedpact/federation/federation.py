@@ -365,8 +365,8 @@ class Federation:
     def fingerprint(self) -> str:
         """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits."""
         digest = hashlib.sha256()
-        each = {"payoff": self.payoff.map(lambda parameter: np.broadcast_to(parameter, self.n_tasks))}
-        for field, value in (self._fields | each).items():
+        parameters = {name: np.broadcast_to(each, self.n_tasks) for name, each in self.payoff.parameters.items()}
+        for field, value in (self._fields | {"payoff": self.payoff.unchecked(**parameters)}).items():
             digest.update(f"{field}={_identity(value)};".encode())
         return digest.hexdigest()[:32]
 
