@@ -9,6 +9,7 @@ import fedpact as fp
 from random_cases import cases
 from strategies import kept_in_domain, payoff_of
 
+
 def spread(rng: np.random.Generator, low: float, high: float, shape: object) -> np.ndarray:
     return np.exp(rng.uniform(np.log(low), np.log(high), shape))
 

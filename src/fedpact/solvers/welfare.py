@@ -148,7 +148,7 @@ def social_optimum(federation: Federation) -> SocialOptimum:
 
 
 def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptimum:
-    """The canonical optimum around a welfare optimum known already; `NotConverged` if it is none."""
+    """The canonical optimum around a welfare optimum known already, or close; `NotConverged` if it is none."""
     program, profile = WelfareProgram(federation.arrays), np.asarray(contributions, dtype=np.float64)[None]
     found = Maximum(contributions=profile, gains=linearised_gains(program, profile)[0], iterations=0)
     if not found.converged.all():  # nearly one
@@ -234,8 +234,7 @@ def canonical_optimum(program: WelfareProgram, found: Maximum) -> SocialOptimum:
     if not face.is_point:
         smallest = face.least_norm()
         left = float(linearised_gains(program, smallest[None])[0][0])
-        within = (arrays.shared @ smallest <= arrays.shared_limits * (1.0 + FACE_GAIN)).all()
-        if within and left <= max(10.0 * gain, FACE_GAIN):
+        if left <= max(10.0 * gain, FACE_GAIN):
             contributions, gain = smallest, left
         else:  # rounding drew the face too wide: the optimum found stands
             face = face.only_point()
