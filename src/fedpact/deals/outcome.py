@@ -79,7 +79,7 @@ AS_GIVEN = Equilibria(unique=None, dimension=0, note="as given")
 NOT_KNOWN = Equilibria(unique=None, dimension=0, note="an equilibrium; whether there are others is not known")
 
 
-class Rules(Protocol):
+class MechanismRules(Protocol):
     """What an outcome asks of its mechanism (`fedpact.mechanisms.Mechanism`)."""
 
     @property
@@ -108,7 +108,7 @@ class Amounts:
         @property
         def arrays(self) -> FederationArrays: ...
         @property
-        def rules(self) -> Rules: ...
+        def rules(self) -> MechanismRules: ...
         @property
         def contributions(self) -> FloatArray: ...
         @property
@@ -233,7 +233,7 @@ class Outcome(Amounts):
     """
 
     federation: Federation
-    rules: Rules
+    rules: MechanismRules
     contributions: FloatArray
     payments: FloatArray
     side_payments: FloatArray = 0.0  # type: ignore[assignment]
@@ -438,7 +438,7 @@ class Outcomes(Amounts, Sequence[Outcome]):
 
     federation: Federation
     arrays: FederationArrays
-    rules: Rules
+    rules: MechanismRules
     contributions: FloatArray
     payments: FloatArray
     side_payments: FloatArray

@@ -5,7 +5,7 @@
 
 It needs Flower: `pip install "fedpact[flower]"`.
 
-May use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, negotiation, fitting,
+May use: utils, federation, scenario, shapley, certificates, solvers, deals, mechanisms, negotiation, fitting,
 training.
 """
 

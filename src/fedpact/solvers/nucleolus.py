@@ -29,7 +29,7 @@ MAX_ROUNDS = 1000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Nucleolus:
+class NucleolusDivision:
     """The nucleolus, and the level of the least core.
 
     Attributes
@@ -45,7 +45,7 @@ class Nucleolus:
     level: float
 
 
-def nucleolus(known: KnownGroups) -> Nucleolus:
+def nucleolus(known: KnownGroups) -> NucleolusDivision:
     """The nucleolus of all groups, or of those that a search finds."""
     n, scale = known.found.members.shape[1], known.scale
     levels = _Levels(known)
@@ -53,7 +53,7 @@ def nucleolus(known: KnownGroups) -> Nucleolus:
     while len(levels.settled) < n:
         first = min(first, levels.settle())
     utilities = np.asarray(np.linalg.lstsq(levels.settled, scale * levels.totals, rcond=None)[0])
-    return Nucleolus(utilities=utilities, level=scale * first)
+    return NucleolusDivision(utilities=utilities, level=scale * first)
 
 
 class _Levels:

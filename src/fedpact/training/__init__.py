@@ -4,7 +4,7 @@
 as fast as the cores allow. `measured` plays the mechanisms on what was trained. It needs JAX:
 `pip install "fedpact[train]"`.
 
-May use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, stability, fitting.
+May use: utils, federation, scenario, shapley, certificates, solvers, deals, mechanisms, fitting.
 """
 
 from fedpact.training.data import Images, mnist

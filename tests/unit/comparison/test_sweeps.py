@@ -320,3 +320,15 @@ def test_shared_caps_vary() -> None:
         metrics = found.metrics["externality"]
         np.testing.assert_allclose(metrics["welfare"][place], outcome.welfare, rtol=1e-9)
         np.testing.assert_allclose(metrics["contributions"][place], outcome.contributions, atol=1e-5)
+
+
+def test_arrays_by_parameter_are_axes() -> None:
+    scenario = example("hospitals")
+    asked = {"metrics": ["welfare"], "mechanisms": "externality"}
+    found = fp.sweep(scenario, {"costs[City]": np.array([0.001, 0.002]), "caps": [50.0, np.inf]}, **asked)
+    written = fp.sweep(scenario.federation, ["costs[City]=0.001,0.002", "caps=50,inf"], **asked)
+    assert [axis.label for axis in found.axes] == ["costs[City]", "caps"]
+    np.testing.assert_array_equal(found.metrics["externality"]["welfare"], written.metrics["externality"]["welfare"])
+    for values, message in (([], "one or more"), ([1.0, 1.0], "differ"), ("a", "must be a number"), ([np.nan], "nan")):
+        with pytest.raises(fp.InvalidInput, match=message):
+            fp.sweep(scenario, {"caps": values}, **asked)
