@@ -1,7 +1,4 @@
-"""A mechanism from outside the package, as in docs/how-to/add-a-mechanism.md: all costs go into one pot.
-
-Its rules look at the whole federation at once, so they cannot be asked about many federations side by side.
-"""
+"""A mechanism from outside the package, as in docs/how-to/add-a-mechanism.md: all costs go into one pot."""
 
 from __future__ import annotations
 
@@ -15,14 +12,7 @@ def cheaper(federation: fp.Federation) -> fp.Federation:
     """The same federation, in which everybody bears one n-th of what its own contribution costs."""
     n = federation.n_agents
     costs = fp.Quadratic(federation.costs.linear / n, federation.costs.quadratic / n)
-    return fp.Federation(
-        federation.weights,
-        costs=costs,
-        caps=federation.caps,
-        payoff=federation.payoff,
-        names=federation.names,
-        values=federation.values,
-    )
+    return federation.replace(costs=costs)
 
 
 class EqualCosts(fp.Mechanism):
@@ -33,18 +23,18 @@ class EqualCosts(fp.Mechanism):
     description = "Nobody pays for data. All costs go into one pot that everybody fills equally."
     claims = (fp.Claim.NASH, fp.Claim.BUDGET_BALANCE)
 
-    def payment_rule(self, federation: fp.Federation, contributions: Any) -> Any:
-        costs = federation.costs.value(contributions)
-        return costs - costs.mean()
+    def payments(self, arrays: Any, contributions: Any) -> Any:
+        costs = arrays.spending(contributions)
+        return costs - costs.mean(axis=-1, keepdims=True)
 
     def deviations(self, federation: fp.Federation, contributions: Any) -> Deviations:
         found = free_riding(cheaper(federation), contributions)
-        costs = federation.costs.value(contributions)
+        costs = federation.spending(contributions)
         others = (costs.sum() - costs) / federation.n_agents
         return Deviations(actions=found.actions, utilities=found.utilities - others, scope=found.scope)
 
     def solve(self, federation: fp.Federation) -> fp.Outcome:
-        return self.at_equilibrium(federation, fp.Voluntary().solve(cheaper(federation)).contributions)
+        return self.outcome_at(federation, fp.Voluntary().solve(cheaper(federation)).contributions, is_solved=True)
 
 
 class Membership(EqualCosts):
