@@ -124,7 +124,7 @@ class Comparison:
         Everybody up to 12 members, and up to 64 where a mechanism pays by the sample; else those who contribute most:
         the more members the fewer of them, since each takes solving once more (three of 50). Members are missing of
         whom no equilibrium is certified that they could be compared with. None where it is not worked out: side
-        payments of more than 12 members, and what takes solving among more than 100.
+        payments of more than 8 members, and what takes solving among more than 100.
         """
         return {
             outcome.mechanism: outcome.certificates[Claim.SPLIT_PROOF].witness.get("gains") or None

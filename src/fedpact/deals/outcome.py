@@ -100,6 +100,11 @@ class Rules(Protocol):
     def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None: ...
 
 
+def _plain(found: Any) -> Any:
+    """A plain number for one federation, an array for many."""
+    return found if np.ndim(found) else found.item()
+
+
 class Amounts:
     """What follows from contributions (..., lots) and payments (..., members) under a mechanism's rules."""
 
@@ -137,7 +142,7 @@ class Amounts:
     @cached_property
     def welfare(self) -> Any:
         """The sum of payoffs minus the sum of costs: a number, or one per federation."""
-        return self.payoffs.sum(axis=-1) - self.costs.sum(axis=-1)
+        return _plain(self.payoffs.sum(axis=-1) - self.costs.sum(axis=-1))
 
     @cached_property
     def standalone(self) -> FloatArray:
@@ -182,7 +187,7 @@ class Amounts:
     @property
     def reciprocity(self) -> Any:
         """The smallest ratio at this equilibrium: a number, or one per federation."""
-        return self.reciprocity_ratios.min(axis=-1)
+        return _plain(self.reciprocity_ratios.min(axis=-1))
 
     @cached_property
     def fair_parts(self) -> FloatArray:
@@ -192,7 +197,7 @@ class Amounts:
     @property
     def lowest_fair_part(self) -> Any:
         """The smallest of `fair_parts`; NaN where nobody has a share above zero, or shares are undefined."""
-        return np.fmin.reduce(self.fair_parts, axis=-1)
+        return _plain(np.fmin.reduce(self.fair_parts, axis=-1))
 
     @cached_property
     def net_externality(self) -> FloatArray:
@@ -208,7 +213,7 @@ class Amounts:
     @cached_property
     def in_domain(self) -> Any:
         """Whether every coalition's data lies in the domain, so that Shapley values are defined."""
-        return np.asarray((self.played.lowest_data(self.contributions) > self.played.floor).all(axis=-1))
+        return _plain((self.played.lowest_data(self.contributions) > self.played.floor).all(axis=-1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
