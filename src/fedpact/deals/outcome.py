@@ -100,6 +100,11 @@ class Rules(Protocol):
     def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None: ...
 
 
+def _plain(found: Any) -> Any:
+    """A plain number for one federation, an array for many."""
+    return found if np.ndim(found) else found.item()
+
+
 class Amounts:
     """What follows from contributions (..., lots) and payments (..., members) under a mechanism's rules."""
 
@@ -209,11 +214,6 @@ class Amounts:
     def in_domain(self) -> Any:
         """Whether every coalition's data lies in the domain, so that Shapley values are defined."""
         return _plain((self.played.lowest_data(self.contributions) > self.played.floor).all(axis=-1))
-
-
-def _plain(numbers: Any) -> Any:
-    """A plain number where there is one, else the array."""
-    return numbers.item() if np.ndim(numbers) == 0 else numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
