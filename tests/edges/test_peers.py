@@ -44,7 +44,7 @@ def federation(n_agents: int, *, harm: bool = False) -> tuple[fp.Federation, np.
 @pytest.mark.parametrize(("library", "module"), [("shapiq", "shapiq"), ("shap", "shap"), ("pyDVL", "pydvl.valuation")])
 def test_exact_shapley_values(library, module, harm):
     imported(module, library)
-    from benchmarks import peers  # noqa: PLC0415 - it is for environments with peers, and sets one thread
+    from benchmarks import peers  # for environments with peers; it sets one thread
 
     fed, s = federation(7, harm=harm)
     np.testing.assert_allclose(peers.EXACT[library](fed, s), fp.shapley_values(fed, s).values, rtol=EXACT)
