@@ -13,7 +13,7 @@ from fedpact.programs.shared_caps import shared_prices
 from scipy.optimize import linprog, minimize
 
 import fedpact as fp
-from fedpact.certificates.optimality import tangent_gains, welfare_bound
+from fedpact.certificates.checks import tangent_gains, welfare_bound
 from fedpact.mechanisms.shapley import best_response_dynamics
 from random_cases import cases, some
 from strategies import FAMILIES, random_lots, with_shared_caps

@@ -9,9 +9,8 @@ May use: utils, federation.
 """
 
 from fedpact.certificates.assumptions import Assumption, assumptions
-from fedpact.certificates.certificate import Certificate
 from fedpact.certificates.certificates import certify
-from fedpact.certificates.claims import Claim, Verdict
+from fedpact.certificates.claims import Certificate, Claim, Verdict
 from fedpact.certificates.reciprocity import WorstReciprocity
 
 __all__ = ["Assumption", "Certificate", "Claim", "Verdict", "WorstReciprocity", "assumptions", "certify"]

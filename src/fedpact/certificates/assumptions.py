@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.certificate import CertifiedOutcome
+from fedpact.certificates.claims import CertifiedOutcome
 from fedpact.certificates.deviations import isolation
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.federation import Federation

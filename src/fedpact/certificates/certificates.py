@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
-from fedpact.certificates.balance import certify_balance
-from fedpact.certificates.certificate import Certificate, CertifiedOutcome
-from fedpact.certificates.claims import Claim
+from fedpact.certificates.checks import (
+    better_profile,
+    certify_balance,
+    certify_nash,
+    certify_optimality,
+    certify_rationality,
+)
+from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim
 from fedpact.certificates.core import certify_core
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.nash import certify_nash
-from fedpact.certificates.optimality import better_profile, certify_optimality
-from fedpact.certificates.rationality import certify_rationality
 from fedpact.certificates.reciprocity import certify_reciprocity
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.split_proof import certify_split_proof

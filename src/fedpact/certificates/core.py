@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.certificate import Certificate, CertifiedOutcome, about
-from fedpact.certificates.claims import Claim, Verdict
+from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, Verdict, about
 from fedpact.certificates.concave import group_problem, maximise, most_earned, welfare_problem
 from fedpact.certificates.deviations import isolation
 from fedpact.federation import Federation

@@ -20,10 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.certificates.balance import certify_balance
-from fedpact.certificates.certificate import Certificate, CertifiedOutcome, about
-from fedpact.certificates.claims import Claim
-from fedpact.certificates.nash import certify_nash
+from fedpact.certificates.checks import certify_balance, certify_nash
+from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
 from fedpact.federation.arrays import sum_by
 from fedpact.federation.splitting import split_agent
 from fedpact.utils.arrays import FloatArray
