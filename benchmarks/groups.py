@@ -7,7 +7,7 @@ import fedpact as fp
 from benchmarks import games
 from benchmarks.figures import Figure
 from benchmarks.timing import best_of, once
-from fedpact.certificates import certify
+from fedpact.certificates import Certificates
 from fedpact.programs.groups import all_groups, group_optima
 from fedpact.programs.worst_group import worst_group
 
@@ -41,7 +41,7 @@ def certificate_against_exponentials(n_agents):
     """The proof that no group gains, by prices: in units of one exponential of the weights."""
     federation = games.costly(n_agents)
     outcome = fp.ExternalityMechanism().solve(federation)
-    ours, certificate = best_of(lambda: certify(outcome)["core"], repeats=5)
+    ours, certificate = best_of(lambda: Certificates(outcome)["core"], repeats=5)
     assert certificate.holds, certificate.scope
     weights = federation.dense_weights()
     reference, _ = best_of(lambda: np.exp(weights), repeats=5)

@@ -5,7 +5,7 @@ from benchmarks import games
 from benchmarks.equilibria import optimum_against_cvxpy
 from benchmarks.figures import Figure
 from benchmarks.timing import best_of, once
-from fedpact.certificates import Verdict, certify
+from fedpact.certificates import Certificates, Verdict
 from fedpact.certificates.deviations import shapley_sharing
 from fedpact.programs.shapley_equilibrium import shapley_optimum
 
@@ -50,7 +50,7 @@ def certificates_against_solving():
         promised = mechanism.promises(federation)
 
         def prove():
-            certificates = certify(outcome)
+            certificates = Certificates(outcome)
             return [certificates[claim] for claim in promised]
 
         ours, found = best_of(prove, repeats=1)

@@ -32,6 +32,15 @@ class Certificates(Mapping[str, Certificate]):
     def __init__(self, outcome: CertifiedOutcome) -> None:
         self._outcome = outcome
         self._known: dict[str, Certificate] = {}
+        self._makers: Mapping[str, Callable[[], Certificate]] = {
+            Claim.NASH: lambda: certify_nash(outcome, self._deviations),
+            Claim.BUDGET_BALANCE: lambda: certify_balance(outcome),
+            Claim.SOCIAL_OPTIMALITY: lambda: certify_optimality(outcome, lambda: self._optimum),
+            Claim.INDIVIDUAL_RATIONALITY: lambda: certify_rationality(outcome),
+            Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
+            Claim.CORE: lambda: certify_core(outcome, lambda: self._optimum),
+            Claim.SPLIT_PROOF: lambda: certify_split_proof(outcome),
+        }
 
     def __getitem__(self, claim: str) -> Certificate:
         if claim not in self._known:
@@ -43,19 +52,6 @@ class Certificates(Mapping[str, Certificate]):
 
     def __len__(self) -> int:
         return len(Claim)
-
-    @cached_property
-    def _makers(self) -> Mapping[str, Callable[[], Certificate]]:
-        outcome = self._outcome
-        return {
-            Claim.NASH: lambda: certify_nash(outcome, self._deviations),
-            Claim.BUDGET_BALANCE: lambda: certify_balance(outcome),
-            Claim.SOCIAL_OPTIMALITY: lambda: certify_optimality(outcome, lambda: self._optimum),
-            Claim.INDIVIDUAL_RATIONALITY: lambda: certify_rationality(outcome),
-            Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
-            Claim.CORE: lambda: certify_core(outcome, lambda: self._optimum),
-            Claim.SPLIT_PROOF: lambda: certify_split_proof(outcome),
-        }
 
     @cached_property
     def _optimum(self) -> FloatArray:
@@ -74,8 +70,3 @@ class Certificates(Mapping[str, Certificate]):
         if known is not None and known.probability is None:
             return known
         return check_shares(self._outcome.played, self._outcome.contributions)
-
-
-def certify(outcome: CertifiedOutcome) -> Certificates:
-    """One certificate per claim."""
-    return Certificates(outcome)

@@ -5,8 +5,8 @@
   the member, so that spoiled payments show as well as spoiled contributions.
 * **Budget balance**: payments sum to zero, so that nobody outside pays or is paid.
 * **Social optimality**: no admissible profile has more welfare. Payoffs are concave, so the tangents at any profile
-  bound the welfare of all (`fedpact.certificates.concave`); at an optimum the bound is tight. Where it is not, an ascent
-  from the profile finds a better one, if there is one, and the bound there is a better one too.
+  bound the welfare of all (`fedpact.certificates.concave`); at an optimum the bound is tight. Where it is not, an
+  ascent from the profile finds a better one, if there is one, and the bound there is a better one too.
 * **Individual rationality**: everybody does at least as well as alone.
 """
 

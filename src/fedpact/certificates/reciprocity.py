@@ -75,7 +75,7 @@ class WorstReciprocity:
     ----------
     value, agent
         The lowest ratio, and the agent that has it.
-    contributions, payments, ratios
+    contributions, payments
         The equilibrium at which it has it.
     gap, gap_contributions, gap_payments
         The lowest a_i + p_i - phi_i and its equilibrium: with negative Shapley values another than above.
@@ -136,7 +136,6 @@ def worst_over_face(face: EquilibriumFace | None, start: FloatArray, evaluate: E
         agent=_first_lowest(seen.ratios[by_ratio]),
         contributions=read_only_copy(seen.contributions[by_ratio]),
         payments=read_only_copy(seen.payments[by_ratio]),
-        ratios=read_only_copy(seen.ratios[by_ratio]),
         gap=float(seen.gaps[by_gap].min()),
         gap_contributions=read_only_copy(seen.contributions[by_gap]),
         gap_payments=read_only_copy(seen.payments[by_gap]),

@@ -15,8 +15,8 @@ split takes solving once more. Side payments of many are not worked out anew: th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,16 +37,13 @@ EVEN_SPLIT = "the even split, an equilibrium"
 SPLIT_EQUILIBRIUM = "the equilibrium with the member split"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SplitComparison:
+class SplitComparison(NamedTuple):
     """What a member has under two names.
 
     Attributes
     ----------
-    agent
-        Its index.
     gain
-        The utilities of the names less its own; NaN where no equilibrium is certified.
+        The utilities of the names less the member's own; NaN where no equilibrium is certified.
     compared
         Which profile of the split federation this is.
     proves
@@ -59,7 +56,7 @@ class SplitComparison:
     gain: float = float("nan")
     compared: str = ""
     proves: bool = False
-    parts: dict[str, list[float]]
+    parts: Mapping[str, list[float]] = {}
 
 
 def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
@@ -111,10 +108,7 @@ def _even_splits(outcome: CertifiedOutcome) -> list[SplitComparison] | None:
     gains, tols = there.utilities - outcome.utilities, outcome.tolerances
     most = np.argsort(-_brought(outcome), kind="stable")[:MAX_AGENTS_LISTED].tolist()
     listed = sorted({*most, int(np.argmax(gains / tols)), int(np.argmax(gains - tols))})
-    return [
-        SplitComparison(agent=agent, gain=float(gains[agent]), compared=EVEN_SPLIT, proves=True, parts={})
-        for agent in listed
-    ]
+    return [SplitComparison(agent, float(gains[agent]), EVEN_SPLIT, True) for agent in listed]
 
 
 def compare_split(outcome: CertifiedOutcome, agent: int) -> SplitComparison:
@@ -123,9 +117,9 @@ def compare_split(outcome: CertifiedOutcome, agent: int) -> SplitComparison:
         split, posing = split_agent(outcome.federation, agent)
         there = outcome.rules.solve(split)
         if not _is_equilibrium(outcome, there):
-            return SplitComparison(agent=agent, parts={})
+            return SplitComparison(agent)
     except (FedpactError, ArithmeticError, np.linalg.LinAlgError):  # there is no such equilibrium to compare with
-        return SplitComparison(agent=agent, parts={})
+        return SplitComparison(agent)
     numbers = {"contributions": _brought(there), "payments": there.payments, "utilities": there.utilities}
     return SplitComparison(
         agent=agent,
