@@ -201,7 +201,7 @@ def test_hessian_of_many_agrees_with_finite_differences(kind):
     rng = np.random.default_rng(34)
     arrays = many(rng, 70, kind).arrays
     at, step = 1.0 + rng.random(70), 1e-4 * rng.random(70)
-    ahead, behind = (integral.potential_gradient(arrays, at + sign * step) for sign in (1.0, -1.0))
+    ahead, behind = (integral.integrate(arrays, at + sign * step).gradient for sign in (1.0, -1.0))
     fine, rough = (integral.potential_hessian(arrays, at, accuracy=each) for each in (integral.FINE, integral.ROUGH))
     np.testing.assert_allclose(fine @ step, (ahead - behind) / 2.0, rtol=1e-6, atol=1e-9 * size(ahead))
     np.testing.assert_allclose(rough, fine, rtol=0, atol=0.02 * size(fine))
