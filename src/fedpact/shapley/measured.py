@@ -108,8 +108,7 @@ def sample_game(
         Coalition values at hand; they cost nothing. A `CoalitionCache` is filled as the run goes on, and so survives an
         interruption; any other mapping is only read.
     batch
-        Whether `value` takes a list of coalitions and returns a value for each. A game with a method `values` that does
-        so is always asked through it.
+        Whether `value` takes a list of coalitions and returns a value for each.
 
     Raises
     ------
@@ -128,7 +127,9 @@ def sample_game(
     for name, given, least in (("n_players", n_players, 1), ("budget", budget, 0)):
         if given < least:
             raise InvalidInput(f"{name} must be at least {least}, got {given}")
-    cache = known if isinstance(known, CoalitionCache) else CoalitionCache(known)
+    cache = known if isinstance(known, CoalitionCache) else CoalitionCache()
+    if cache is not known:
+        cache.update(known or {})  # type: ignore[arg-type]
     for coalition in cache:
         if max(coalition, default=0) >= n_players:
             raise InvalidInput(f"known holds coalition {coalition}, but players count from 0 to {n_players - 1}")
@@ -167,16 +168,13 @@ def _evaluate(
     value: Callable[..., Any], new: list[Coalition], cache: CoalitionCache, progress: Progress | None, *, batch: bool
 ) -> None:
     """Evaluate coalitions into the cache, one by one or in batches."""
-    offered = getattr(value, "values", None)
-    ask = offered if callable(offered) else value if batch else lambda coalitions: [value(*coalitions)]
-    together = BATCH if batch or callable(offered) else 1
-    reported = -np.inf
+    together, reported = BATCH if batch else 1, -np.inf
     for start in range(0, len(new), together):
         if progress is not None and time.monotonic() - reported >= REPORT_SECONDS:
             progress(start, len(new))
             reported = time.monotonic()
         asked = new[start : start + together]
-        answers = list(ask(asked))
+        answers = list(value(asked)) if batch else [value(*asked)]
         if len(answers) != len(asked):
             raise InvalidInput(
                 f"the game must return a value for each coalition: asked {len(asked)}, got {len(answers)}"
@@ -257,11 +255,6 @@ class CoalitionCache(UserDict[Coalition, "float | FloatArray"]):
     A dictionary from coalitions, in any order, to finite numbers, or lists of them; it keeps everything evaluated
     before an interruption, and goes to a file and back.
 
-    Parameters
-    ----------
-    values
-        Values to start with, by coalition.
-
     Examples
     --------
     >>> cache = CoalitionCache({(): 0.0, (1, 0): 3.0})
@@ -271,11 +264,6 @@ class CoalitionCache(UserDict[Coalition, "float | FloatArray"]):
     >>> sorted(cache)
     [(), (0, 1), (2,)]
     """
-
-    def __init__(self, values: Mapping[Coalition, ArrayLike] | None = None) -> None:
-        super().__init__()
-        for coalition, value in (values or {}).items():
-            self[coalition] = value
 
     @property
     def shape(self) -> tuple[int, ...] | None:

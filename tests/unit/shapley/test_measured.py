@@ -252,16 +252,6 @@ class TestAsking:
         assert asked == [measured.BATCH, measured.BATCH, 600 - 2 * measured.BATCH]
         np.testing.assert_array_equal(result.values, sample_game(square_game(), 10, budget=600, rng=1).values)
 
-    def test_a_game_with_values_is_asked_for_many_at_once(self):
-        class Game:
-            def __call__(self, coalition):
-                raise AssertionError(coalition)
-
-            def values(self, coalitions):
-                return np.array([len(coalition) for coalition in coalitions], dtype=float)
-
-        np.testing.assert_allclose(sample_game(Game(), 8, budget=100, rng=0).values, 1.0, rtol=ROUNDING)
-
     def test_a_batch_must_be_answered_in_full(self):
         message = "the game must return a value for each coalition: asked 8, got 1"
         with pytest.raises(InvalidInput, match=message):
