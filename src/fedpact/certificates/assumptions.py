@@ -112,7 +112,7 @@ def diagnose(outcome: CertifiedOutcome, amount: Callable[[float], str] = units_t
     by_member = sum_by(federation.lot_owners, externality, federation.n_agents)
     harms, helps = _harms(by_member), _harms(-by_member)
     sentences = []
-    for agent, name in enumerate(outcome.agents):
+    for agent, name in enumerate(outcome.federation.names):
         if name not in outcome.leavers:
             continue
         why = f"{name}'s data makes no difference to the others, and it would do better alone"
@@ -150,7 +150,7 @@ def harm_sentences(outcome: CertifiedOutcome, amount: Callable[[float], str] = u
             f"pays {amount(-payment)}" if payment < 0 else f"receives {amount(payment)}" if payment else "pays nothing"
         )
         sentences.append(
-            f"{outcome.agents[agent]}'s data takes away more than it adds for all (Shapley share "
+            f"{outcome.federation.names[agent]}'s data takes away more than it adds for all (Shapley share "
             f"{amount(float(shares[agent]))}), and it {paid}."
         )
     return tuple(sentences)
@@ -171,7 +171,7 @@ def _idle_by_reason(outcome: CertifiedOutcome) -> dict[str, list[str]]:
     """Who contributes nothing, by why."""
     arrays = outcome.federation.arrays
     idle = sum_by(arrays.lot_owners, outcome.contributions, arrays.n_agents) <= 0
-    if not outcome.federated or not idle.any():
+    if not outcome.rules.federated or not idle.any():
         return {}
     costs = arrays.marginal_costs(outcome.contributions)
     dear = arrays.welfare_gradient(outcome.contributions) <= NO_EXTERNALITY * costs
@@ -179,12 +179,12 @@ def _idle_by_reason(outcome: CertifiedOutcome) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {reason: [] for reason in IDLE_REASONS}
     for agent in np.flatnonzero(idle).tolist():
         own = arrays.lot_owners == agent
+        reason = "dear" if dear[own].all() else "otherwise"
         if not (arrays.caps[own] > 0).any():
-            found["empty"].append(outcome.agents[agent])
+            reason = "empty"
         elif harmful[own].all():
-            found["harms"].append(outcome.agents[agent])
-        else:
-            found["dear" if dear[own].all() else "otherwise"].append(outcome.agents[agent])
+            reason = "harms"
+        found[reason].append(outcome.federation.names[agent])
     return found
 
 

@@ -55,7 +55,7 @@ class Certificates(Mapping[str, Certificate]):
 
     @cached_property
     def _optimum(self) -> FloatArray:
-        return better_profile(self._outcome.arrays, self._outcome.contributions)
+        return better_profile(self._outcome.federation.arrays, self._outcome.contributions)
 
     @cached_property
     def _deviations(self) -> Deviations:

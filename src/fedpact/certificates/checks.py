@@ -61,7 +61,7 @@ def certify_balance(outcome: CertifiedOutcome) -> Certificate:
 
 def certify_optimality(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
     """No admissible profile has more welfare; `optimum` gives one that may have, if it is needed."""
-    arrays, tol, welfare = outcome.arrays, float(outcome.tolerances.sum()), float(outcome.welfare)
+    arrays, tol, welfare = outcome.federation.arrays, float(outcome.tolerances.sum()), float(outcome.welfare)
     witness: dict[str, Any] = {"welfare": welfare}
     bound, refuted = welfare_bound(arrays, outcome.contributions), False
     if bound > welfare + tol:

@@ -119,13 +119,11 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     outcome hands over (`group_profiles`), which is all groups as long as they can be listed.
     """
     federation, tols = outcome.federation, outcome.tolerances
-    bounds = member_bounds(federation, outcome.utilities, outcome.contributions)
-    if (bounds <= tols).all():
-        return _core_by_prices(outcome, bounds)
-    best = optimum()
-    bounds = member_bounds(federation, outcome.utilities, best)
-    if (bounds <= tols).all():
-        return _core_by_prices(outcome, bounds)
+    for known in (outcome.contributions, None):
+        best = optimum() if known is None else known
+        bounds = member_bounds(federation, outcome.utilities, best)
+        if (bounds <= tols).all():
+            return _core_by_prices(outcome, bounds)
     most = float(np.maximum(bounds, 0.0).sum())
     if federation.n_agents <= MAX_AGENTS_LISTED:
         members = (np.arange(1, 1 << federation.n_agents)[:, None] >> np.arange(federation.n_agents)) & 1 > 0

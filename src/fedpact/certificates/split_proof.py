@@ -9,8 +9,8 @@ Two ways to tell, neither of which trusts a solver:
 * Under other rules the mechanism solves the split federation, when the certificate is asked for; the outcome counts
   only if it is certified to be an equilibrium whose payments balance, so that nobody has more than the rules give.
 
-Up to `MAX_AGENTS_ALL_SPLIT` members everybody is split in turn; among more a few that contribute most, since every
-split takes solving once more. Side payments of many are not worked out anew: that takes all groups.
+Up to a dozen members everybody is split in turn; among more a few that contribute most, since every split takes solving
+once more. Side payments of many are not worked out anew: that takes all groups.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from fedpact.federation.splitting import split_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError
 
-MAX_AGENTS_ALL_SPLIT = 12
 MAX_AGENTS_WITH_SIDE_PAYMENTS = 8
 MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
-MAX_AGENTS_SOLVED_FOR = 150  # in all the federations that are solved, beyond the first
+MAX_AGENTS_SOLVED_FOR = 150  # in all the federations that are solved: everybody up to 12 is split
 MAX_AGENTS_LISTED = 64  # whose gains are listed where nothing has to be solved
 
 EVEN_SPLIT = "the even split, an equilibrium"
@@ -100,7 +99,7 @@ def _even_splits(outcome: CertifiedOutcome) -> list[SplitComparison] | None:
 
     Those are listed who contribute most, and who gains most.
     """
-    if not outcome.has_prices or outcome.rules.has_side_payments:
+    if not outcome.rules.has_prices or outcome.rules.has_side_payments:
         return None
     there = outcome.rules.outcome_at(outcome.federation, outcome.contributions)  # the names halve what the rules pay
     if not _is_equilibrium(outcome, there):
@@ -125,14 +124,14 @@ def compare_split(outcome: CertifiedOutcome, agent: int) -> SplitComparison:
         agent=agent,
         gain=float(there.utilities[posing].sum() - outcome.utilities[agent]),
         compared=SPLIT_EQUILIBRIUM,
-        proves=outcome.has_prices or there.is_unique,
+        proves=outcome.rules.has_prices or there.is_unique,
         parts={f"part_{name}": [float(number) for number in each[posing]] for name, each in numbers.items()},
     )
 
 
 def _brought(outcome: CertifiedOutcome) -> FloatArray:
     """What each member contributes; the samples of all its lots together."""
-    return sum_by(outcome.arrays.lot_owners, outcome.contributions, outcome.arrays.n_agents)
+    return sum_by(outcome.federation.arrays.lot_owners, outcome.contributions, outcome.federation.arrays.n_agents)
 
 
 def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
@@ -147,11 +146,9 @@ def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
 
 
 def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
-    """Everybody in order; of many those who contribute most; nobody where that takes too long."""
+    """Everybody, or of many those who contribute most, in order; nobody where that takes too long."""
     size = outcome.federation.n_agents
     if size > MAX_AGENTS_SOLVED or (outcome.rules.has_side_payments and size > MAX_AGENTS_WITH_SIDE_PAYMENTS):
         return []
-    if size <= MAX_AGENTS_ALL_SPLIT:
-        return list(range(size))
     largest: list[int] = np.argsort(-_brought(outcome), kind="stable")[: max(1, MAX_AGENTS_SOLVED_FOR // size)].tolist()
     return sorted(largest)

@@ -115,8 +115,11 @@ def share_values(
     shape = np.broadcast_shapes(arrays.shape, contributions.shape[:-1])
     profiles = np.broadcast_to(contributions, (*shape, arrays.n_lots))
     values, gradient = np.full((*shape, arrays.n_agents), np.nan), np.full((*shape, arrays.n_lots), np.nan)
-    inside = (arrays.lowest_data(contributions) > np.asarray(arrays.payoff.lowest_finite)).all(axis=-1)
-    for index in zip(*np.nonzero(np.broadcast_to(inside, shape)), strict=True) if shape else [()] if inside else []:
+    outside = (arrays.lowest_data(contributions) <= np.asarray(arrays.payoff.lowest_finite)).any(axis=-1)
+    outside = np.broadcast_to(outside, shape)
+    for index in np.ndindex(shape):
+        if outside[index]:
+            continue
         one = arrays.at(index[len(shape) - len(arrays.shape) :]) if arrays.shape else arrays
         if probability is not None:
             values[index], gradient[index], _ = integral.integrate(one, profiles[index], probability=probability)
