@@ -26,7 +26,7 @@ import json
 import operator
 import time
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import comb
 from os import PathLike
@@ -47,8 +47,6 @@ MIN_DRAWS = 3  # of each size: fewer do not tell an error
 
 Coalition: TypeAlias = tuple[int, ...]  # players, counted from 0, in order
 Progress = Callable[[int, int], object]
-Lookup = Callable[[list[Coalition]], FloatArray]  # values, (coalitions, outputs)
-Estimate = Callable[[Lookup], tuple[FloatArray, FloatArray]]  # values and standard errors, (players, outputs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,25 +131,21 @@ def sample_game(
     for coalition in cache:
         if max(coalition, default=0) >= n_players:
             raise InvalidInput(f"known holds coalition {coalition}, but players count from 0 to {n_players - 1}")
-    exact, ends = (1 << n_players) - len(cache) <= budget, [(), tuple(range(n_players))]
+    exact = (1 << n_players) - len(cache) <= budget
     seed = int(np.random.default_rng(rng).integers(1 << 62))
-    if exact:
-        coalitions, estimate = _all_coalitions(n_players)
-    else:
-        left = max(budget - sum(end not in cache for end in ends), 0)
-        coalitions, estimate = _draw_coalitions(n_players, left, {*cache, *ends}, seed)
+    coalitions = _all_coalitions(n_players) if exact else _draw_coalitions(n_players, budget, cache, seed)
     new = [coalition for coalition in coalitions if coalition not in cache]
     if len(new) > budget:
-        raise InvalidInput(
-            f"budget must be at least {len(new)} to tell the errors of {n_players} players, got {budget}"
-        )
+        least = len(new)
+        raise InvalidInput(f"budget must be at least {least} to tell the errors of {n_players} players, got {budget}")
     _evaluate(value, new, cache, progress, batch=batch)
-
-    def lookup(coalitions: list[Coalition]) -> FloatArray:
-        return np.array([cache[coalition] for coalition in coalitions]).reshape(len(coalitions), -1)
-
-    values, errors = estimate(lookup)
-    empty, grand = lookup(ends)
+    found = np.array([cache[coalition] for coalition in coalitions]).reshape(len(coalitions), -1)
+    if exact:
+        values = values_of_totals(found.T, size_coefficients(n_players)).T
+        errors = np.zeros_like(values)
+    else:
+        values, errors = _estimate(coalitions, found, n_players)
+    empty, grand = found[0], found[-1]
     sizes = np.maximum(np.maximum(np.abs(empty), np.abs(grand)), np.finfo(float).tiny)
     shape = (n_players, *(cache.shape or ()))
     return SampledShapley(
@@ -184,26 +178,22 @@ def _evaluate(
         progress(len(new), len(new))
 
 
-def _all_coalitions(n_players: int) -> tuple[list[Coalition], Estimate]:
-    """Every coalition, at the number whose bits are its players, and what they tell: exact values."""
+def _all_coalitions(n_players: int) -> list[Coalition]:
+    """Every coalition, at the number whose bits are its players."""
     players = range(n_players)
-    everything = [tuple(player for player in players if number >> player & 1) for number in range(1 << n_players)]
-
-    def estimate(lookup: Lookup) -> tuple[FloatArray, FloatArray]:
-        values = values_of_totals(lookup(everything).T, size_coefficients(n_players)).T
-        return values, np.zeros_like(values)
-
-    return everything, estimate
+    return [tuple(player for player in players if number >> player & 1) for number in range(1 << n_players)]
 
 
-def _draw_coalitions(n_players: int, budget: int, known: Set[Coalition], seed: int) -> tuple[list[Coalition], Estimate]:
-    """As many coalitions as `budget` pays for when those in `known` are free; some of each size whatever they cost.
+def _draw_coalitions(n_players: int, budget: int, known: Container[Coalition], seed: int) -> list[Coalition]:
+    """As many coalitions as `budget` pays for when those `known` are free; some of each size whatever they cost.
 
-    With the same seed and a larger budget every size begins with the same coalitions.
+    The empty one is first, the grand one last. With the same seed and a larger budget every size begins with the same
+    coalitions.
     """
+    empty, grand = (), tuple(range(n_players))
     sequences = {size: _shuffled(n_players, size, seed) for size in range(1, n_players)}
     drawn: dict[int, list[Coalition]] = {size: [] for size in sequences}
-    cost, queue = 0, [(-np.inf, size) for size in sequences]
+    cost, queue = (empty not in known) + (grand not in known), [(-np.inf, size) for size in sequences]
     while queue:
         urgency, size = heapq.heappop(queue)
         coalition = next(sequences[size])
@@ -215,15 +205,7 @@ def _draw_coalitions(n_players: int, budget: int, known: Set[Coalition], seed: i
         if count < comb(n_players, size):
             rank = -1.0 / min(size, n_players - size) / (count + 0.5)
             heapq.heappush(queue, (-np.inf if count < MIN_DRAWS else rank, size))
-    ends = [(), tuple(range(n_players))]
-
-    def estimate(lookup: Lookup) -> tuple[FloatArray, FloatArray]:
-        empty, grand = lookup(ends)
-        parts = [_covariance(each, lookup(each), n_players) for each in drawn.values()]
-        values, variances = (sum(each) for each in zip(*parts, strict=True))
-        return (grand - empty) / n_players + values, np.sqrt(variances)
-
-    return ends + [coalition for each in drawn.values() for coalition in each], estimate
+    return [empty, *(coalition for each in drawn.values() for coalition in each), grand]
 
 
 def _shuffled(n_players: int, size: int, seed: int) -> Iterator[Coalition]:
@@ -236,17 +218,22 @@ def _shuffled(n_players: int, size: int, seed: int) -> Iterator[Coalition]:
             yield coalition
 
 
-def _covariance(coalitions: list[Coalition], values: FloatArray, n_players: int) -> tuple[FloatArray, FloatArray]:
-    """The mean of v z over all coalitions of a size, and its variance, (players, outputs), from those drawn of it."""
-    count, size = len(coalitions), len(coalitions[0])
-    population = comb(n_players, size)
-    members = np.zeros((count, n_players))
-    np.put_along_axis(members, np.array(coalitions), 1.0, axis=1)
-    z = (n_players * members - size) / (size * (n_players - size))
-    products = (z - z.mean(axis=0))[:, :, None] * (values - values.mean(axis=0))[:, None]
-    scale = (1.0 - 1.0 / population) * count / (count - 1)
-    variance = scale**2 * products.var(axis=0, ddof=1) / count * (1.0 - count / population)
-    return scale * products.mean(axis=0), variance
+def _estimate(coalitions: list[Coalition], found: FloatArray, n_players: int) -> tuple[FloatArray, FloatArray]:
+    """Values and standard errors, (players, outputs), from coalitions, the empty one first and the grand one last."""
+    members = np.array([np.isin(np.arange(n_players), coalition) for coalition in coalitions])
+    sizes = members.sum(axis=1)
+    values = np.tile((found[-1] - found[0]) / n_players, (n_players, 1))
+    variances = np.zeros_like(values)
+    for size in range(1, n_players):
+        drawn, population = sizes == size, comb(n_players, size)
+        count = int(drawn.sum())
+        z = (n_players * members[drawn] - size) / (size * (n_players - size))
+        apart = found[drawn] - found[drawn].mean(axis=0)
+        products = (z - z.mean(axis=0))[:, :, None] * apart[:, None]
+        scale = (1.0 - 1.0 / population) * count / (count - 1)
+        values += scale * products.mean(axis=0)
+        variances += scale**2 * products.var(axis=0, ddof=1) / count * (1.0 - count / population)
+    return values, np.sqrt(variances)
 
 
 class CoalitionCache(UserDict[Coalition, "float | FloatArray"]):
