@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fedpact.programs.groups import group_optima
 
 import fedpact as fp
 from fedpact.scenario.examples import hospitals

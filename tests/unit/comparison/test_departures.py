@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedpact.stability import StableFederation
 
 import fedpact as fp
 from fedpact.comparison.departures import StableFederation

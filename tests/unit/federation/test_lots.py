@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fedpact.federation.bounds import contribution_bounds
 
 import fedpact as fp
 from fedpact.federation import federation_errors
