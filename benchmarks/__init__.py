@@ -5,6 +5,6 @@ Everything runs on one thread, ours and theirs, so that processor time is what o
 
 import os
 
-# Before NumPy and Numba are imported, which read them then.
-for _threads in ("FEDPACT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+# Before NumPy is imported, which reads them then.
+for _threads in ("FEDPACT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_threads] = "1"

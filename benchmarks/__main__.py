@@ -11,17 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import plots, record
-from benchmarks.figures import Figure, short
+from benchmarks.figures import Figure
 
 # A benchmark is a module here with `run()`, which yields figures and curves (`benchmarks.figures`).
-USUAL = ["start_up", "shapley", "approximation", "scaling", "equilibria", "groups", "batch", "explorer"]
-ON_REQUEST = [
-    "thousand",
-    "million",
-    "rounds",
-    "models",
-    "training",
-]  # minutes each, or with peers of their own: run by name only
+USUAL = ["start_up", "shapley", "approximation", "equilibria", "certificates", "grids", "explorer"]
+ON_REQUEST = ["rounds", "models", "training"]  # minutes each, or with peers of their own: run by name only
 NAMES = [*USUAL, *ON_REQUEST]
 
 
@@ -70,11 +64,10 @@ def measure(names: list[str]) -> list[Figure]:
 
 
 def show(console: Console, figures: list[Figure]) -> None:
-    table = Table("what", "against", "figure", "before", "limit", "", box=None)
+    table = Table("what", "against", "figure", "limit", "", box=None)
     words = {True: "met", False: "[red]missed[/red]", None: ""}
     for figure in figures:
-        before = "" if figure.before is None else short(figure.before)
-        table.add_row(figure.what, figure.against, str(figure), before, figure.limit, words[figure.met])
+        table.add_row(figure.what, figure.against, str(figure), figure.limit, words[figure.met])
     console.print()
     console.print(table)
     console.print(f"\n{record.machine()}, one thread; table and plots in benchmarks/results")

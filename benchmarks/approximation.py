@@ -3,7 +3,7 @@
 The error is the largest relative error of any agent's value; the unit of time is the default `shapley_values` for as
 many agents. The integral knows the payoff family. Sampling, ours (`sample_game`) and theirs, only asks for coalition
 values, of the same game; its number is multiplied by four until a run would take too long. The reference is the
-integral with more nodes than any tolerance asks for, which agrees with enumeration at n = 16.
+integral of the certificates, which shares no code with the default and agrees with enumeration at n = 16.
 """
 
 import numpy as np
@@ -12,21 +12,17 @@ import fedpact as fp
 from benchmarks import games, peers
 from benchmarks.figures import Curve, Figure, short
 from benchmarks.timing import best_of, once
-from fedpact.shapley.adapters import coalition_game
-from fedpact.shapley.compiled import Precision, integrate
-from fedpact.shapley.receiver_rows import receiver_rows
+from fedpact.certificates.shapley_check import check_shares
 
-TOLERANCES = (1e-4, 1e-8, 1e-10)
 FIRST = {50: 1000, 200: 4000, 1000: 8000}  # coalition values asked for at first
 FACTOR = 4
 MOST_SECONDS = {50: 8.0, 200: 12.0, 1000: 25.0}
-FINEST = Precision(per_octave=4, q_nodes=32, living=44.0, series=1e-15, tail=1e-14)
 
 
 def run():
     yield _check_of_the_reference()
     for approximator in peers.APPROXIMATORS:
-        approximator.estimate(*games.dense(10), 500)  # imports and compiles
+        approximator.estimate(*games.dense(10), 500)  # imports
     for n_agents in FIRST:
         yield from _panel(n_agents)
 
@@ -35,7 +31,7 @@ def _panel(n_agents):
     federation, contributions = games.dense(n_agents)
     reference = _reference(federation, contributions)
     unit, found = best_of(lambda: fp.shapley_values(federation, contributions))
-    yield _curve(n_agents, "fedpact", "integral", _integral(federation, contributions, reference), unit)
+    yield _curve(n_agents, "fedpact", "integral", [(unit, _error(found.values, reference))], unit)
     sampled = _growing(_sampled, federation, contributions, reference)
     yield _curve(n_agents, "fedpact", "sampling", sampled, unit)
     runs = {}
@@ -52,14 +48,12 @@ def _panel(n_agents):
     )
 
 
-def _integral(federation, contributions, reference):
-    for tolerance in TOLERANCES:
-        seconds, found = best_of(lambda: fp.shapley_values(federation, contributions, tolerance=tolerance))
-        yield seconds, _error(found.values, reference)
-
-
 def _sampled(federation, contributions, evaluations):
-    game = coalition_game(federation, contributions)
+    values = peers.coalition_values(federation, contributions)
+
+    def game(coalition):
+        return float(values(np.isin(np.arange(federation.n_agents), list(coalition))))
+
     return fp.sample_game(game, federation.n_agents, budget=evaluations, rng=peers.SEED).values
 
 
@@ -80,7 +74,7 @@ def _curve(n_agents, library, method, points, unit):
 
 
 def _reference(federation, contributions):
-    return integrate(receiver_rows(federation), contributions, FINEST).values
+    return check_shares(federation.arrays, contributions).values
 
 
 def _error(values, reference):

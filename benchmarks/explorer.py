@@ -42,9 +42,9 @@ assert sent[0]["status"] == 200, sent
 
 
 def run():
-    for members, most, before in ((10, 1.0, 2.26), (16, 1.5, 4.8), (30, 1.5, None)):
-        yield slider_step(members, at_most=most, before=before)
-    for members in (9, 12, 16):
+    for members, most in ((10, 1.0), (16, 1.5), (30, 1.5)):
+        yield slider_step(members, at_most=most)
+    for members in (9, 12):
         yield from maps(members)
     below = "import numpy, scipy.sparse, starlette.applications, jinja2"
     yield Figure(
@@ -107,7 +107,7 @@ def paint_of(browser, address):
     return milliseconds
 
 
-def slider_step(members, *, at_most, before):
+def slider_step(members, *, at_most):
     """The median of steps over the whole range: each is a federation not seen before."""
     question = {
         "draft": draft_of(fp.Scenario(federation=random_federation(members))).record(),
@@ -125,12 +125,11 @@ def slider_step(members, *, at_most, before):
         ratio=float(np.median(seconds)) / TENTH,
         unit="times as long",
         at_most=at_most,
-        before=before,
     )
 
 
 def maps(members):
-    """A map solves its points together, in compiled code."""
+    """A map solves its points together."""
     federation = random_federation(members)
     few, all_points = ([f"caps=2:20:{count}", f"costs=0.02:0.2:{count}"] for count in (2, MAP_POINTS))
     for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism()):

@@ -9,7 +9,7 @@ class Figure:
     """One line of the table.
 
     `what` was measured `against` something in the same run; `ratio` reads as "<ratio> <unit>". A figure that has to
-    reach something says so in `at_least` or `at_most`; `before` is the ratio before the last change for speed.
+    reach something says so in `at_least` or `at_most`.
     """
 
     what: str
@@ -18,7 +18,6 @@ class Figure:
     unit: str = "times as fast"
     at_least: float | None = None
     at_most: float | None = None
-    before: float | None = None
 
     @property
     def met(self) -> bool | None:
@@ -42,8 +41,7 @@ class Figure:
         kept = {"what": self.what, "against": self.against, "ratio": float(f"{self.ratio:.4g}"), "unit": self.unit}
         bounds = {"at_least": self.at_least, "at_most": self.at_most}
         limits = {name: bound for name, bound in bounds.items() if bound is not None}
-        earlier = {} if self.before is None else {"before": self.before}
-        return kept | limits | earlier | ({"met": self.met} if limits else {})
+        return kept | limits | ({"met": self.met} if limits else {})
 
 
 @dataclass(frozen=True, kw_only=True)

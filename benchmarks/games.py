@@ -1,37 +1,14 @@
 """The federations that are measured: drawn at random, the same in every run."""
 
 import numpy as np
-import scipy.sparse as sp
 
 import fedpact as fp
-
-NEIGHBOURS = 10
 
 
 def dense(n_agents):
     """Everybody's data serves everybody; a federation and the contributions at which it is valued."""
     rng = np.random.default_rng(n_agents)
     federation = fp.Federation(_weights(rng, n_agents), costs=0.1, payoff=fp.PowerLaw(0.5))
-    return federation, rng.uniform(1.0, 40.0, n_agents)
-
-
-def lots(n_agents, per_agent):
-    """The same with several lots of data per agent."""
-    rng = np.random.default_rng(n_agents)
-    weights = rng.uniform(0.0, 2.0, (n_agents, per_agent * n_agents))
-    owners = np.repeat(np.arange(n_agents), per_agent)
-    federation = fp.Federation(weights, lot_owners=owners, costs=0.1, payoff=fp.PowerLaw(0.5))
-    return federation, rng.uniform(1.0, 40.0 / per_agent, owners.size)
-
-
-def sparse(n_agents):
-    """Everybody gets data from itself and ten others."""
-    rng = np.random.default_rng(n_agents)
-    rows = np.repeat(np.arange(n_agents), NEIGHBOURS)
-    columns = rng.integers(0, n_agents, rows.size)
-    shape = (n_agents, n_agents)
-    weights = sp.csr_array((rng.uniform(0.0, 2.0, rows.size), (rows, columns)), shape=shape) + sp.eye_array(n_agents)
-    federation = fp.Federation(sp.csr_array(weights), costs=0.1, payoff=fp.PowerLaw(0.5))
     return federation, rng.uniform(1.0, 40.0, n_agents)
 
 

@@ -1,8 +1,7 @@
 """The peers on a federation at a profile: each is given the game as its own kind of object and returns Shapley values.
 
-The objects come from `fedpact.shapley.adapters`. Their value function is NumPy over whole batches of coalitions
-wherever the peer asks for batches: shapiq and shap do, pyDVL asks for one coalition at a time. The peers are imported
-where they are used; `make bench` installs them.
+The value function is NumPy over whole batches of coalitions wherever the peer asks for batches: shapiq and shap do,
+pyDVL asks for one coalition at a time. The peers are imported where they are used; `make bench` installs them.
 """
 
 import warnings
@@ -12,9 +11,40 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.shapley.adapters import as_pydvl_utility, as_shapiq_game, coalition_game
-
 SEED = 1
+
+
+def coalition_values(federation, contributions):
+    """The payoffs of all when only a coalition contributes, as a function of coalitions in the rows of a matrix."""
+    return lambda coalitions: federation.arrays.payoffs(np.asarray(coalitions, dtype=float) * contributions).sum(-1)
+
+
+def as_shapiq_game(federation, contributions):
+    import shapiq
+
+    class FederationGame(shapiq.Game):
+        def __init__(self):
+            super().__init__(federation.n_agents, normalize=False)
+
+        value_function = staticmethod(coalition_values(federation, contributions))
+
+    return FederationGame()
+
+
+def as_pydvl_utility(federation, contributions):
+    from pydvl.valuation.dataset import Dataset
+    from pydvl.valuation.utility.base import UtilityBase
+
+    class FederationUtility(UtilityBase):
+        def __call__(self, sample):
+            if sample is None:
+                return 0.0
+            chosen = np.asarray(sample.subset)  # one coalition at a time costs no more than its members
+            data = federation.weights[:, chosen] @ contributions[chosen]
+            return float(federation.arrays.worth(data).sum())
+
+    agents = np.arange(federation.n_agents)
+    return FederationUtility().with_dataset(Dataset(agents[:, None], np.zeros(agents.size)), copy=False)
 
 
 def shapiq_exact(federation, contributions):
@@ -52,7 +82,7 @@ def shap_kernel(federation, contributions, evaluations):
     import shap
 
     absent, present = np.zeros((1, federation.n_agents)), np.ones((1, federation.n_agents))
-    explainer = shap.KernelExplainer(coalition_game(federation, contributions).values, absent, seed=SEED)
+    explainer = shap.KernelExplainer(coalition_values(federation, contributions), absent, seed=SEED)
     return explainer.shap_values(present, nsamples=evaluations, l1_reg=False, silent=True)[0]
 
 
@@ -104,7 +134,7 @@ def _of_shap(explainer, federation, contributions, *, max_evals, options=None):
     import shap
 
     absent, present = np.zeros((1, federation.n_agents)), np.ones((1, federation.n_agents))
-    model = coalition_game(federation, contributions).values
+    model = coalition_values(federation, contributions)
     explain = getattr(shap.explainers, explainer)(model, absent, **(options or {}))
     return explain(present, max_evals=max_evals, silent=True).values[0]
 

@@ -11,12 +11,12 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.figures import Curve, Figure, short
+from benchmarks.figures import Curve, Figure
 
 FOLDER = Path(__file__).parent / "results"
 KEPT = FOLDER / "results.json"
 LIBRARIES = (
-    "fedpact", "numpy", "scipy", "numba", "shapiq", "shap", "pyDVL", "cvxpy", "clarabel", "jax", "torch", "scikit-learn"
+    "fedpact", "numpy", "scipy", "shapiq", "shap", "pyDVL", "cvxpy", "clarabel", "jax", "torch", "scikit-learn"
 )  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def versions() -> dict[str, str]:
 
 
 def _table(results: dict) -> str:
-    lines = ["| benchmark | what | against | figure | before | limit |", "|---|---|---|---|---|---|"]
+    lines = ["| benchmark | what | against | figure | limit |", "|---|---|---|---|---|"]
     places: dict[str, list[str]] = {}
     for name, entry in results.items():
         named = ", ".join(f"{library} {number}" for library, number in entry["versions"].items())
@@ -73,8 +73,7 @@ def _table(results: dict) -> str:
             met = data.pop("met", None)
             figure = Figure(**data)
             limit = figure.limit + {True: ", met", False: ", **missed**", None: ""}[met]
-            before = "" if figure.before is None else short(figure.before)
-            lines.append(f"| `{name}` | {figure.what} | {figure.against} | {figure} | {before} | {limit} |")
+            lines.append(f"| `{name}` | {figure.what} | {figure.against} | {figure} | {limit} |")
     measured = [f"Measured with {place} ({', '.join(names)})." for place, names in places.items()]
     return "\n".join([*lines, "", *measured, ""])
 

@@ -84,14 +84,14 @@ def test_random_federations_within_the_range() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"weights": [[1e-9, 0.0], [0.0, 1.0]]}, "the largest weight of a lot is 1e-09 for agent 0 and 1 for another"),
-        ({"values": [1.0, 1e9]}, "values is 1 for agent 0 and 1e\\+09 for another"),
-        ({"costs": [1e-10, 1.0]}, "costs is 1e-10 for agent 0 and 1 for another"),
+        ({"weights": [[1e-9, 0.0], [0.0, 1.0]]}, r"weights must .* got at most 1e-09 beside 1; .*agent 0"),
+        ({"values": [1.0, 1e9]}, r"values\[0\] must .* got 1 beside 1e\+09; .*agent 0"),
+        ({"costs": [1e-10, 1.0]}, r"costs\[0\] must .* got 1e-10 beside 1; .*agent 0"),
     ],
 )
 def test_numbers_outside_the_range_are_named(change: dict[str, object], message: str) -> None:
     parts = {"weights": [[1.0, 0.5], [0.5, 1.0]], "costs": 0.01, "payoff": fp.Log()}
-    with pytest.raises(fp.InvalidInput, match=f"must lie within eight orders of magnitude of each other: {message}"):
+    with pytest.raises(fp.InvalidInput, match=message):
         fp.Federation(**(parts | change))
 
 

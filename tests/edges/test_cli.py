@@ -89,7 +89,7 @@ def test_compare_lists_what_has_no_outcome(run, tmp_path: Path) -> None:
     path = at_odds(tmp_path / "odds.toml")
     result = run("compare", path)
     assert result.code == 0
-    assert "Voluntary: no outcome: there is no free-riding equilibrium" in result.words
+    assert "Voluntary: no outcome: no free-riding equilibrium was found" in result.words
     assert "voluntary" in run("compare", path, "--json").record["unsolved"]
 
 
@@ -98,7 +98,7 @@ def test_compare_without_any_outcome_says_that_there_is_none(run, tmp_path: Path
     result = run("compare", at_odds(tmp_path / "odds.toml"), "-m", "voluntary", *as_json)
     assert result.code == 3
     assert result.out == ""
-    assert result.err.startswith("error: there is no free-riding equilibrium")
+    assert result.err.startswith("error: no free-riding equilibrium was found")
 
 
 def test_compare_html(run, tmp_path: Path) -> None:

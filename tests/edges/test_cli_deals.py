@@ -186,7 +186,10 @@ def test_contributions_a_little_off_are_no_loss_but_money_in_the_wrong_pocket(ru
 
 
 def test_a_solved_deal_is_right_to_a_cent(run) -> None:
-    assert "Payments are right to EUR 0.01 (certified: by the slopes" in run("check", "hospitals").out
+    assert (
+        "Payments agree to EUR 0.01 (compared with an equilibrium worked out a second time)"
+        in run("check", "hospitals").words
+    )
 
 
 def test_prices_that_were_tampered_with(run, tmp_path: Path) -> None:

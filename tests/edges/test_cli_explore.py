@@ -81,4 +81,4 @@ def test_it_ends_at_once_in_the_middle_of_a_long_map(tmp_path):
     ):
         lines = response.iter_lines()
         assert '"done": 0' in next(lines)
-        assert '"done": 10,' in next(lines)
+        assert '"done": 32,' in next(lines)

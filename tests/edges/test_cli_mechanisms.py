@@ -87,7 +87,7 @@ class Speechless(EqualCosts):
 
 class Shapeless(EqualCosts):
     name = "shapeless"
-    def payment_rule(self, federation, contributions):
+    def payments(self, arrays, contributions):
         return 0.0
 
 class Spelled(EqualCosts):
@@ -119,7 +119,7 @@ def broken(run, monkeypatch: pytest.MonkeyPatch) -> None:
         ("Raises", "broken:Raises.solve failed: KeyError: 'lost'"),
         ("Forgets", "broken:Forgets.solve must return an Outcome, got None"),
         ("Speechless", "broken:Speechless.deviations must return a Deviations, got None"),
-        ("Shapeless", "broken:Shapeless.payment_rule must return 5 numbers, one per member, got 0.0"),
+        ("Shapeless", "broken:Shapeless.payments must return 5 numbers, one per member, got 0.0"),
         ("Spelled", "Spelled.claims[0] must be one of Claim.NASH, Claim.BUDGET_BALANCE"),
         ("Unmade", "mechanism 'broken:Unmade' cannot be made without arguments: 'fee'"),
     ],

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from edges.command_line import crowd
 from fedpact.deals.transcript import read_transcript
 from fedpact.negotiation import InProcess, agents_of, coordinate
 from fedpact.negotiation import misreport_study as study
@@ -87,17 +88,8 @@ def test_either_mechanism_is_negotiated_and_checked(run, tmp_path: Path, mechani
     assert run("check", "hospitals", path).code == 0
 
 
-@pytest.mark.parametrize("mechanism", [pytest.param("fair", marks=pytest.mark.slow), "fair-members"])
-def test_the_fair_deal_is_negotiated(run, tmp_path: Path, mechanism: str) -> None:
-    path = str(tmp_path / "talks.jsonl")
-    shown = run("negotiate", "hospitals", "--mechanism", mechanism, "-o", path)
-    assert shown.code == 0 and "of it fixed" in shown.out
-    assert ("31 of 31 groups" if mechanism == "fair" else "6 of 6 groups") in shown.out
-    assert run("check", path).code == run("check", "hospitals", path).code == 0
-
-
-def test_many_rounds_are_thinned(run) -> None:
-    result = run("negotiate", "paper-w1", "--protocol", "sums")
+def test_many_rounds_are_thinned(run, tmp_path: Path) -> None:
+    result = run("negotiate", crowd(tmp_path / "crowd.toml"), "--protocol", "sums")
     rounds = [
         int(line.split()[0]) for line in result.out.splitlines() if line.split()[:1] and line.split()[0].isdigit()
     ]
@@ -285,7 +277,8 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def test_a_real_interrupt(run, tmp_path: Path) -> None:
     """Interrupted, a negotiation ends as it does undisturbed, to the last byte of its transcript."""
-    arguments = ("hospitals", "--protocol", "sums", "-o")
+    crowd(tmp_path / "crowd.toml")
+    arguments = ("crowd.toml", "-o")
     assert run("negotiate", *arguments, "whole.jsonl").code == 0
     whole, said = (tmp_path / "whole.jsonl").read_bytes(), tmp_path / "said.jsonl"
     with started(tmp_path, *arguments, "said.jsonl") as process:

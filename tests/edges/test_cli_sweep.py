@@ -226,9 +226,10 @@ def test_without_pyarrow_parquet_says_how_to_get_it(run, monkeypatch: pytest.Mon
 
 # interrupts, in a process and a terminal of its own
 
-STEEP = str(Path(__file__).with_name("steep.toml"))  # quadratic costs: under Voluntary, solved one by one
-SLOW = ["sweep", STEEP, "--vary", "weights[0,1]=-0.2:3:20", "-m", "voluntary", "-o", "t.csv", "--vary"]
-SHARED, UNSHARED = "weights[1,0]=-0.2:3:10", "weights[1,0]=-0.2:3:3"  # 200 points are shared out to workers, 60 are not
+# Everybody is split in turn at every point, so that a piece takes a while.
+SLOW = ["sweep", "hospitals", "--vary", "weights[0,1]=0.2:3:20", "-m", "shapley", "--metric", "split-proof"]
+SLOW += ["-o", "t.csv", "--vary"]
+SHARED, UNSHARED = "weights[1,0]=0.2:3:10", "weights[1,0]=0.2:3:3"  # 200 points are shared out to workers, 60 are not
 
 
 class Terminal:
@@ -246,7 +247,7 @@ class Terminal:
             stdout=other,
             stderr=other,
             start_new_session=True,
-            env=clean | {"TERM": "xterm", "NUMBA_NUM_THREADS": "2"} | environment,
+            env=clean | {"TERM": "xterm"} | environment,
         )
         os.close(other)
         self.main = main
@@ -363,7 +364,7 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=os.environ | {"FEDPACT_THREADS": "2", "NUMBA_NUM_THREADS": "2"},
+        env=os.environ | {"FEDPACT_THREADS": "2"},
     )
     wait_until(lambda: pieces(tmp_path) >= 1, 90.0)
     assert len(others_in(begun.pid)) >= 3

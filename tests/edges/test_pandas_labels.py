@@ -192,12 +192,6 @@ def test_delivery_is_estimated_of_whom_the_columns_name() -> None:
     np.testing.assert_allclose(found.shares, plain.shares)
 
 
-def test_variations_of_a_federation_have_their_columns_by_name() -> None:
-    costs = np.array([[0.01, 0.02, 0.03], [0.04, 0.05, 0.06]])
-    found = fp.Batch.vary(PLAIN, costs=pd.DataFrame(costs, columns=list(NAMES)).iloc[:, SHUFFLED])
-    np.testing.assert_array_equal([each.costs.linear for each in found], costs)
-
-
 def test_labels_where_there_are_no_names_are_refused() -> None:
     with pytest.raises(fp.InvalidInput, match=r"uncertainty.values has no names to go by.*\.to_numpy\(\)"):
         fp.Uncertainty(weights=np.zeros((3, 3)), values=by_name([0.1, 0.1, 0.1]))

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fedpact"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 # Loops that would be compiled are run as they are: a new place has nothing compiled, and five members are few.
-CLEAN = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")} | {"NUMBA_DISABLE_JIT": "1"}
+CLEAN = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ ADDED: dict[str, set[str]] = {
     "solve hospitals --mechanism fair": {f"{PARTS}{of}[]" for of in ("contributions", "payments", "utilities")},
 }
 # Shapley values are not sampled any more.
-REMOVED = {command: {"standard_errors[]"} for command in ("shapley hospitals", "shapley hospitals-lots")}
+REMOVED: dict[str, set[str]] = {name: {"standard_errors[]"} for name in ("shapley hospitals", "shapley hospitals-lots")}
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from sources import FILES, PACKAGE, syntax_tree
 LAYERS = [
     ["utils"],
     ["federation"],
-    ["scenario", "shapley", "certificates"],
-    ["solvers"],
+    ["scenario", "shapley"],
+    ["solvers", "certificates"],
     ["deals"],
     ["mechanisms"],
     ["comparison"],

@@ -61,11 +61,8 @@ class Deviations:
     actions: FloatArray
     utilities: FloatArray
     scope: str
-    shortfalls: FloatArray = 0.0  # type: ignore[assignment]
+    shortfalls: FloatArray | float = 0.0
     shares: CheckedShares | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shortfalls", np.broadcast_to(self.shortfalls, self.utilities.shape))
 
     @property
     def reached(self) -> FloatArray:
@@ -220,13 +217,12 @@ def sharing_total(
     arrays = federation.arrays
     if not federation.admits(contributions):
         return unbounded(federation, contributions, NO_DOMAIN_SCOPE)
-    payoffs, costs = arrays.payoffs(contributions), arrays.spending(contributions)
     problem = _share_bounds(replace(arrays, values=share * arrays.values), contributions)
     earned = replace(problem, background=np.zeros_like(problem.background)).earned(contributions[None])
-    search = _Search(arrays, contributions, payoffs, costs, share * payoffs.sum() + constants)
-    search.bound(problem.gaps(contributions[None], earned)[0])
-    data, suspects = arrays.data(contributions), search.suspects
-    for agent in suspects.tolist():
+    worth = share * arrays.payoffs(contributions).sum() + constants
+    search = _Search(arrays, contributions, worth, problem.gaps(contributions[None], earned)[0])
+    data = arrays.data(contributions)
+    for agent in search.suspects:
         own = np.flatnonzero(arrays.lot_owners == agent)
         columns = problem.weights[:, :, own]
         search.look(
@@ -254,11 +250,9 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
     if shares is None:
         return unbounded(federation, contributions, NO_SHARES_SCOPE)
     problem = _share_bounds(arrays, contributions)
-    search = _Search(
-        arrays, contributions, arrays.payoffs(contributions), arrays.spending(contributions), shares.values
-    )
-    search.bound(problem.gaps(contributions[None], shares.gradient[None])[0])
-    suspects = search.suspects[:MAX_SEARCHED].tolist()
+    gaps = problem.gaps(contributions[None], shares.gradient[None])[0]
+    search = _Search(arrays, contributions, shares.values, gaps)
+    suspects = search.suspects[:MAX_SEARCHED]
     for first in range(0, len(suspects), SEARCHED_AT_ONCE):
         some = suspects[first : first + SEARCHED_AT_ONCE]
         problems = own_share_problems(arrays, contributions, some, problem.upper[0], probability)
@@ -266,7 +260,7 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
             search.look(agent, own, credited=partial(_credited, arrays, probability))
         if arrays.n_agents > MAX_EVERYBODY_SEARCHED and (search.gains > search.tols).any():
             break
-    return replace(search.deviations(SHARES_SCOPE.format(shares.method)), shares=shares)
+    return search.deviations(SHARES_SCOPE.format(shares.method), shares)
 
 
 def _credited(arrays: FederationArrays, probability: float | None, profile: FloatArray, agent: int) -> float:
@@ -288,29 +282,23 @@ def _share_bounds(arrays: FederationArrays, contributions: FloatArray) -> Concav
 
 
 class _Search:
-    """Utilities `worth - costs`, bounds on what members could gain beyond, and gains that ascents find."""
+    """Utilities `worth - costs`, bounds on what members could gain beyond by the `gaps` of lots, and gains found."""
 
     def __init__(
-        self,
-        arrays: FederationArrays,
-        contributions: FloatArray,
-        payoffs: FloatArray,
-        costs: FloatArray,
-        worth: FloatArray,
+        self, arrays: FederationArrays, contributions: FloatArray, worth: FloatArray, gaps: FloatArray
     ) -> None:
+        payoffs, costs = arrays.payoffs(contributions), arrays.spending(contributions)
         self.arrays, self.contributions, self.here = arrays, contributions, worth - costs
         self.tols = utility_tolerances(payoffs, costs, worth - payoffs, agent_values(arrays))
         self.gains, self.actions = np.zeros(arrays.n_agents), np.array(contributions)
-
-    def bound(self, gaps: FloatArray) -> None:
-        """Bound gains by the gaps of lots."""
-        self.bounds = np.maximum(sum_by(self.arrays.lot_owners, gaps, self.arrays.n_agents), 0.0)
+        self.bounds = np.maximum(sum_by(arrays.lot_owners, gaps, arrays.n_agents), 0.0)
 
     @property
-    def suspects(self) -> NDArray[np.intp]:
+    def suspects(self) -> list[int]:
         """Those who may gain more than rounding, the most suspicious first."""
         excess = np.nan_to_num(self.bounds / self.tols, nan=np.inf)
-        return np.argsort(-excess, kind="stable")[: int((excess > 1.0).sum())]
+        found: list[int] = np.argsort(-excess, kind="stable")[: int((excess > 1.0).sum())].tolist()
+        return found
 
     def look(
         self, agent: int, problem: ConcaveProblem, *, credited: Callable[[FloatArray, int], float] | None = None
@@ -334,8 +322,9 @@ class _Search:
             self.actions[own], self.gains[agent] = found.x[0], gain
         self.bounds[agent] = np.fmin(self.bounds[agent], max(bound, self.gains[agent]))
 
-    def deviations(self, scope: str) -> Deviations:
+    def deviations(self, scope: str, shares: CheckedShares | None = None) -> Deviations:
         bounds = np.maximum(self.bounds, self.gains)
         with np.errstate(invalid="ignore"):
             short = np.nan_to_num(bounds - self.gains)
-        return Deviations(actions=self.actions, utilities=self.here + bounds, shortfalls=short, scope=scope)
+        utilities = self.here + bounds
+        return Deviations(actions=self.actions, utilities=utilities, shortfalls=short, scope=scope, shares=shares)

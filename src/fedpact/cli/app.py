@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup  # Typer may bring a copy of Cli
 
 from fedpact import __version__
 from fedpact.cli.exit_codes import BAD_INPUT, BUG, CLAIM_FAILS, IN_WORDS, INTERRUPTED, NOT_CONVERGED
-from fedpact.utils.errors import FedpactError, InvalidInput, NoEquilibrium, NoFairDeal, NotConverged
+from fedpact.utils.errors import FedpactError, InvalidInput, NoFairDeal, NotConverged
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
 
@@ -143,11 +143,7 @@ def _run() -> None:
         thread_setting()
         app()
     except NoFairDeal as error:
-        _fail_without_deal(
-            f"there is no such deal: {error}", CLAIM_FAILS, error, groups=error.groups, subsidy=error.subsidy
-        )
-    except NoEquilibrium as error:
-        _fail_without_deal(str(error), NOT_CONVERGED, error, proof=error.proof)
+        _fail_without_deal(error)
     except NotConverged as error:
         _fail(error, NOT_CONVERGED)
     except FedpactError as error:
@@ -226,14 +222,14 @@ def _fail(error: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _fail_without_deal(message: str, code: int, error: NotConverged, **parts: Any) -> NoReturn:
+def _fail_without_deal(error: NoFairDeal) -> NoReturn:
     """Say that there is no deal as the mechanism has it, with --json as an object too: nothing failed to converge."""
     if "--json" in sys.argv:
         from fedpact.cli.common import print_json  # noqa: PLC0415 - loaded by the command that failed
         from fedpact.utils.jsonl import jsonable  # noqa: PLC0415 - as above
 
-        print_json(jsonable({"error": str(error), **parts}))
-    _fail(message, code)
+        print_json(jsonable({"error": str(error), "groups": error.groups, "subsidy": error.subsidy}))
+    _fail(f"there is no such deal: {error}", CLAIM_FAILS)
 
 
 def _mistakes(errors: Sequence[InvalidInput]) -> list[str]:

@@ -104,8 +104,6 @@ class Rounds:
                 return f"{agent} sends final messages of its own"
             case "masks opened":
                 return f"Round {event['round']} is void, its masks are opened: {reason}"
-            case "groups":
-                return f"{'':>5}  {event['agreed']} of {event['of']} groups know what they reach by themselves"
             case "no game":
                 return f"Settled at personal prices: {reason}."
         return None

@@ -37,7 +37,7 @@ MAX_SWEPT_AGENTS = 500
 MAX_AXES = 2
 MAX_POINTS = 1_000_000
 MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
-BATCHED_POINTS = 500  # in a piece whose points are solved together
+BATCHED_POINTS, BATCHED_COALITIONS = 500, 1 << 15  # at most, in a piece whose points are solved together
 SINGLE_POINTS = 10  # in other pieces
 MIN_SHARED_POINTS = 200  # for which starting worker processes pays
 MAX_STACKED_AGENTS = 12  # whose federations are solved at once
@@ -194,7 +194,8 @@ def _cut(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, met
     """The pieces of the grid under one mechanism, in order."""
     total = int(np.prod([axis.points.size for axis in axes]))
     vectorised = is_vectorised(federation, mechanism) and not any(metric in MARGINS for metric in metrics)
-    size = BATCHED_POINTS if vectorised else SINGLE_POINTS
+    batched = min(BATCHED_POINTS, max(SINGLE_POINTS, BATCHED_COALITIONS >> federation.n_agents))
+    size = batched if vectorised else SINGLE_POINTS
     for start in range(0, total, size):
         yield Piece(
             federation=federation,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.certificates import Certificate, certify
+from fedpact.certificates import Certificate, Certificates
 from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
@@ -98,6 +98,11 @@ class MechanismRules(Protocol):
     def payoffs(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria: ...
     def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None: ...
+
+
+def _plain(found: Any) -> Any:
+    """A plain number for one federation, an array for many."""
+    return found if np.ndim(found) else found.item()
 
 
 class Amounts:
@@ -209,11 +214,6 @@ class Amounts:
     def in_domain(self) -> Any:
         """Whether every coalition's data lies in the domain, so that Shapley values are defined."""
         return _plain((self.played.lowest_data(self.contributions) > self.played.floor).all(axis=-1))
-
-
-def _plain(numbers: Any) -> Any:
-    """A plain number where there is one, else the array."""
-    return numbers.item() if np.ndim(numbers) == 0 else numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -378,7 +378,7 @@ class Outcome(Amounts):
     @cached_property
     def certificates(self) -> Mapping[str, Certificate]:
         """One certificate per claim, by the claim's name; computed apart from the solver."""
-        return certify(self)
+        return Certificates(self)
 
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:

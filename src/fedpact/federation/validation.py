@@ -88,10 +88,10 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(most, np.ndarray):
         useful, used = useful.toarray().ravel(), used.toarray().ravel()
     spans = (
-        ("weights", "the largest weight of a lot", useful, lots),
-        ("weights", "the largest weight for a task", used, tasks),
-        ("values", "values", found["values"], tasks),
-        ("costs", "costs", found["costs"].linear, lots),
+        ("weights", "at most", useful, lots),
+        ("weights", "at most", used, tasks),
+        ("values", "", found["values"], tasks),
+        ("costs", "", found["costs"].linear, lots),
     )
     for span in spans:
         errors.attempt(_check_span, *span)
@@ -105,13 +105,14 @@ def _check_span(field: str, what: str, numbers: FloatArray, names: Sequence[str]
     smallest, largest = int(np.argmin(counted)), float(np.max(numbers))
     if not counted[smallest] < largest / MAX_SPAN:
         return
-    found = f"{what} is {counted[smallest]:.3g} for {names[smallest]} and {largest:.3g} for another"
+    found = f"{what} {counted[smallest]:.3g} beside {largest:.3g}".strip()
     raise InvalidInput(
         field=field,
+        index=() if field == "weights" else smallest,
         rule="must lie within eight orders of magnitude of each other",
         value=float(counted[smallest]),
         agent=names[smallest],
-        given=f": {found}; count in other units, or put 0 for what is of no use",
+        given=f", got {found}; count in other units, or put 0 for what is of no use",
     )
 
 

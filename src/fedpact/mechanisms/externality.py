@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.deals.outcome import Equilibria, Outcome
@@ -25,16 +28,17 @@ from fedpact.federation.arrays import FederationArrays, Weights
 from fedpact.mechanisms.base import Mechanism
 from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.welfare import nearest_optimum, optimum_at, social_optimum, welfare_optima
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, align
 
 
-def personal_prices(federation: Federation, contributions: FloatArray) -> Weights:
+def personal_prices(federation: Federation, contributions: ArrayLike) -> Weights:
     """The matrix of prices l_ij, dense or sparse like the weights.
 
     Row i is what member i pays per sample of each lot; the lot's owner is paid the sum.
     """
-    federation.payoffs(contributions)  # an error that names the member where a payoff is not defined
-    return federation.arrays.prices(contributions)
+    profile = np.asarray(align("contributions", contributions, federation.lot_labels), dtype=np.float64)
+    federation.payoffs(profile)  # an error that names the member where a payoff is not defined
+    return federation.arrays.prices(profile)
 
 
 class OptimumMechanism(Mechanism):

@@ -1,8 +1,9 @@
 """The coordinator: it brings agents to a deal and knows nothing but their answers.
 
 What a protocol comes to goes through the game form (`fedpact.negotiation.message_game`): everybody sends final
-messages, and what these say is the deal, balanced to the last digit whatever anybody says. Where fewer than three agents draw on
-somebody's data the game form does not apply; the deal is then at the personal prices, and the trace says so.
+messages, and what these say is the deal, balanced to the last digit whatever anybody says. Where fewer than three
+agents draw on somebody's data the game form does not apply; the deal is then at the personal prices, and the trace says
+so.
 
 On record (`transcript=...`) a negotiation goes on from what is on disk, and ends in the same deal as if it had never
 been interrupted: everything a coordinator knows it knows from answers, so the exchanges alone determine the deal.

@@ -1,8 +1,8 @@
 """The errors fedpact raises on purpose.
 
 Every message names the argument and the agent, the rule, what was given and the way out. The command line turns
-`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` and `NoEquilibrium` into exit code
-3, `NoFairDeal` into exit code 1: that there is no such deal is an answer.
+`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` into exit code 3, `NoFairDeal` into
+exit code 1: that there is no such deal is an answer.
 """
 
 from __future__ import annotations
@@ -165,21 +165,6 @@ class NotConverged(FedpactError, RuntimeError):
     def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
-
-
-class NoEquilibrium(NotConverged):
-    """The game provably has no equilibrium.
-
-    Attributes
-    ----------
-    proof
-        Plain data that shows it: linear inequalities that every equilibrium satisfies, case by case, and multiples of
-        them that add up to a contradiction.
-    """
-
-    def __init__(self, message: str, *, proof: dict[str, Any], result: Any = None) -> None:
-        super().__init__(message, result=result)
-        self.proof = proof
 
 
 class NoFairDeal(NotConverged):

@@ -193,7 +193,7 @@ def test_a_mean_of_caps_is_the_cap() -> None:
 
 
 def test_a_bad_equilibrium_in_which_everybody_wants_the_others_data() -> None:
-    """At no price everybody asks for all data but its own, and gains nothing by saying anything else."""
+    """No price, and everybody asks for all of the others' data and none of its own: nobody gains by asking for less."""
     weights = [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]]
     federation = fp.Federation(weights, costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
     game = fp.MessageGame(federation)
