@@ -25,7 +25,7 @@ def test_make_check_is_format_lint_types_installation_tests_and_docs() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(r"^check: \$\(VENV\)/\.dev (.*)$", makefile, re.MULTILINE)
     assert recipe is not None
-    assert recipe[1].split() == ["lint", "types", "test-install", "test", "docs"]
+    assert recipe[1].split() == ["lint", "types", "test-extras", "test", "docs"]
 
 
 def test_every_python_of_the_project_is_checked() -> None:
