@@ -27,7 +27,7 @@ OPTIONAL = {
     ("negotiate", "hospitals", "--protocol", "sums"): "sums",
     ("paper", "fig3", "-o", "fig3"): "plot",
     ("flower", "new", "app"): "flower",
-    ("flower", "keys", "University", "City"): "signatures",
+    ("flower", "key", "private.pem", "--name", "City"): "signatures",
 }
 
 

@@ -79,7 +79,6 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
         FairMechanism,
         LeaveOneOut,
         Mechanism,
-        MessageGame,
         NashBargaining,
         Nucleolus,
         ProportionalSharing,
@@ -91,7 +90,7 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
         best_response_dynamics,
         personal_prices,
     )
-    from fedpact.negotiation import negotiate
+    from fedpact.negotiation import MessageGame, negotiate
     from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
     from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
     from fedpact.solvers.welfare import SocialOptimum, social_optimum

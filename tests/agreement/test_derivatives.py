@@ -1,23 +1,18 @@
-"""Gradients and Hessians against differences, and the two ways of evaluating the potential against each other."""
+"""Gradients and Hessians of what is maximised, against differences."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from fedpact.programs.social_optimum import WelfareProgram
-from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
 
 import fedpact as fp
-from strategies import FAMILIES, ROOMY, random_federations
+from fedpact.solvers.shapley_equilibrium import PotentialProgram
+from fedpact.solvers.welfare import WelfareProgram
+from strategies import ROOMY, random_federations
 
 # Central differences with a step of 1e-5 of the contribution's scale: off by its square, and by rounding over the step.
 DIFFERENCE = 1e-6
 STEP = 1e-5
-# Both sums are exact to about 1e-13; harm cancels some of it.
-SAME = 1e-9
-
-PROGRAMS = (WelfareProgram, EnumeratedPotential, IntegratedPotential)
-every_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 
 
 def interior_points(seed: int, count: int, **pinned):
@@ -40,7 +35,7 @@ def differences(function, s: np.ndarray) -> np.ndarray:
 
 def test_welfare_gradient_is_the_derivative_of_welfare():
     for fed, s in interior_points(121, 40):
-        gradient = WelfareProgram(fed).gradient(s)
+        gradient = fed.arrays.welfare_gradient(s)
         size = np.abs(gradient).max() + fed.costs.slope(s).max()
         by_difference = differences(fed.welfare, s)
         # Welfare is a difference of payoffs and costs, which may be much larger than its slope over one step.
@@ -62,43 +57,14 @@ def test_shapley_gradient_is_the_derivative_of_each_agent_s_own_value(method):
         assert (np.abs(shapley.gradient - by_difference) <= DIFFERENCE * size + blur).all()
 
 
-@every_program
-def test_hessian_is_the_derivative_of_the_gradient(program):
+@pytest.mark.parametrize("kind", [WelfareProgram, PotentialProgram])
+def test_hessians_are_symmetric_positive_and_derivatives_of_the_gradient(kind):
     for fed, s in interior_points(123, 30):
-        made = program(fed)
-        hessian = made.hessian(s)
-        np.testing.assert_allclose(hessian, differences(made.gradient, s), rtol=0, atol=1e-5 * np.abs(hessian).max())
-
-
-@every_program
-def test_hessian_is_symmetric_and_negative(program):
-    for fed, s in interior_points(124, 20):
-        hessian = program(fed).hessian(s)
+        program = kind(fed.arrays)
+        hessian = program.hessian(s[None])[0]
+        by_difference = -differences(lambda x, program=program: program.gradient(x[None])[0], s)
+        np.testing.assert_allclose(hessian, by_difference, rtol=0, atol=1e-5 * np.abs(hessian).max())
         np.testing.assert_allclose(hessian, hessian.T, rtol=0, atol=1e-12 * np.abs(hessian).max())
         # Scaled to a unit diagonal, rounding of the eigenvalues is a few units in the last place.
-        root = np.sqrt(np.abs(np.diag(hessian)))
-        assert np.linalg.eigvalsh(hessian / np.outer(root, root)).max() <= 1e-12
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.family)
-def test_both_evaluations_of_the_potential_agree(family):
-    for fed, s in interior_points(125, 20, family=family):
-        summed, integrated = EnumeratedPotential(fed), IntegratedPotential(fed)
-        for derivative in ("gradient", "hessian"):
-            one, other = getattr(summed, derivative)(s), getattr(integrated, derivative)(s)
-            np.testing.assert_allclose(other, one, rtol=0, atol=SAME * np.abs(one).max())
-
-
-def test_potential_gradient_is_the_marginal_share():
-    for fed, s in interior_points(126, 20):
-        expected = fp.shapley_values(fed, s, method="enumeration").gradient
-        size = np.abs(expected).max()
-        np.testing.assert_allclose(EnumeratedPotential(fed).gradient(s), expected, rtol=0, atol=1e-13 * size)
-
-
-def test_an_agent_s_value_is_what_the_potential_loses_without_it():
-    for fed, s in interior_points(127, 20):
-        values = fp.shapley_values(fed, s, method="enumeration").values
-        for potential in (EnumeratedPotential, IntegratedPotential):
-            lost = potential(fed).value(s) - potential(fed).value(np.append(0.0, s[1:]))
-            np.testing.assert_allclose(lost, values[0], rtol=0, atol=1e-11 * np.abs(values).max())
+        root = np.sqrt(np.diag(hessian))
+        assert np.linalg.eigvalsh(hessian / np.outer(root, root)).min() >= -1e-12

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fedpact.programs.shapley_equilibrium import ShapleyProgram
-from fedpact.programs.solver import maximise
-from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
 
 import fedpact as fp
 from fedpact.certificates.claims import Verdict
@@ -38,17 +35,6 @@ def test_best_responses_end_at_the_same_point_from_anywhere():
         np.testing.assert_allclose(ends, [ends[0]] * 3, rtol=0, atol=AGREEMENT * size)
 
 
-def test_both_evaluations_of_the_potential_have_the_same_maximiser():
-    rng = np.random.default_rng(7)
-    for _ in range(cases(12)):
-        fed = random_federation(rng, n_agents=int(rng.integers(1, 7)))
-        summed, integrated = (
-            maximise(ShapleyProgram(fed, potential(fed))) for potential in (EnumeratedPotential, IntegratedPotential)
-        )
-        size = max(float(summed.contributions.max()), 1e-300)
-        np.testing.assert_allclose(integrated.contributions, summed.contributions, rtol=0, atol=1e-8 * size)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n_agents", [10, 17])
 def test_more_agents_are_an_equilibrium_too(n_agents):
@@ -78,7 +64,7 @@ def test_harm_that_binds_long_before_money_does(payoff):
     fed = harmed_federation(3, 17, payoff)
     outcome = fp.ShapleyMechanism().solve(fed)
     assert outcome.certificates["nash"].verdict is not Verdict.VIOLATED
-    assert (fed.negative_weights() @ outcome.contributions > fed.payoff.floor).all()
+    assert (fed.arrays.lowest_data(outcome.contributions) > fed.payoff.floor).all()
 
 
 @pytest.mark.slow
@@ -91,4 +77,5 @@ def test_mild_harm_among_many_ends_at_the_edge_of_the_domain(seed):
     weights *= np.where((rng.random(weights.shape) < 0.1) & ~np.eye(n_agents, dtype=bool), -0.2, 1.0)
     costs = rng.uniform(0.001, 0.01, n_agents)
     outcome = fp.ShapleyMechanism().solve(fp.Federation(weights, costs=costs, caps=400.0, payoff=fp.PowerLaw(0.5)))
-    assert all(outcome.certificates[claim].holds for claim in fp.ShapleyMechanism.claims)
+    assert outcome.certificates["nash"].verdict is not Verdict.VIOLATED
+    assert all(outcome.certificates[claim].holds for claim in fp.ShapleyMechanism.claims if claim != "nash")

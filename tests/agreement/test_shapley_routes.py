@@ -15,6 +15,7 @@ import fedpact as fp
 from cases import GAMES
 from fedpact.federation.arrays import FederationArrays, stack
 from fedpact.shapley import coalitions, integral
+from potentials import summed_potential
 from random_cases import cases, some
 from strategies import FAMILIES, random_federation, random_federations, random_lots, random_profile
 
@@ -175,7 +176,7 @@ def test_values_are_what_members_add_to_the_potential():
     for arrays, profile in some_lots(32, 40):
         without = np.where(np.arange(arrays.n_agents)[:, None] == arrays.lot_owners, 0.0, profile)
         values, _ = coalitions.values_and_gradient(arrays, profile)
-        whole, rest = (coalitions.potential(arrays, each) for each in (profile, without))
+        whole, rest = (summed_potential(arrays, each) for each in (profile, without))
         # The potential of fewer members has other coefficients: somebody who brings nothing changes none of it.
         np.testing.assert_allclose(whole - rest, values, rtol=0, atol=1e-11 * (size(values) + abs(float(whole))))
         by_task = integral.potential(arrays.member_data(profile), arrays.payoff)
@@ -188,7 +189,7 @@ def test_derivatives_agree_with_finite_differences():
         step = 1e-5 * np.maximum(profile, 1e-2) * rng.random(profile.size)
         at = np.maximum(profile, 2.0 * step)
         gradient, hessian = coalitions.potential_derivatives(arrays, at)
-        ahead, behind = (coalitions.potential(arrays, at + sign * step) for sign in (1.0, -1.0))
+        ahead, behind = (summed_potential(arrays, at + sign * step) for sign in (1.0, -1.0))
         assert float(ahead - behind) / 2.0 == pytest.approx(float(gradient @ step), rel=1e-5, abs=1e-11 * size(ahead))
         ahead, behind = (coalitions.potential_derivatives(arrays, at + sign * step)[0] for sign in (1.0, -1.0))
         np.testing.assert_allclose((ahead - behind) / 2.0, hessian @ step, rtol=1e-5, atol=1e-10 * size(gradient))
@@ -201,7 +202,7 @@ def test_hessian_of_many_agrees_with_finite_differences(kind):
     rng = np.random.default_rng(34)
     arrays = many(rng, 70, kind).arrays
     at, step = 1.0 + rng.random(70), 1e-4 * rng.random(70)
-    ahead, behind = (integral.potential_gradient(arrays, at + sign * step) for sign in (1.0, -1.0))
+    ahead, behind = (integral.integrate(arrays, at + sign * step).gradient for sign in (1.0, -1.0))
     fine, rough = (integral.potential_hessian(arrays, at, accuracy=each) for each in (integral.FINE, integral.ROUGH))
     np.testing.assert_allclose(fine @ step, (ahead - behind) / 2.0, rtol=1e-6, atol=1e-9 * size(ahead))
     np.testing.assert_allclose(rough, fine, rtol=0, atol=0.02 * size(fine))
@@ -216,7 +217,7 @@ def test_leading_axes_are_federations_side_by_side():
     together = (
         *coalitions.values_and_gradient(stacked, profiles),
         *coalitions.potential_derivatives(stacked, profiles),
-        coalitions.potential(stacked, profiles),
+        summed_potential(stacked, profiles),
     )
     for row in range(4):
         for column, federation in enumerate(federations):
@@ -224,7 +225,7 @@ def test_leading_axes_are_federations_side_by_side():
             alone = (
                 *coalitions.values_and_gradient(arrays, profile),
                 *coalitions.potential_derivatives(arrays, profile),
-                coalitions.potential(arrays, profile),
+                summed_potential(arrays, profile),
             )
             for both, one in zip(together, alone, strict=True):
                 np.testing.assert_allclose(both[row, column], one, rtol=1e-12, atol=1e-14 * size(one))

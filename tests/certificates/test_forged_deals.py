@@ -41,7 +41,7 @@ def test_a_forged_deal_of_41_fails(forged: fp.Outcome) -> None:
 def test_every_agent_has_the_gain_it_could_really_have(forged: fp.Outcome) -> None:
     """By hand: one member's contribution raised to its cap, the others as they are."""
     truth, contributions = forged.federation, np.array(forged.contributions)
-    best = forged.deviations(truth, forged.contributions)
+    best = forged.rules.deviations(truth, forged.contributions)
     gains = best.utilities - forged.utilities
     for agent in (0, 7, N_CAPPED - 1):
         moved = contributions.copy()

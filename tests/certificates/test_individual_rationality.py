@@ -69,9 +69,9 @@ def test_nobody_alone_is_worse_off_than_alone() -> None:
 
 
 def test_a_poor_agent_beside_a_rich_one_still_counts() -> None:
-    """Agent 1 is robbed of twice its payoff; beside agent 0's billions that is no rounding."""
+    """Agent 1 is robbed of twice its payoff; beside agent 0's millions that is no rounding."""
     federation = fp.Federation(
-        np.eye(3), costs=[1e6, 1e-3, 1e-3], caps=400.0, payoff=fp.PowerLaw(beta=0.02), values=[1e9, 1.0, 1.0]
+        np.eye(3), costs=[5e4, 1e-3, 1e-3], caps=400.0, payoff=fp.PowerLaw(beta=0.02), values=[5e7, 1.0, 1.0]
     )
     outcome = MECHANISMS["externality"].solve(federation)
     spoiled = replace(outcome, payments=np.array([0.1, -0.1, 0.0]))

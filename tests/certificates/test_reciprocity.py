@@ -137,7 +137,7 @@ def test_margin_over_a_face_is_the_worst_gap_at_its_vertices() -> None:
 def test_a_profile_off_the_face_is_judged_by_itself() -> None:
     """Ten samples from each of three equals: no optimum, and everybody gets exactly its share."""
     outcome = MECHANISMS["externality"].solve(INSTANCES["paper-w1"])
-    spoiled = replace(outcome, contributions=np.full(3, 10.0), payments=np.zeros(3))
+    spoiled = outcome.with_profile(np.full(3, 10.0), np.zeros(3))
     np.testing.assert_allclose(gaps_by_hand(spoiled), 0.0, atol=1e-15)
     assert spoiled.certificates[Claim.RECIPROCITY].holds
 

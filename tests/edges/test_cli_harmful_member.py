@@ -123,7 +123,7 @@ def test_shares_that_vanish_are_zero_not_a_percentage() -> None:
 def test_who_contributes_nothing_is_named_with_the_reason(run, tmp_path: Path) -> None:
     fp.save_scenario(idle(), tmp_path / "idle.toml")
     reasons = (
-        "Kueste's data would harm the others on net: it contributes none.",
+        "Kueste contributes nothing: its data would harm the others on net.",
         "West contributes nothing: its data costs more than it is worth to all.",
     )
     solved, compared = run("solve", "idle.toml"), run("compare", "idle.toml", "--html", "idle.html")

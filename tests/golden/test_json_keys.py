@@ -12,15 +12,13 @@ from golden.recorded import JSON_KEYS
 RECORDED = json.loads(JSON_KEYS.read_text(encoding="utf-8"))
 
 # Key paths by command: each is a change that programs which read these records have to be told of.
-ADDED: dict[str, set[str]] = {  # the witness has the names' numbers, as those of other mechanisms do
-    "solve hospitals --mechanism fair": {
-        f"certificates.split-proof.witness.part_{name}[]" for name in ("contributions", "payments", "utilities")
-    }
+PARTS = "certificates.split-proof.witness.part_"
+ADDED: dict[str, set[str]] = {
+    # A fair deal with a member split is solved, so the witness says what the parts have.
+    "solve hospitals --mechanism fair": {f"{PARTS}{of}[]" for of in ("contributions", "payments", "utilities")},
 }
-REMOVED: dict[str, set[str]] = {  # shares of a federation are no longer sampled
-    "shapley hospitals": {"standard_errors[]"},
-    "shapley hospitals-lots": {"standard_errors[]"},
-}
+# Shapley values are not sampled any more.
+REMOVED: dict[str, set[str]] = {name: {"standard_errors[]"} for name in ("shapley hospitals", "shapley hospitals-lots")}
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def test_instances_are_those_of_the_table(name: str) -> None:
     instance = federation(name)
     assert instance.payoff.beta == BETA
     np.testing.assert_array_equal(instance.costs.linear, GAMMA)
-    np.testing.assert_array_equal(instance.own_weights, 1.0)
+    np.testing.assert_array_equal(instance.weights.diagonal(), 1.0)
 
 
 @pytest.mark.parametrize("name", MATRICES)

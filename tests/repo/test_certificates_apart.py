@@ -6,8 +6,6 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from repo.test_imports import imports
 from sources import PACKAGE, syntax_tree
 
@@ -24,7 +22,7 @@ def imported(path: Path) -> set[str]:
             if (node.module or "").split(".")[0] == "fedpact":
                 found |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
         else:
-            found |= {alias.name for alias in node.names if alias.name.split(".")[0] in {"fedpact", "numba"}}
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "fedpact"}
     return found
 
 
@@ -50,16 +48,12 @@ def reached(start: Path) -> set[Path]:
     return seen
 
 
-def test_certificates_reach_no_solver_no_integral_and_no_compiled_code() -> None:
+def test_certificates_reach_no_solver_and_no_integral_of_another_package() -> None:
     files = reached(PACKAGE / "certificates")
     assert {path.relative_to(PACKAGE).parts[0] for path in files} == ALLOWED
-    for path in files:
-        assert "numba" not in imported(path), path
-        assert not path.name.startswith("kernels"), path
 
 
-@pytest.mark.slow
 def test_the_walk_finds_what_it_looks_for() -> None:
-    """From `programs` it reaches the integral and its kernels."""
-    names = {str(path.relative_to(PACKAGE)) for path in reached(PACKAGE / "programs")}
-    assert {"shapley/kernels.py", "shapley/compiled.py", "federation/payoffs.py"} <= names
+    """From `solvers` it reaches the integral."""
+    names = {str(path.relative_to(PACKAGE)) for path in reached(PACKAGE / "solvers")}
+    assert {"shapley/integral.py", "shapley/coalitions.py", "federation/payoffs.py"} <= names

@@ -7,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedpact as fp
-from fedpact.mechanisms.externality import price_payments
-from fedpact.mechanisms.shapley import shapley_payments
 from random_cases import cases
 from strategies import contributions, federations
 
@@ -20,7 +18,7 @@ ROUNDING = 1e-13  # of what the data is worth at its marginal value, to its owne
 def test_prices_balance_at_every_profile(data: st.DataObject) -> None:
     federation = data.draw(federations())
     profile = data.draw(contributions(federation))
-    payments = price_payments(federation, profile)
+    payments = federation.arrays.price_payments(profile)
     prices = fp.personal_prices(federation, profile)
     marginal = federation.marginal_payoffs(profile)[:, None] * np.abs(federation.weights)
     worth = float((marginal @ profile).sum())
@@ -34,7 +32,7 @@ def test_prices_balance_at_every_profile(data: st.DataObject) -> None:
 def test_shapley_payments_balance_at_every_profile(data: st.DataObject) -> None:
     federation = data.draw(federations())
     profile = data.draw(contributions(federation))
-    payments = shapley_payments(federation, profile)
+    payments = fp.ShapleyMechanism().payments(federation.arrays, profile)
     assert abs(payments.sum()) <= 1e-11 * np.abs(federation.payoffs(profile)).sum() + 1e-300
 
 

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from fedpact.programs.best_response import standalone_optimum
 
 import fedpact as fp
 from fedpact.paper.theorems import Instance
@@ -22,6 +21,7 @@ from fedpact.paper.theorems.drawing import (
     welfare_optimum,
 )
 from fedpact.shapley.values import check_domain
+from fedpact.solvers.standalone import standalone_optimum
 from random_cases import cases
 
 Draw = Callable[[np.random.Generator], Instance]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from fedpact.programs.social_optimum import OptimalFace
 from scipy.optimize import linprog
 
 import fedpact as fp
 from fedpact.paper.theorems.drawing import homogeneous_shapley, many, shapley_equilibrium
 from fedpact.paper.theorems.optimality import draw_meeting, welfare_missed
 from fedpact.paper.theorems.theorem import stakes
+from fedpact.solvers.optimal_face import OptimalFace
 from random_cases import cases
 
 # Of the payoffs at stake; the instances lose far more.
@@ -29,7 +29,7 @@ def most_modest_excess(contributions: np.ndarray, face: OptimalFace) -> float:
         b_ub=-contributions,
         A_eq=equal,
         b_eq=np.append(face.point[held], face.normals.T @ face.point[face.free]),
-        bounds=[*((0.0, cap) for cap in face.caps), (None, None)],
+        bounds=[*((0.0, cap) for cap in face.upper), (None, None)],
     )
     assert answer.status == 0
     return float(answer.fun)

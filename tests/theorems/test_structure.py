@@ -9,6 +9,7 @@ import numpy as np
 import fedpact as fp
 from fedpact.paper.theorems.drawing import any_profile, many, optima_of_types, shapley_equilibrium
 from fedpact.shapley import coalitions
+from potentials import summed_potential
 from random_cases import cases
 
 
@@ -19,7 +20,7 @@ def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
         moved[0] = instance.other[0]
         gain = fp.shapley_values(federation, moved).values[0] - fp.shapley_values(federation, start).values[0]
         size = np.abs(federation.payoffs(start)).sum() + np.abs(federation.payoffs(moved)).sum()
-        after, before = coalitions.potential(federation.arrays, np.stack([moved, start]))
+        after, before = summed_potential(federation.arrays, np.stack([moved, start]))
         climbed = after - before
         np.testing.assert_allclose(gain, climbed, atol=1e-11 * size)
 

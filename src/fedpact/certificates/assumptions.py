@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.certificate import CertifiedOutcome
+from fedpact.certificates.claims import CertifiedOutcome
 from fedpact.certificates.deviations import isolation
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.federation import Federation
@@ -20,6 +20,27 @@ MIN_BENEFICIARIES = 3
 # Contributions closer to a bound than this share of the cap (or of the largest contribution) lie on it.
 BOUND_TOLERANCE = 1e-9
 NO_EXTERNALITY = 1e-9  # of the largest
+
+# The paper's assumptions, and what no longer follows where one fails.
+CONSEQUENCES: Mapping[str, str] = {
+    "non-negative weights": "a member whose data harms others may lose by taking part: Theorem 3 no longer keeps "
+    "everybody in",
+    "three beneficiaries": "the message game cannot set prices for their data; the deal itself (prices and payments) "
+    "stands",
+    "interior equilibrium": "the paper's payment formula misses the multipliers of the bounds, so Theorems 1, 3 and 4 "
+    "and Proposition 1 need not apply; the payments here include them and balance",
+    "interior standalone optimum": "alone they would contribute nothing or all they have, so Theorem 3 and "
+    "Proposition 1 need not apply",
+    "domain": "some contributions within the caps would harm them beyond the domain of their payoff; only admissible "
+    "profiles are considered",
+}
+# Why somebody contributes nothing.
+IDLE_REASONS: Mapping[str, str] = {
+    "harms": "{whose} data would harm the others on net",
+    "empty": "there is no data to give",
+    "dear": "{whose} data costs more than it is worth to all",
+    "otherwise": "by these rules {whose} data would cost more than it brings {whom}",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,39 +65,21 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
     """All assumptions the paper's theorems rest on, in the order the paper makes them."""
     arrays = federation.arrays
     alone = isolation(federation, contributions).actions
-    negative = np.asarray((arrays.weights < 0).sum(axis=0)).ravel() > 0
+    harmful = np.asarray((arrays.weights < 0).sum(axis=0)).ravel() > 0
     outside = arrays.lowest_data(np.where(np.isfinite(arrays.caps), arrays.caps, 1e300)) <= arrays.floor
     lots, tasks = arrays.lot_owners, arrays.task_owners
-    found = (
-        (
-            "non-negative weights",
-            lots[negative],
-            "a member whose data harms others may lose by taking part: Theorem 3 no longer keeps everybody in",
-        ),
-        (
-            "three beneficiaries",
-            lots[_beneficiaries(arrays) < MIN_BENEFICIARIES],
-            "the message game cannot set prices for their data; the deal itself (prices and payments) stands",
-        ),
-        (
-            "interior equilibrium",
-            lots[on_bound(arrays, contributions)],
-            "the paper's payment formula misses the multipliers of the bounds, so Theorems 1, 3 and 4 and "
-            "Proposition 1 need not apply; the payments here include them and balance",
-        ),
-        (
-            "interior standalone optimum",
-            lots[on_bound(arrays, alone)],
-            "alone they would contribute nothing or all they have, so Theorem 3 and Proposition 1 need not apply",
-        ),
-        (
-            "domain",
-            tasks[outside],
-            "some contributions within the caps would harm them beyond the domain of their payoff; only "
-            "admissible profiles are considered",
-        ),
-    )
-    return tuple(_judge(federation, *each) for each in found)
+    failing = {
+        "non-negative weights": lots[harmful],
+        "three beneficiaries": lots[_beneficiaries(arrays) < MIN_BENEFICIARIES],
+        "interior equilibrium": lots[on_bound(arrays, contributions)],
+        "interior standalone optimum": lots[on_bound(arrays, alone)],
+        "domain": tasks[outside],
+    }
+    found = []
+    for name, consequence in CONSEQUENCES.items():
+        agents = tuple(federation.names[agent] for agent in np.unique(failing[name]))
+        found.append(Assumption(name=name, holds=not agents, agents=agents, consequence=consequence if agents else ""))
+    return tuple(found)
 
 
 def on_bound(arrays: FederationArrays, contributions: FloatArray) -> NDArray[np.bool_]:
@@ -95,39 +98,37 @@ def _beneficiaries(arrays: FederationArrays) -> NDArray[np.intp]:
     return np.bincount(pairs[1], minlength=arrays.n_lots)
 
 
-def _judge(federation: Federation, name: str, failing: NDArray[np.intp], consequence: str) -> Assumption:
-    agents = tuple(federation.names[agent] for agent in np.unique(failing))
-    return Assumption(name=name, holds=not agents, agents=agents, consequence=consequence if agents else "")
-
-
 def units_text(payoff: float) -> str:
     """An amount in units of payoff, for a sentence."""
     return f"{payoff:.3g} units of payoff"
 
 
 def diagnose(outcome: CertifiedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
-    """One sentence per agent that harms the others or would leave, and why (Proposition 1 of the paper).
+    """One sentence per agent that would leave, or lot that harms the others, and why (Proposition 1 of the paper).
 
     `amount` writes what would keep somebody, such as in money.
     """
-    if outcome.federation.has_lots:
-        return _diagnose_lots(outcome, amount)
-    externality = outcome.net_externality
+    federation, externality = outcome.federation, outcome.net_externality
+    by_member = sum_by(federation.lot_owners, externality, federation.n_agents)
+    harms, helps = _harms(by_member), _harms(-by_member)
     sentences = []
-    for agent, name in enumerate(outcome.agents):
-        harms, helps = _harms(externality)[agent], _harms(-externality)[agent]
-        leaves = name in outcome.leavers
-        keep = f"{amount(float(outcome.endowments[agent]))} would keep it"
-        if harms and leaves:
-            sentences.append(f"{name} harms the others on net and would leave; {keep}.")
-        elif leaves and helps:
-            sentences.append(f"{name} helps the others on net but would do better alone; {keep}.")
-        elif leaves:
-            sentences.append(f"{name}'s data makes no difference to the others, and it would do better alone; {keep}.")
-        elif harms and outcome.contributions[agent] > 0:
-            sentences.append(f"{name} harms the others on net, yet gains by staying.")
-        elif harms:
-            sentences.append(harms_if_brought(name))
+    for agent, name in enumerate(outcome.federation.names):
+        if name not in outcome.leavers:
+            continue
+        why = f"{name}'s data makes no difference to the others, and it would do better alone"
+        if harms[agent]:
+            why = f"{name} harms the others on net and would leave"
+        elif helps[agent]:
+            why = f"{name} helps the others on net but would do better alone"
+        sentences.append(f"{why}; {amount(float(outcome.endowments[agent]))} would keep it.")
+    for lot in np.flatnonzero(_harms(externality)).tolist():
+        label, brought = federation.lot_labels[lot], outcome.contributions[lot] > 0
+        if federation.has_lots:
+            part = "harms the others on net, yet some of it" if brought else "would harm the others on net: none of it"
+            sentences.append(f"{label} {part} is brought.")
+        elif label not in outcome.leavers:
+            stays = f"{label} harms the others on net, yet gains by staying."
+            sentences.append(stays if brought else _idle_sentence("harms", [label]))
     return tuple(sentences)
 
 
@@ -149,7 +150,7 @@ def harm_sentences(outcome: CertifiedOutcome, amount: Callable[[float], str] = u
             f"pays {amount(-payment)}" if payment < 0 else f"receives {amount(payment)}" if payment else "pays nothing"
         )
         sentences.append(
-            f"{outcome.agents[agent]}'s data takes away more than it adds for all (Shapley share "
+            f"{outcome.federation.names[agent]}'s data takes away more than it adds for all (Shapley share "
             f"{amount(float(shares[agent]))}), and it {paid}."
         )
     return tuple(sentences)
@@ -163,63 +164,31 @@ def idle_sentences(outcome: CertifiedOutcome) -> tuple[str, ...]:
 def idle_reason(outcome: CertifiedOutcome, name: str) -> str:
     """Why somebody contributes nothing; empty where it contributes something, or nobody federates."""
     found = (reason for reason, names in _idle_by_reason(outcome).items() if name in names)
-    return next((_idle_words(reason, "its", "it") for reason in found), "")
+    return next((IDLE_REASONS[reason].format(whose="its", whom="it") for reason in found), "")
 
 
 def _idle_by_reason(outcome: CertifiedOutcome) -> dict[str, list[str]]:
     """Who contributes nothing, by why."""
     arrays = outcome.federation.arrays
     idle = sum_by(arrays.lot_owners, outcome.contributions, arrays.n_agents) <= 0
-    if not outcome.federated or not idle.any():
+    if not outcome.rules.federated or not idle.any():
         return {}
     costs = arrays.marginal_costs(outcome.contributions)
     dear = arrays.welfare_gradient(outcome.contributions) <= NO_EXTERNALITY * costs
     harmful = _harms(outcome.net_externality)
-    found: dict[str, list[str]] = {"harms": [], "empty": [], "dear": [], "otherwise": []}
+    found: dict[str, list[str]] = {reason: [] for reason in IDLE_REASONS}
     for agent in np.flatnonzero(idle).tolist():
         own = arrays.lot_owners == agent
+        reason = "dear" if dear[own].all() else "otherwise"
         if not (arrays.caps[own] > 0).any():
-            found["empty"].append(outcome.agents[agent])
+            reason = "empty"
         elif harmful[own].all():
-            found["harms"].append(outcome.agents[agent])
-        else:
-            found["dear" if dear[own].all() else "otherwise"].append(outcome.agents[agent])
+            reason = "harms"
+        found[reason].append(outcome.federation.names[agent])
     return found
 
 
 def _idle_sentence(reason: str, names: Sequence[str]) -> str:
-    who, one = join_names(names, most=MAX_NAMES), len(names) == 1
-    if reason == "harms" and one:
-        return harms_if_brought(who)
-    why = _idle_words(reason, "its", "it") if one else _idle_words(reason, "their", "them")
-    return f"{who} {'contributes' if one else 'contribute'} nothing: {why}."
-
-
-def _idle_words(reason: str, whose: str, whom: str) -> str:
-    return {
-        "harms": f"{whose} data would harm the others on net",
-        "empty": "there is no data to give",
-        "dear": f"{whose} data costs more than it is worth to all",
-        "otherwise": f"by these rules {whose} data would cost more than it brings {whom}",
-    }[reason]
-
-
-def harms_if_brought(name: str) -> str:
-    """Why somebody whose data harms brings none."""
-    return f"{name}'s data would harm the others on net: it contributes none."
-
-
-def _diagnose_lots(outcome: CertifiedOutcome, amount: Callable[[float], str]) -> tuple[str, ...]:
-    """Who would leave, and which lots harm the others."""
-    sentences = [
-        f"{name} would do better alone and would leave; {amount(float(outcome.endowments[agent]))} would keep it."
-        for agent, name in enumerate(outcome.agents)
-        if name in outcome.leavers
-    ]
-    for lot in np.flatnonzero(_harms(outcome.net_externality)):
-        what = outcome.federation.lot_labels[lot]
-        if outcome.contributions[lot] > 0:
-            sentences.append(f"{what} harms the others on net, yet some of it is brought.")
-        else:
-            sentences.append(f"{what} would harm the others on net: none of it is brought.")
-    return tuple(sentences)
+    contribute, whose, whom = ("contributes", "its", "it") if len(names) == 1 else ("contribute", "their", "them")
+    why = IDLE_REASONS[reason].format(whose=whose, whom=whom)
+    return f"{join_names(names, most=MAX_NAMES)} {contribute} nothing: {why}."

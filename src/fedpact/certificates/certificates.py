@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
-from fedpact.certificates.balance import certify_balance
-from fedpact.certificates.certificate import Certificate, CertifiedOutcome
-from fedpact.certificates.claims import Claim
+from fedpact.certificates.checks import (
+    better_profile,
+    certify_balance,
+    certify_nash,
+    certify_optimality,
+    certify_rationality,
+)
+from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim
 from fedpact.certificates.core import certify_core
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.nash import certify_nash
-from fedpact.certificates.optimality import better_profile, certify_optimality
-from fedpact.certificates.rationality import certify_rationality
 from fedpact.certificates.reciprocity import certify_reciprocity
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.split_proof import certify_split_proof
@@ -30,6 +32,15 @@ class Certificates(Mapping[str, Certificate]):
     def __init__(self, outcome: CertifiedOutcome) -> None:
         self._outcome = outcome
         self._known: dict[str, Certificate] = {}
+        self._makers: Mapping[str, Callable[[], Certificate]] = {
+            Claim.NASH: lambda: certify_nash(outcome, self._deviations),
+            Claim.BUDGET_BALANCE: lambda: certify_balance(outcome),
+            Claim.SOCIAL_OPTIMALITY: lambda: certify_optimality(outcome, lambda: self._optimum),
+            Claim.INDIVIDUAL_RATIONALITY: lambda: certify_rationality(outcome),
+            Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
+            Claim.CORE: lambda: certify_core(outcome, lambda: self._optimum),
+            Claim.SPLIT_PROOF: lambda: certify_split_proof(outcome),
+        }
 
     def __getitem__(self, claim: str) -> Certificate:
         if claim not in self._known:
@@ -43,21 +54,8 @@ class Certificates(Mapping[str, Certificate]):
         return len(Claim)
 
     @cached_property
-    def _makers(self) -> Mapping[str, Callable[[], Certificate]]:
-        outcome = self._outcome
-        return {
-            Claim.NASH: lambda: certify_nash(outcome, self._deviations),
-            Claim.BUDGET_BALANCE: lambda: certify_balance(outcome),
-            Claim.SOCIAL_OPTIMALITY: lambda: certify_optimality(outcome, lambda: self._optimum),
-            Claim.INDIVIDUAL_RATIONALITY: lambda: certify_rationality(outcome),
-            Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
-            Claim.CORE: lambda: certify_core(outcome, lambda: self._optimum),
-            Claim.SPLIT_PROOF: lambda: certify_split_proof(outcome),
-        }
-
-    @cached_property
     def _optimum(self) -> FloatArray:
-        return better_profile(self._outcome.arrays, self._outcome.contributions)
+        return better_profile(self._outcome.federation.arrays, self._outcome.contributions)
 
     @cached_property
     def _deviations(self) -> Deviations:
@@ -72,8 +70,3 @@ class Certificates(Mapping[str, Certificate]):
         if known is not None and known.probability is None:
             return known
         return check_shares(self._outcome.played, self._outcome.contributions)
-
-
-def certify(outcome: CertifiedOutcome) -> Certificates:
-    """One certificate per claim."""
-    return Certificates(outcome)

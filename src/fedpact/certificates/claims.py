@@ -1,9 +1,23 @@
-"""The claims a mechanism may make, and the verdicts a certificate may reach."""
+"""Claims about an outcome, the verdicts on them, and the certificate: both with a witness to recompute the margin from.
+
+What people call a claim stands here too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays
+from fedpact.utils.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from fedpact.certificates.reciprocity import WorstReciprocity
 
 
 class Claim(StrEnum):
@@ -65,3 +79,106 @@ def quote_claim(claim: str) -> str:
     """
     title = claim_title(claim)
     return title if title == claim else f'"{title}"'
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Certificate:
+    """What was claimed, whether it holds, by how much, and why one should believe it.
+
+    Attributes
+    ----------
+    margin
+        The worst slack in units of payoff, worst in proportion to what is at stake for the agent; below zero it is a
+        violation. NaN where the claim is undefined.
+    tol
+        Violations up to this size count as rounding.
+    scope
+        What the verdict speaks of, such as "all deviations of one agent in [0, cap]".
+    witness
+        The numbers from which `margin` follows.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    margin: float
+    tol: float
+    scope: str
+    witness: Mapping[str, Any]
+
+    @classmethod
+    def judge(
+        cls,
+        claim: Claim,
+        margin: float,
+        tol: float,
+        scope: str,
+        witness: Mapping[str, Any],
+        *,
+        proven: bool = True,
+        refuted: bool = True,
+    ) -> Certificate:
+        """The certificate whose verdict follows from its margin; what is not a number counts as a violation.
+
+        `proven` is whether a margin within the tolerance proves the claim, `refuted` whether one below it refutes it.
+        """
+        if np.isfinite(margin) and margin >= -tol:
+            verdict = Verdict.HOLDS if proven else Verdict.NOT_REFUTED
+        else:
+            verdict = Verdict.VIOLATED if refuted and not np.isnan(margin) else Verdict.NOT_REFUTED
+        return cls(claim=claim, verdict=verdict, margin=float(margin), tol=float(tol), scope=scope, witness=witness)
+
+    @classmethod
+    def undefined(cls, claim: Claim, tol: float, scope: str) -> Certificate:
+        """The certificate of a claim about numbers that do not exist; `scope` says why."""
+        return cls(claim=claim, verdict=Verdict.UNDEFINED, margin=float("nan"), tol=tol, scope=scope, witness={})
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is proved."""
+        return self.verdict is Verdict.HOLDS
+
+
+class CertifiedOutcome(Protocol):
+    """What a certificate may look at: an outcome, but nothing that a solver reported of it.
+
+    `rules` is asked for deviations and payments; and to solve a federation with a member split, which is checked.
+    """
+
+    @property
+    def federation(self) -> Federation: ...
+    @property
+    def played(self) -> FederationArrays: ...
+    @property
+    def rules(self) -> Any: ...
+    @property
+    def is_unique(self) -> bool: ...
+    @property
+    def contributions(self) -> FloatArray: ...
+    @property
+    def payments(self) -> FloatArray: ...
+    @property
+    def side_payments(self) -> FloatArray: ...
+    @property
+    def payoffs(self) -> FloatArray: ...
+    @property
+    def utilities(self) -> FloatArray: ...
+    @property
+    def tolerances(self) -> FloatArray: ...
+    @property
+    def welfare(self) -> Any: ...
+    @property
+    def worst_reciprocity(self) -> WorstReciprocity: ...
+    # For what stands out in it, in words
+    @property
+    def leavers(self) -> Sequence[str]: ...
+    @property
+    def endowments(self) -> FloatArray: ...
+    @property
+    def net_externality(self) -> FloatArray: ...
+    @property
+    def shapley_values(self) -> FloatArray: ...
+
+
+def about(outcome: CertifiedOutcome, agent: int) -> dict[str, Any]:
+    """Whom a witness is about."""
+    return {"agent": outcome.federation.names[agent], "index": agent}

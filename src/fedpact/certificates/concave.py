@@ -93,11 +93,11 @@ class ConcaveProblem:
 
     def earned(self, x: FloatArray) -> FloatArray:
         """e, what a unit of each lot earns, (problems, lots)."""
-        slopes = self._rows(self.data(x), self.payoff.slope, np.inf)
+        marginal = self._rows(self.data(x), self.payoff.slope, np.inf)
         with np.errstate(invalid="ignore"):
             if len(self.weights) == 1:
-                return np.asarray(slopes @ self.weights[0])
-            return np.asarray(np.matmul(slopes[:, None, :], self.weights)[:, 0])
+                return np.asarray(marginal @ self.weights[0])
+            return np.asarray(np.matmul(marginal[:, None, :], self.weights)[:, 0])
 
     def gaps(self, x: FloatArray, earned: FloatArray) -> FloatArray:
         """What bounds f exceed f(x) by, lot by lot, (problems, lots); only sums over shared caps have a meaning."""
@@ -122,7 +122,9 @@ class ConcaveProblem:
         helpful = replace(self, weights=np.maximum(self.weights, 0.0))
         least = np.nan_to_num(self.value(start), neginf=-np.finfo(float).max)
         high = np.full(len(self.upper), float(MAX_POWER))
-        low = np.log2(np.maximum(self.costs(start).sum(axis=-1), 2.0**-MAX_POWER))
+        # What costs less than rounding of f(start) cannot be told from nothing.
+        known = np.maximum(self.costs(start).sum(axis=-1), 1e-12 * self.size(start))
+        low = np.log2(np.maximum(known, 2.0**-MAX_POWER))
         while (high - low > 1.0).any():
             middle = np.floor(0.5 * (low + high))
             spent = np.exp2(middle)
@@ -224,25 +226,28 @@ def maximise(problem: ConcaveProblem, start: FloatArray) -> Maxima:
     rises. Cost: a dense system of the free lots for each step.
     """
     x = problem.project(start)
-    values, gaps = problem.value(x), np.full(len(x), np.inf)
-    going = np.isfinite(values)
-    gaps[going] = problem.at(going).gaps(x[going], problem.at(going).earned(x[going])).sum(axis=-1)
+    gaps, going = np.full(len(x), np.inf), np.isfinite(problem.value(x))
+    inside = np.flatnonzero(going)
+    gaps[inside] = problem.at(inside).gaps(x[inside], problem.at(inside).earned(x[inside])).sum(axis=-1)
+
+    def advance(index: NDArray[np.intp], direction: Any, halvings: int) -> NDArray[np.intp]:
+        """Move some of them; those that no step moves."""
+        some, here, gap = problem.at(index), x[index], gaps[index]
+        x[index], gaps[index], moved = _advance(some, here, gap, direction(some, here, gap), halvings)
+        return index[~moved]
+
     for _ in range(MAX_STEPS):
-        going = going & ~(gaps <= GAP_TOLERANCE * problem.size(x))
+        going &= ~(gaps <= GAP_TOLERANCE * problem.size(x))
         index = np.flatnonzero(going)
         if not index.size:
             break
-        for direction, halvings in ((_newton_direction, NEWTON_HALVINGS), (_scaled_gradient, GRADIENT_HALVINGS)):
-            some, here, gap = problem.at(index), x[index], gaps[index]
-            ahead, gap, moved = _advance(some, here, gap, direction(some, here, gap), halvings)
-            x[index[moved]], gaps[index[moved]] = ahead[moved], gap[moved]
-            index = index[~moved]
-            if not index.size:
-                break
-        going[index] = False
+        index = advance(index, _newton_direction, NEWTON_HALVINGS)
+        if index.size:
+            going[advance(index, _scaled_gradient, GRADIENT_HALVINGS)] = False
+    advance(inside, _newton_direction, 1)  # where the gap is rounding, the last digits of x
     values = problem.value(x)
-    inside = np.isfinite(values)
-    bounds = np.where(inside, np.where(inside, values, 0.0) + np.maximum(gaps, 0.0), np.inf)
+    bounds = np.full(len(x), np.inf)
+    bounds[inside] = values[inside] + np.maximum(gaps[inside], 0.0)
     return Maxima(x=x, values=values, bounds=bounds)
 
 
@@ -283,9 +288,9 @@ def _newton_direction(problem: ConcaveProblem, x: FloatArray, gaps: FloatArray) 
     diagonal = _curvatures(problem, x)[:, lots]
     unit = np.where(free, 1.0 / np.sqrt(diagonal), 0.0)
     columns = problem.weights[:, :, lots]
-    bends = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
+    curvature = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        hessian = np.matmul(np.swapaxes(columns, -1, -2) * bends[:, None, :], columns)
+        hessian = np.matmul(np.swapaxes(columns, -1, -2) * curvature[:, None, :], columns)
         hessian = unit[:, :, None] * hessian * unit[:, None, :]
     system = np.zeros((len(x), size + n_caps, size + n_caps))
     system[:, :size, :size] = hessian
@@ -295,8 +300,8 @@ def _newton_direction(problem: ConcaveProblem, x: FloatArray, gaps: FloatArray) 
     caps = caps * unit[:, None, :]
     caps = caps / np.maximum(np.abs(caps).max(axis=-1, keepdims=True, initial=0.0), np.finfo(float).tiny)
     system[:, size:, :size], system[:, :size, size:] = caps, np.swapaxes(caps, -1, -2)
-    places = np.arange(size + n_caps)
-    system[:, places, places] += np.hstack([np.where(free, plain, 1.0), np.where(caps.any(axis=-1), 0.0, 1.0)])
+    on_diagonal = np.hstack([np.where(free, plain, 1.0), np.where(caps.any(axis=-1), 0.0, 1.0)])
+    np.einsum("pii->pi", system)[...] += on_diagonal
     right = np.hstack([unit * net[:, lots], np.zeros((len(x), n_caps))])
     known = np.isfinite(system).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -334,7 +339,7 @@ def _active_set(problem: ConcaveProblem, x: FloatArray) -> tuple[FloatArray, NDA
 
 def _curvatures(problem: ConcaveProblem, x: FloatArray) -> FloatArray:
     """Minus the diagonal of the Hessian, positive."""
-    bends = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
+    curvature = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        own = np.matmul(bends[:, None, :], problem.weights**2)[:, 0] + 2.0 * problem.quadratic
+        own = np.matmul(curvature[:, None, :], problem.weights**2)[:, 0] + 2.0 * problem.quadratic
     return np.asarray(np.maximum(own, np.finfo(float).tiny))

@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.certificate import Certificate, CertifiedOutcome, about
-from fedpact.certificates.claims import Claim, Verdict
+from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, Verdict, about
 from fedpact.certificates.concave import group_problem, maximise, most_earned, welfare_problem
 from fedpact.certificates.deviations import isolation
 from fedpact.federation import Federation
@@ -120,13 +119,11 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     outcome hands over (`group_profiles`), which is all groups as long as they can be listed.
     """
     federation, tols = outcome.federation, outcome.tolerances
-    bounds = member_bounds(federation, outcome.utilities, outcome.contributions)
-    if (bounds <= tols).all():
-        return _core_by_prices(outcome, bounds)
-    best = optimum()
-    bounds = member_bounds(federation, outcome.utilities, best)
-    if (bounds <= tols).all():
-        return _core_by_prices(outcome, bounds)
+    for known in (outcome.contributions, None):
+        best = optimum() if known is None else known
+        bounds = member_bounds(federation, outcome.utilities, best)
+        if (bounds <= tols).all():
+            return _core_by_prices(outcome, bounds)
     most = float(np.maximum(bounds, 0.0).sum())
     if federation.n_agents <= MAX_AGENTS_LISTED:
         members = (np.arange(1, 1 << federation.n_agents)[:, None] >> np.arange(federation.n_agents)) & 1 > 0
@@ -202,7 +199,7 @@ def _core_by_groups(outcome: CertifiedOutcome, groups: GroupProfiles, otherwise:
         "group_contributions": {
             federation.lot_labels[lot]: float(profile[lot]) for lot in np.flatnonzero(members[federation.lot_owners])
         },
-        "gain_upper_bound": float(found.bounds.max()) if complete else otherwise,
+        "gain_upper_bound": float(found.bounds.max()) if complete else max(otherwise, float(found.gains[index])),
     }
     scope = f"all {len(beyond)} groups" if complete else SOME_GROUPS
     margin, tol = -float(found.gains[index]), float(rounding[index])

@@ -15,24 +15,22 @@ prove that nobody gains, actions that somebody does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.concave import ConcaveProblem, Maxima, maximise, welfare_problem
-from fedpact.certificates.shapley_check import (
-    MAX_COALITION_AGENTS,
-    CheckedShares,
-    check_shares,
-    own_share_problem,
-)
+from fedpact.certificates.shapley_check import CheckedShares, check_shares, own_share_problems
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, sum_by, times_transposed
 from fedpact.utils.arrays import FloatArray
 
-MAX_SEARCHED = 8  # members whose own Shapley share is searched, beyond `MAX_COALITION_AGENTS`
+MAX_EVERYBODY_SEARCHED = 50  # members of whom all who may gain are searched; of more, until one does
+SEARCHED_AT_ONCE, MAX_SEARCHED = 8, 160
 PRICES_SCOPE = "all profiles one member could ask for at its prices, which it takes as given"
 ISOLATION_SCOPE = "all amounts of one member's lots within the caps, alone"
 FREE_RIDING_SCOPE = "all amounts of one member's lots within the caps, without payments"
@@ -63,11 +61,8 @@ class Deviations:
     actions: FloatArray
     utilities: FloatArray
     scope: str
-    shortfalls: FloatArray = 0.0  # type: ignore[assignment]
+    shortfalls: FloatArray | float = 0.0
     shares: CheckedShares | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shortfalls", np.broadcast_to(self.shortfalls, self.utilities.shape))
 
     @property
     def reached(self) -> FloatArray:
@@ -126,7 +121,8 @@ class _OwnLots:
             * has_task[:, :, None]
             * self.has_lot[:, None, :]
         )
-        limits = np.broadcast_to(arrays.shared_limits, (arrays.n_agents, arrays.shared_limits.size))
+        caps, has_cap = _index_by(arrays.lot_owners[arrays.shared.argmax(axis=1)], arrays.n_agents)
+        shared = arrays.shared[caps[:, :, None], self.lots[:, None, :]] * has_cap[:, :, None] * self.has_lot[:, None, :]
         self.problem = ConcaveProblem(
             weights=own,
             values=arrays.values[tasks] * has_task,
@@ -135,8 +131,8 @@ class _OwnLots:
             linear=arrays.linear[self.lots],
             quadratic=arrays.quadratic[self.lots],
             upper=np.where(self.has_lot, arrays.reachable_caps[self.lots], 0.0),
-            shared=np.moveaxis(arrays.shared[:, self.lots] * self.has_lot, 0, 1),
-            limits=limits,
+            shared=shared,
+            limits=arrays.shared_limits[caps] * has_cap,
         )
 
     def take(self, profile: FloatArray) -> FloatArray:
@@ -163,7 +159,7 @@ class _OwnLots:
 def _index_by(owners: NDArray[np.intp], n_owners: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """(owners, most): the indices of what each owns, padded with zeros, and which of them are not padding."""
     order, counts = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=n_owners)
-    is_owned = np.arange(max(int(counts.max()), 1)) < counts[:, None]
+    is_owned = np.arange(int(counts.max())) < counts[:, None]
     index = np.zeros(is_owned.shape, dtype=np.intp)
     index[is_owned] = order
     return index, is_owned
@@ -221,13 +217,12 @@ def sharing_total(
     arrays = federation.arrays
     if not federation.admits(contributions):
         return unbounded(federation, contributions, NO_DOMAIN_SCOPE)
-    payoffs, costs = arrays.payoffs(contributions), arrays.spending(contributions)
     problem = _share_bounds(replace(arrays, values=share * arrays.values), contributions)
     earned = replace(problem, background=np.zeros_like(problem.background)).earned(contributions[None])
-    search = _Search(arrays, contributions, payoffs, costs, share * payoffs.sum() + constants)
-    search.bound(problem.gaps(contributions[None], earned)[0])
-    data, suspects = arrays.data(contributions), search.suspects
-    for agent in suspects.tolist():
+    worth = share * arrays.payoffs(contributions).sum() + constants
+    search = _Search(arrays, contributions, worth, problem.gaps(contributions[None], earned)[0])
+    data = arrays.data(contributions)
+    for agent in search.suspects:
         own = np.flatnonzero(arrays.lot_owners == agent)
         columns = problem.weights[:, :, own]
         search.look(
@@ -255,15 +250,23 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
     if shares is None:
         return unbounded(federation, contributions, NO_SHARES_SCOPE)
     problem = _share_bounds(arrays, contributions)
-    search = _Search(
-        arrays, contributions, arrays.payoffs(contributions), arrays.spending(contributions), shares.values
-    )
-    search.bound(problem.gaps(contributions[None], shares.gradient[None])[0])
-    most = None if arrays.n_agents <= MAX_COALITION_AGENTS else MAX_SEARCHED
-    for agent in search.suspects[:most].tolist():
-        upper = problem.upper[0, arrays.lot_owners == agent]
-        search.look(agent, own_share_problem(arrays, contributions, agent, upper, probability), at_zero=True)
-    return replace(search.deviations(SHARES_SCOPE.format(shares.method)), shares=shares)
+    gaps = problem.gaps(contributions[None], shares.gradient[None])[0]
+    search = _Search(arrays, contributions, shares.values, gaps)
+    suspects = search.suspects[:MAX_SEARCHED]
+    for first in range(0, len(suspects), SEARCHED_AT_ONCE):
+        some = suspects[first : first + SEARCHED_AT_ONCE]
+        problems = own_share_problems(arrays, contributions, some, problem.upper[0], probability)
+        for agent, own in zip(some, problems, strict=True):
+            search.look(agent, own, credited=partial(_credited, arrays, probability))
+        if arrays.n_agents > MAX_EVERYBODY_SEARCHED and (search.gains > search.tols).any():
+            break
+    return search.deviations(SHARES_SCOPE.format(shares.method), shares)
+
+
+def _credited(arrays: FederationArrays, probability: float | None, profile: FloatArray, agent: int) -> float:
+    """What a member is credited with at a profile, less its costs; minus infinity outside the domain."""
+    shares = check_shares(arrays, profile, probability)
+    return -np.inf if shares is None else float(shares.values[agent] - arrays.spending(profile)[agent])
 
 
 def _share_bounds(arrays: FederationArrays, contributions: FloatArray) -> ConcaveProblem:
@@ -279,46 +282,49 @@ def _share_bounds(arrays: FederationArrays, contributions: FloatArray) -> Concav
 
 
 class _Search:
-    """Utilities `worth - costs`, bounds on what members could gain beyond, and gains that ascents find."""
+    """Utilities `worth - costs`, bounds on what members could gain beyond by the `gaps` of lots, and gains found."""
 
     def __init__(
-        self,
-        arrays: FederationArrays,
-        contributions: FloatArray,
-        payoffs: FloatArray,
-        costs: FloatArray,
-        worth: FloatArray,
+        self, arrays: FederationArrays, contributions: FloatArray, worth: FloatArray, gaps: FloatArray
     ) -> None:
+        payoffs, costs = arrays.payoffs(contributions), arrays.spending(contributions)
         self.arrays, self.contributions, self.here = arrays, contributions, worth - costs
         self.tols = utility_tolerances(payoffs, costs, worth - payoffs, agent_values(arrays))
         self.gains, self.actions = np.zeros(arrays.n_agents), np.array(contributions)
-
-    def bound(self, gaps: FloatArray) -> None:
-        """Bound gains by the gaps of lots."""
-        self.bounds = np.maximum(sum_by(self.arrays.lot_owners, gaps, self.arrays.n_agents), 0.0)
+        self.bounds = np.maximum(sum_by(arrays.lot_owners, gaps, arrays.n_agents), 0.0)
 
     @property
-    def suspects(self) -> NDArray[np.intp]:
+    def suspects(self) -> list[int]:
         """Those who may gain more than rounding, the most suspicious first."""
         excess = np.nan_to_num(self.bounds / self.tols, nan=np.inf)
-        return np.argsort(-excess, kind="stable")[: int((excess > 1.0).sum())]
+        found: list[int] = np.argsort(-excess, kind="stable")[: int((excess > 1.0).sum())].tolist()
+        return found
 
-    def look(self, agent: int, problem: ConcaveProblem, *, at_zero: bool = False) -> None:
-        """Search a member's own problem; with `at_zero` it counts from what it is at zero, else from what it is now."""
+    def look(
+        self, agent: int, problem: ConcaveProblem, *, credited: Callable[[FloatArray, int], float] | None = None
+    ) -> None:
+        """Search a member's own problem, which counts from what it is now.
+
+        With `credited` it counts from what it is at zero. Near the edge of the domain it has few digits: what is found
+        there is worked out again, by this function of a profile and the member.
+        """
         own = np.flatnonzero(self.arrays.lot_owners == agent)
         now = self.contributions[own][None]
         found = maximise(problem, now)
-        base = problem.value(np.zeros_like(now)) + self.here[agent] if at_zero else problem.value(now)
+        base = problem.value(now) if credited is None else problem.value(np.zeros_like(now)) + self.here[agent]
         with np.errstate(invalid="ignore"):
             gain, bound = float((found.values - base)[0]), float((found.bounds - base)[0])
         moved = np.array(self.contributions)
         moved[own] = found.x[0]
-        if gain > 0 and (not at_zero or (self.arrays.lowest_data(moved) > self.arrays.floor).all()):
+        if credited is not None and self.arrays.has_harm and gain > self.tols[agent]:
+            gain = credited(moved, agent) - float(self.here[agent])
+        if gain > 0:
             self.actions[own], self.gains[agent] = found.x[0], gain
         self.bounds[agent] = np.fmin(self.bounds[agent], max(bound, self.gains[agent]))
 
-    def deviations(self, scope: str) -> Deviations:
+    def deviations(self, scope: str, shares: CheckedShares | None = None) -> Deviations:
         bounds = np.maximum(self.bounds, self.gains)
         with np.errstate(invalid="ignore"):
             short = np.nan_to_num(bounds - self.gains)
-        return Deviations(actions=self.actions, utilities=self.here + bounds, shortfalls=short, scope=scope)
+        utilities = self.here + bounds
+        return Deviations(actions=self.actions, utilities=utilities, shortfalls=short, scope=scope, shares=shares)

@@ -10,7 +10,6 @@ or take half of what counts as rounding. So the whole range [0, cap] is searched
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpact.certificates.deviations import NO_DOMAIN_SCOPE, Deviations, unbounded
 from fedpact.certificates.tolerances import utility_tolerances
@@ -20,8 +19,7 @@ from fedpact.utils.arrays import FloatArray
 
 FIRST_INTERVALS = np.append(0.0, 2.0 ** np.linspace(-12.0, 0.0, 25))  # of the range
 MAX_CUTS = 60
-MAX_INTERVALS = 4096  # of one member at a time: what is left then counts as a gain
-MAX_NUMBERS = 1_000_000  # held at once
+MAX_INTERVALS = 4096  # what is left then counts as a gain
 INTERVALS_SCOPE = "all contributions of one member in [0, cap], by bounds on intervals"
 
 
@@ -34,95 +32,80 @@ def sharing_in_proportion(federation: Federation, contributions: FloatArray) -> 
     parts = contributions / given if given > 0 else np.full(payoffs.size, 1.0 / payoffs.size)
     tols = 0.5 * utility_tolerances(payoffs, costs, payoffs.sum() * parts - payoffs, arrays.values)
     upper = np.maximum(arrays.bounds()[0], contributions)
-    actions, bounds, short = (np.empty(payoffs.size) for _ in range(3))
-    size = max(1, MAX_NUMBERS // (len(FIRST_INTERVALS) * payoffs.size))
-    for first in range(0, payoffs.size, size):
-        agents = np.arange(first, min(first + size, payoffs.size))
-        games = _Games(arrays, contributions, agents)
-        actions[agents], bounds[agents], short[agents] = _search(games, upper[agents], tols[agents])
-    return Deviations(actions=actions, utilities=bounds, shortfalls=short, scope=INTERVALS_SCOPE)
+    found = [_Game(arrays, contributions, agent).search(upper[agent], tols[agent]) for agent in range(payoffs.size)]
+    actions, reached, bounds = np.array(found).T
+    return Deviations(actions=actions, utilities=bounds, shortfalls=bounds - reached, scope=INTERVALS_SCOPE)
 
 
-def _search(games: _Games, upper: FloatArray, tols: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The best contribution of each member up to `upper`, a bound on what it has at any, and what it falls short."""
-    here, everybody = games.now, np.arange(games.now.size)
-    best, most, open_bounds = here.copy(), games.utilities(everybody, here), np.full(here.size, -np.inf)
-    first, end = games.domain(upper)
-    edges = first[:, None] + FIRST_INTERVALS * np.maximum(end - first, 0.0)[:, None]
-    edges = np.sort(np.hstack([edges, np.clip(here, first, end)[:, None]]), axis=1)
-    low, high = edges[:, :-1].ravel(), edges[:, 1:].ravel()
-    owners = np.repeat(everybody, edges.shape[1] - 1)
-    for cut in range(MAX_CUTS):
-        middle = 0.5 * (low + high)
-        for tried in (low, high, middle):
-            found = games.utilities(owners, tried)
-            order = np.lexsort([found, owners])
-            last = order[np.flatnonzero(np.diff(owners[order], append=-1))]  # the highest of each
-            better = last[found[last] > most[owners[last]]]
-            best[owners[better]], most[owners[better]] = tried[better], found[better]
-        ceilings = games.ceilings(owners, low, high)
-        left = ~(ceilings <= (most + tols)[owners])
-        stops = np.bincount(owners[left], minlength=here.size) > MAX_INTERVALS
-        ends = left & (stops[owners] | (cut == MAX_CUTS - 1))
-        np.maximum.at(open_bounds, owners[ends], ceilings[ends])
-        apart = left & ~ends & (middle > low) & (middle < high)
-        low, high = np.append(low[apart], middle[apart]), np.append(middle[apart], high[apart])
-        owners = np.tile(owners[apart], 2)
-        if not owners.size:
-            break
-    bounds = np.maximum(most + tols, open_bounds)
-    return best, bounds, bounds - most
+class _Game:
+    """What one member has at contributions x of its own, (any number,)."""
 
+    def __init__(self, arrays: FederationArrays, contributions: FloatArray, agent: int) -> None:
+        self.arrays, self.now = arrays, contributions[agent]
+        self.linear, self.quadratic = arrays.linear[agent], arrays.quadratic[agent]
+        self.weights = arrays.dense_weights[:, agent]
+        self.background = arrays.data(contributions) - self.weights * self.now
+        self.others = np.delete(contributions, agent).sum()
 
-class _Games:
-    """What some members have at contributions of theirs."""
+    def search(self, upper: float, tol: float) -> tuple[float, float, float]:
+        """The best contribution up to `upper`, what the member has there, and a bound on what it has at any."""
+        first, end = self.domain(upper)
+        edges = first + FIRST_INTERVALS * max(end - first, 0.0)
+        edges = np.sort(np.append(edges, np.clip(self.now, first, end)))
+        low, high = edges[:-1], edges[1:]
+        best, most = self.now, self.utilities(np.array([self.now]))[0]
+        for _ in range(MAX_CUTS):
+            middle = 0.5 * (low + high)
+            tried = np.concatenate([low, high, middle])
+            found = self.utilities(tried)
+            if found.max() > most:
+                best, most = tried[np.argmax(found)], found.max()
+            ceilings = self.ceilings(low, high)
+            left = ~(ceilings <= most + tol)
+            apart = left & (middle > low) & (middle < high)
+            if not apart.any():
+                return best, most, most + tol
+            if np.count_nonzero(left) > MAX_INTERVALS:
+                break
+            low, high = np.append(low[apart], middle[apart]), np.append(middle[apart], high[apart])
+        return best, most, max(most + tol, ceilings[left].max())
 
-    def __init__(self, arrays: FederationArrays, contributions: FloatArray, agents: NDArray[np.intp]) -> None:
-        self.arrays, self.agents, self.now = arrays, agents, contributions[agents]
-        self.columns = arrays.dense_weights[:, agents].T  # (members, tasks)
-        self.background = arrays.data(contributions) - self.columns * self.now[:, None]
-        self.others = np.where(np.eye(contributions.size, dtype=np.bool_)[agents], 0.0, contributions).sum(axis=1)
-
-    def domain(self, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def domain(self, upper: float) -> tuple[float, float]:
         """Between which contributions up to `upper` everybody is in the domain of its payoff."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            edges = np.where(self.columns != 0, (self.arrays.floor - self.background) / self.columns, np.nan)
-        first = np.where(self.columns > 0, edges, 0.0).max(axis=1)
-        last = np.where(self.columns < 0, edges, np.inf).min(axis=1)
-        return np.maximum(first, 0.0), np.minimum(last, upper)
+            edges = (self.arrays.floor - self.background) / self.weights
+        first, last = edges[self.weights > 0].max(initial=0.0), edges[self.weights < 0].min(initial=upper)
+        return float(first), float(last)
 
-    def utilities(self, owners: NDArray[np.intp], x: FloatArray) -> FloatArray:
-        """What those at `owners` have at these contributions."""
+    def utilities(self, x: FloatArray) -> FloatArray:
+        """What the member has; minus infinity outside the domain."""
         with np.errstate(invalid="ignore"):  # nothing of minus infinity is no payoff either
-            found = self._total(owners, x)[0] * self._part(owners, x) - self._costs(owners, x)[0]
+            found = self._total(x)[0] * self._part(x) - (self.linear + self.quadratic * x) * x
         return np.nan_to_num(found, nan=-np.inf, neginf=-np.inf)
 
-    def ceilings(self, owners: NDArray[np.intp], low: FloatArray, high: FloatArray) -> FloatArray:
-        """Bounds on what they have in intervals."""
-        middle, half, others = 0.5 * (low + high), 0.5 * (high - low), self.others[owners]
-        worth, rise = self._total(owners, middle)
-        share, far = self._part(owners, middle), np.maximum(middle + others, np.finfo(float).tiny)
-        more, (spent, dearer) = others / far / far, self._costs(owners, middle)
+    def ceilings(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Bounds on what the member has in intervals."""
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        worth, rise = self._total(middle)
+        share, far = self._part(middle), np.maximum(middle + self.others, np.finfo(float).tiny)
+        more = self.others / far / far
+        spent, dearer = (self.linear + self.quadratic * middle) * middle, self.linear + 2.0 * self.quadratic * middle
         with np.errstate(all="ignore"):  # (worth + rise t)(share + more t) - spent - dearer t, for t in [-half, half]
-            curvature, slope = rise * more, worth * more + rise * share - dearer
-            top = np.where(curvature < 0, np.clip(-slope / (2.0 * curvature), -half, half), half)
-            ends = [worth * share - spent + (slope + curvature * t) * t for t in (-half, half, top)]
+            curvature, gradient = rise * more, worth * more + rise * share - dearer
+            top = np.where(curvature < 0, np.clip(-gradient / (2.0 * curvature), -half, half), half)
+            ends = [worth * share - spent + (gradient + curvature * t) * t for t in (-half, half, top)]
             nothing = dearer * half - spent  # where the payoffs of all are negative, they are no gain
             found = np.max([*ends, nothing], axis=0)
         return np.where(np.isnan(found), np.inf, found)
 
-    def _total(self, owners: NDArray[np.intp], x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _total(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The payoffs of all, and their derivative."""
-        data = self.background[owners] + x[:, None] * self.columns[owners]
+        data = self.background + x[:, None] * self.weights
         worth = self.arrays.worth(data).sum(axis=1)
         with np.errstate(invalid="ignore"):
-            rise = (self.arrays.marginal_worth(data) * self.columns[owners]).sum(axis=1)
+            rise = self.arrays.marginal_worth(data) @ self.weights
         return worth, np.where(np.isfinite(worth), rise, np.inf)
 
-    def _costs(self, owners: NDArray[np.intp], x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        linear, quadratic = self.arrays.linear[self.agents[owners]], self.arrays.quadratic[self.agents[owners]]
-        return (linear + quadratic * x) * x, linear + 2.0 * quadratic * x
-
-    def _part(self, owners: NDArray[np.intp], x: FloatArray) -> FloatArray:
-        given = x + self.others[owners]
+    def _part(self, x: FloatArray) -> FloatArray:
+        given = x + self.others
         return np.asarray(np.divide(x, given, out=np.ones(x.shape), where=given > 0))

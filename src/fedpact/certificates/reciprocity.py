@@ -1,21 +1,19 @@
 """Reciprocity: what each agent gets out, a_i + p_i, against its Shapley share phi_i (equation 9 of the paper).
 
 The definition takes the minimum over all equilibria. Where the welfare optima form a face, the payments and the Shapley
-values vary over it, so the worst equilibrium is searched: the vertices furthest along each agent's axis and along
-random directions, then segments between the worst so far and the others. A search can refute, never prove.
+values vary over it, so the worst equilibrium is searched: the vertices furthest along each lot's axis, then segments
+between the worst of them and the others. A search can refute, never prove.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedpact.certificates.certificate import Certificate, CertifiedOutcome, about
-from fedpact.certificates.claims import Claim
+from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
@@ -23,11 +21,9 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 NO_SHARE = 1e-13
 # Shares up to this part of the largest share or benefit are zero to a reader: no part of them is spoken of.
 SHOWN_SHARE_TOLERANCE = 1e-9
-MAX_EVALUATIONS, CHEAP_AGENTS = 600, 8  # a quarter of it with more agents, where one takes long
 MAX_AXES = 30
-MIN_IMPROVEMENT = 1e-12
 TIE = 1e-9  # relative: scores of equals differ by rounding
-SEGMENT = np.linspace(0.0, 1.0, 9)[1:]
+SEGMENT = np.linspace(0.0, 1.0, 9)[1:-1]
 
 
 def reciprocity_ratios(benefits: FloatArray, shares: FloatArray) -> FloatArray:
@@ -79,10 +75,10 @@ class WorstReciprocity:
     ----------
     value, agent
         The lowest ratio, and the agent that has it.
-    contributions, payments, ratios
+    contributions, payments
         The equilibrium at which it has it.
-    gap, gap_agent, gap_contributions, gap_payments
-        The lowest a_i + p_i - phi_i, its agent and its equilibrium: with negative Shapley values another than above.
+    gap, gap_contributions, gap_payments
+        The lowest a_i + p_i - phi_i and its equilibrium: with negative Shapley values another than above.
     searched
         How many equilibria were looked at.
     """
@@ -91,9 +87,7 @@ class WorstReciprocity:
     agent: int
     contributions: FloatArray
     payments: FloatArray
-    ratios: FloatArray
     gap: float
-    gap_agent: int
     gap_contributions: FloatArray
     gap_payments: FloatArray
     searched: int
@@ -102,79 +96,64 @@ class WorstReciprocity:
 Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
+class _Equilibria(NamedTuple):
+    """Equilibria that were looked at: contributions, payments, ratios (a_i + p_i) / phi_i, gaps a_i + p_i - phi_i."""
+
+    contributions: FloatArray
+    payments: FloatArray
+    ratios: FloatArray
+    gaps: FloatArray
+
+    @classmethod
+    def at(cls, profiles: FloatArray, evaluate: Evaluate) -> _Equilibria:
+        payments, benefits, shares = evaluate(profiles)
+        return cls(profiles, payments, reciprocity_ratios(benefits, shares), benefits - shares)
+
+    def join(self, others: _Equilibria) -> _Equilibria:
+        """With others, of which those without Shapley values are no worse than any."""
+        known = np.isfinite(others.gaps).all(axis=-1, keepdims=True)
+        ratios, gaps = (np.where(known, each, np.inf) for each in (others.ratios, others.gaps))
+        pairs = zip(self, others._replace(ratios=ratios, gaps=gaps), strict=True)
+        return _Equilibria(*(np.concatenate(pair) for pair in pairs))
+
+
 def worst_over_face(face: EquilibriumFace | None, start: FloatArray, evaluate: Evaluate) -> WorstReciprocity:
     """The worst reciprocity found over the face of equilibria that holds `start`.
 
     `evaluate` gives payments, benefits a_i + p_i and Shapley values, (equilibria, members) each, at profiles
-    (equilibria, lots); an equilibrium without Shapley values is no worse than any.
+    (equilibria, lots).
     """
-    seen = _Equilibria(evaluate, start[None])
+    seen = _Equilibria.at(start[None], evaluate)
     if face is not None and not face.is_point:
         corners = _corners(face)
-        seen.look(corners)
-        most = MAX_EVALUATIONS if start.size <= CHEAP_AGENTS else MAX_EVALUATIONS // 4
-        for label in ("ratios", "gaps"):
-            _descend(seen, corners, label, most)
-    by_ratio, by_gap = (_first_lowest(getattr(seen, label).min(axis=1)) for label in ("ratios", "gaps"))
-    ratios, gaps = seen.ratios[by_ratio], seen.gaps[by_gap]
+        seen = seen.join(_Equilibria.at(corners, evaluate))
+        origins = seen.contributions[[int(np.argmin(scores.min(axis=1))) for scores in (seen.ratios, seen.gaps)]]
+        segments = origins[:, None, None] + SEGMENT[:, None] * (corners - origins[:, None])[:, :, None]
+        seen = seen.join(_Equilibria.at(segments.reshape(-1, start.size), evaluate))
+    by_ratio, by_gap = (_first_lowest(scores.min(axis=1)) for scores in (seen.ratios, seen.gaps))
     return WorstReciprocity(
-        value=float(ratios.min()),
-        agent=_first_lowest(ratios),
+        value=float(seen.ratios[by_ratio].min()),
+        agent=_first_lowest(seen.ratios[by_ratio]),
         contributions=read_only_copy(seen.contributions[by_ratio]),
         payments=read_only_copy(seen.payments[by_ratio]),
-        ratios=read_only_copy(ratios),
-        gap=float(gaps.min()),
-        gap_agent=_first_lowest(gaps),
+        gap=float(seen.gaps[by_gap].min()),
         gap_contributions=read_only_copy(seen.contributions[by_gap]),
         gap_payments=read_only_copy(seen.payments[by_gap]),
         searched=len(seen.contributions),
     )
 
 
-class _Equilibria:
-    """Equilibria that were looked at: contributions, payments, ratios (a_i + p_i) / phi_i, gaps a_i + p_i - phi_i."""
-
-    def __init__(self, evaluate: Evaluate, start: FloatArray) -> None:
-        self._evaluate = evaluate
-        payments, benefits, shares = evaluate(start)
-        self.contributions, self.payments = start, payments
-        self.ratios, self.gaps = reciprocity_ratios(benefits, shares), benefits - shares
-
-    def look(self, profiles: FloatArray) -> None:
-        """Look at more."""
-        payments, benefits, shares = self._evaluate(profiles)
-        known = np.isfinite(shares).all(axis=-1, keepdims=True)
-        self.contributions = np.concatenate([self.contributions, profiles])
-        self.payments = np.concatenate([self.payments, payments])
-        self.ratios = np.concatenate([self.ratios, np.where(known, reciprocity_ratios(benefits, shares), np.inf)])
-        self.gaps = np.concatenate([self.gaps, np.where(known, benefits - shares, np.inf)])
-
-
-def _descend(seen: _Equilibria, corners: FloatArray, label: str, most: int) -> None:
-    """From the worst so far, try the segments to all corners, as long as that makes it worse."""
-    improved = True
-    while improved and len(seen.contributions) + len(corners) * len(SEGMENT) <= most:
-        scores = getattr(seen, label).min(axis=1)
-        origin = seen.contributions[int(np.argmin(scores))]
-        tried = origin + SEGMENT[:, None] * (corners - origin)[:, None, :]
-        seen.look(tried.reshape(-1, origin.size))
-        improved = getattr(seen, label)[len(scores) :].min() < scores.min() - MIN_IMPROVEMENT
-
-
-def _first_lowest(scores: ArrayLike) -> int:
+def _first_lowest(scores: FloatArray) -> int:
     """The first of those that are lowest but for rounding: among equals rounding differs from machine to machine."""
-    each = np.asarray(scores, dtype=np.float64)
-    lowest = each.min()
-    return int(np.argmax(each <= lowest + TIE * abs(lowest))) if np.isfinite(lowest) else int(np.argmin(each))
+    lowest = scores.min()
+    return int(np.argmax(scores <= lowest + TIE * abs(lowest))) if np.isfinite(lowest) else int(np.argmin(scores))
 
 
 def _corners(face: EquilibriumFace) -> FloatArray:
-    rng = np.random.default_rng(0)
-    n_lots = face.point.size
-    axes = [sign * np.eye(n_lots)[lot] for lot in face.free[:MAX_AXES] for sign in (1.0, -1.0)]
-    random = list(rng.standard_normal((min(2 * len(axes), 20), n_lots)))
+    """The vertices furthest along the axes of the lots that vary, either way; each once."""
+    axes = [sign * np.eye(face.point.size)[lot] for lot in face.free[:MAX_AXES] for sign in (1.0, -1.0)]
     size = max(float(np.abs(face.point).max()), np.finfo(float).tiny)
-    found = {tuple(np.round(corner / size, 9)): corner for corner in (face.vertex(axis) for axis in axes + random)}
+    found = {tuple(np.round(corner / size, 9)): corner for corner in map(face.vertex, axes)}
     return np.array(list(found.values()))
 
 

@@ -5,7 +5,7 @@ g(y) = int (1 - e^{-t y}) dm(t),
 
     phi_j = sum_r v_r int dm(t) int_0^1 dq (1 - e^{-t u_rj}) prod_{k != j} (1 - q + q e^{-t u_rk}),
 
-and d phi_j / d u_rj has t e^{-t u_rj} in place of the first bracket.
+and d phi_j / d u_rj has t e^{-t u_rj} in index of the first bracket.
 
 - t: Gauss-Legendre on panels of log t. Below t = 1 / (the most data) integrands are linear in t, and panels wide.
 - q: the product is a polynomial of degree n - 1, which n / 2 Gauss-Legendre nodes integrate exactly; among many members
@@ -21,15 +21,15 @@ Cost: tasks x members x nodes (t, q), or tasks x points x nodes and tasks x memb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import comb
 
 import numpy as np
 
 from fedpact.certificates.concave import ConcaveProblem
-from fedpact.federation import Exponential
+from fedpact.federation import Exponential, Payoff
 from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray
 
@@ -40,6 +40,7 @@ DECAY_LENGTHS = 40.0  # e^-40 is nothing
 MAX_EXACT, OCTAVE_NODES = 200, 10  # in q
 MAX_DIRECT = 30_000_000  # tasks x members x nodes, beyond which members are interpolated
 MAX_FACTORS = 2_000_000  # held at once
+EDGE_SHARE = 1e-3  # of the distance to the edge of the domain: closer to it nobody gains by going
 MIN_DATA = 1e-13  # of the most: less is credited in proportion
 POINTS_PER_EFOLDING = 9.0
 
@@ -100,35 +101,43 @@ def check_shares(
     )
 
 
-def own_share_problem(
-    arrays: FederationArrays, contributions: FloatArray, agent: int, upper: FloatArray, probability: float | None
-) -> ConcaveProblem:
-    """What a member is credited with less its costs as a problem over its own lots, but for the value at zero."""
-    own = np.flatnonzero(arrays.lot_owners == agent)
-    weights = arrays.dense_weights[:, own]
-    if arrays.n_agents <= MAX_COALITION_AGENTS:
-        data, chances = _coalitions_before(arrays, contributions, agent, probability)
-        rows, values = np.tile(weights, (len(chances), 1)), (chances[:, None] * arrays.values).ravel()
-        payoff = arrays.payoff.map(lambda parameter: np.tile(parameter, len(chances)))
-        background = data.ravel()
-    else:
-        moved = contributions.copy()
-        moved[own] = np.where(np.isfinite(upper), np.maximum(upper, contributions[own]), contributions[own])
-        integral = _Integral(arrays, contributions, probability, highest=arrays.highest_data(moved))
-        rows, values = integral.left_to(agent, weights)
-        payoff, background = Exponential(1.0), np.zeros(values.size)
-    held = arrays.shared[:, own].any(axis=1)
-    return ConcaveProblem(
-        weights=rows[None],
-        values=values[None],
-        payoff=payoff,
-        background=background[None],
-        linear=arrays.linear[None, own],
-        quadratic=arrays.quadratic[None, own],
-        upper=upper[None],
-        shared=arrays.shared[held][:, own][None],
-        limits=arrays.shared_limits[None, held],
-    )
+def own_share_problems(
+    arrays: FederationArrays,
+    contributions: FloatArray,
+    agents: Sequence[int],
+    upper: FloatArray,
+    probability: float | None,
+) -> Iterator[ConcaveProblem]:
+    """For each of some members: what it is credited with less its costs over its own lots, but for the value at zero.
+
+    `upper` are the bounds of all lots.
+    """
+    integral = None
+    if arrays.n_agents > MAX_COALITION_AGENTS:
+        most = np.where(np.isfinite(upper), np.maximum(upper, contributions), contributions)
+        integral = _Integral(arrays, contributions, probability, reaching=most)
+        masses = integral.masses_without(agents)
+    for index, agent in enumerate(agents):
+        own = np.flatnonzero(arrays.lot_owners == agent)
+        held, weights = arrays.shared[:, own].any(axis=1), arrays.dense_weights[:, own]
+        if integral is None:
+            data, chances = _coalitions_before(arrays, contributions, agent, probability)
+            weights, values = np.tile(weights, (len(chances), 1)), chances[:, None] * arrays.values
+            payoff: Payoff = arrays.payoff.map(partial(np.tile, reps=len(chances)))
+        else:
+            weights = (integral.times[:, None] * (weights / integral.unit)[:, None, :]).reshape(-1, own.size)
+            payoff, values, data = Exponential(1.0), masses[index], np.zeros(masses[index].shape)
+        yield ConcaveProblem(
+            weights=weights[None],
+            values=values.reshape(1, -1),
+            payoff=payoff,
+            background=data.reshape(1, -1),
+            linear=arrays.linear[None, own],
+            quadratic=arrays.quadratic[None, own],
+            upper=upper[None, own],
+            shared=arrays.shared[held][:, own][None],
+            limits=arrays.shared_limits[None, held],
+        )
 
 
 # All coalitions
@@ -171,13 +180,15 @@ class _Integral:
         arrays: FederationArrays,
         contributions: FloatArray,
         probability: float | None,
-        highest: FloatArray | None = None,
+        reaching: FloatArray | None = None,
     ) -> None:
         self.unit = np.broadcast_to(arrays.payoff.unit, arrays.n_tasks)[:, None]
         self.brought = arrays.member_data(contributions) / self.unit
-        lowest = arrays.lowest_data(contributions) / self.unit[:, 0]
-        most = (arrays.highest_data(contributions) if highest is None else highest) / self.unit[:, 0]
-        self.times, log_weights = _time_rule(arrays, float(lowest.min()), float(most.max()))
+        most = contributions if reaching is None else reaching
+        lowest, highest = arrays.lowest_data(contributions) / self.unit[:, 0], arrays.highest_data(most)
+        # Those who harm may go further, but not over the edge of the domain, at -1.
+        lowest = np.maximum(arrays.lowest_data(most) / self.unit[:, 0], -1.0 + EDGE_SHARE * (1.0 + lowest))
+        self.times, log_weights = _time_rule(arrays, float(lowest.min()), float((highest / self.unit[:, 0]).max()))
         self.log_masses = log_weights + np.log(arrays.values)[:, None]
         self.q, self.q_weights = _q_rule(self.brought.shape[1], bool((self.brought < 0).any()))
         if probability is not None:
@@ -193,24 +204,25 @@ class _Integral:
             worth, rates = self.points.interpolate(worth, rates)
         else:
             worth, rates = np.zeros((2, *self.brought.shape))
-            size = max(1, MAX_FACTORS // (self.q.size * self.brought.shape[1]))
-            for first in range(0, len(worth), size):
-                rows = slice(first, first + size)
+            for rows in self._blocks():
                 worth[rows], rates[rows] = self._sum_over_times(self.brought[rows], rows)
         return worth.sum(axis=0), rates / self.unit
 
-    def left_to(self, agent: int, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Rows t w_rl (tasks x times, lots) and masses of what 1 - e^{-row x} counts for in a member's value."""
-        masses = np.zeros((len(self.brought), self.times.size))
+    def masses_without(self, agents: Sequence[int]) -> FloatArray:
+        """(agents, tasks, times): what 1 - e^{-t u} counts for in the value of a member that brings u."""
+        masses = np.zeros((len(agents), len(self.brought), self.times.size))
+        for rows in self._blocks():
+            own = self.brought[rows][:, None, agents]
+            for index, (t, parts) in enumerate(self._products(rows)):
+                with np.errstate(divide="ignore"):  # a factor may be too large for a number where its product is not
+                    left = np.exp(np.log(parts)[:, :, None] - _factors(t, own, self.q[:, None])[0])
+                masses[:, rows, index] = left.sum(axis=1).T
+        return masses
+
+    def _blocks(self) -> list[slice]:
+        """Tasks, as many at a time as factors can be held of."""
         size = max(1, MAX_FACTORS // (self.q.size * self.brought.shape[1]))
-        for first in range(0, len(masses), size):
-            rows = slice(first, first + size)
-            own = self.brought[rows, agent][:, None, None]
-            for place, (t, parts) in enumerate(self._products(rows)):
-                factor = np.exp(_factors(t, own, self.q[:, None])[0][..., 0])
-                masses[rows, place] = (parts / factor).sum(axis=1)
-        rows = self.times[:, None] * (weights / self.unit)[:, None, :]
-        return rows.reshape(-1, weights.shape[1]), masses.ravel()
+        return [slice(first, first + size) for first in range(0, len(self.brought), size)]
 
     def _sum_over_times(self, x: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """Credits and rates at data x, (tasks or 1, columns), of the tasks at `rows`."""

@@ -9,46 +9,40 @@ Two ways to tell, neither of which trusts a solver:
 * Under other rules the mechanism solves the split federation, when the certificate is asked for; the outcome counts
   only if it is certified to be an equilibrium whose payments balance, so that nobody has more than the rules give.
 
-Up to `MAX_AGENTS_ALL_SPLIT` members everybody is split in turn; among more a few that contribute most, since every
-split takes solving once more. Side payments of many are not worked out anew: that takes all groups.
+Up to a dozen members everybody is split in turn; among more a few that contribute most, since every split takes solving
+once more. Side payments of many are not worked out anew: that takes all groups.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedpact.certificates.balance import certify_balance
-from fedpact.certificates.certificate import Certificate, CertifiedOutcome, about
-from fedpact.certificates.claims import Claim
-from fedpact.certificates.nash import certify_nash
+from fedpact.certificates.checks import certify_balance, certify_nash
+from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
 from fedpact.federation.arrays import sum_by
 from fedpact.federation.splitting import split_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError
 
-MAX_AGENTS_ALL_SPLIT = 12
 MAX_AGENTS_WITH_SIDE_PAYMENTS = 8
 MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
-MAX_AGENTS_SOLVED_FOR = 150  # in all the federations that are solved, beyond the first
+MAX_AGENTS_SOLVED_FOR = 150  # in all the federations that are solved: everybody up to 12 is split
 MAX_AGENTS_LISTED = 64  # whose gains are listed where nothing has to be solved
 
 EVEN_SPLIT = "the even split, an equilibrium"
 SPLIT_EQUILIBRIUM = "the equilibrium with the member split"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SplitComparison:
+class SplitComparison(NamedTuple):
     """What a member has under two names.
 
     Attributes
     ----------
-    agent
-        Its index.
     gain
-        The utilities of the names less its own; NaN where no equilibrium is certified.
+        The utilities of the names less the member's own; NaN where no equilibrium is certified.
     compared
         Which profile of the split federation this is.
     proves
@@ -61,7 +55,7 @@ class SplitComparison:
     gain: float = float("nan")
     compared: str = ""
     proves: bool = False
-    parts: dict[str, list[float]]
+    parts: Mapping[str, list[float]] = {}
 
 
 def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
@@ -80,7 +74,7 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
         if not found:
             why = "not looked at: {} of more than {} members take long to work out anew".format(
                 *("side payments", MAX_AGENTS_WITH_SIDE_PAYMENTS)
-                if outcome.side_payments.any()
+                if outcome.rules.has_side_payments
                 else ("equilibria", MAX_AGENTS_SOLVED)
             )
         return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
@@ -105,7 +99,7 @@ def _even_splits(outcome: CertifiedOutcome) -> list[SplitComparison] | None:
 
     Those are listed who contribute most, and who gains most.
     """
-    if not outcome.has_prices or outcome.side_payments.any():
+    if not outcome.rules.has_prices or outcome.rules.has_side_payments:
         return None
     there = outcome.rules.outcome_at(outcome.federation, outcome.contributions)  # the names halve what the rules pay
     if not _is_equilibrium(outcome, there):
@@ -113,10 +107,7 @@ def _even_splits(outcome: CertifiedOutcome) -> list[SplitComparison] | None:
     gains, tols = there.utilities - outcome.utilities, outcome.tolerances
     most = np.argsort(-_brought(outcome), kind="stable")[:MAX_AGENTS_LISTED].tolist()
     listed = sorted({*most, int(np.argmax(gains / tols)), int(np.argmax(gains - tols))})
-    return [
-        SplitComparison(agent=agent, gain=float(gains[agent]), compared=EVEN_SPLIT, proves=True, parts={})
-        for agent in listed
-    ]
+    return [SplitComparison(agent, float(gains[agent]), EVEN_SPLIT, True) for agent in listed]
 
 
 def compare_split(outcome: CertifiedOutcome, agent: int) -> SplitComparison:
@@ -125,22 +116,22 @@ def compare_split(outcome: CertifiedOutcome, agent: int) -> SplitComparison:
         split, posing = split_agent(outcome.federation, agent)
         there = outcome.rules.solve(split)
         if not _is_equilibrium(outcome, there):
-            return SplitComparison(agent=agent, parts={})
+            return SplitComparison(agent)
     except (FedpactError, ArithmeticError, np.linalg.LinAlgError):  # there is no such equilibrium to compare with
-        return SplitComparison(agent=agent, parts={})
+        return SplitComparison(agent)
     numbers = {"contributions": _brought(there), "payments": there.payments, "utilities": there.utilities}
     return SplitComparison(
         agent=agent,
         gain=float(there.utilities[posing].sum() - outcome.utilities[agent]),
         compared=SPLIT_EQUILIBRIUM,
-        proves=there.is_unique,
+        proves=outcome.rules.has_prices or there.is_unique,
         parts={f"part_{name}": [float(number) for number in each[posing]] for name, each in numbers.items()},
     )
 
 
 def _brought(outcome: CertifiedOutcome) -> FloatArray:
     """What each member contributes; the samples of all its lots together."""
-    return sum_by(outcome.arrays.lot_owners, outcome.contributions, outcome.arrays.n_agents)
+    return sum_by(outcome.federation.arrays.lot_owners, outcome.contributions, outcome.federation.arrays.n_agents)
 
 
 def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
@@ -155,11 +146,9 @@ def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
 
 
 def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
-    """Everybody in order; of many those who contribute most; nobody where that takes too long."""
+    """Everybody, or of many those who contribute most, in order; nobody where that takes too long."""
     size = outcome.federation.n_agents
-    if size > MAX_AGENTS_SOLVED or (outcome.side_payments.any() and size > MAX_AGENTS_WITH_SIDE_PAYMENTS):
+    if size > MAX_AGENTS_SOLVED or (outcome.rules.has_side_payments and size > MAX_AGENTS_WITH_SIDE_PAYMENTS):
         return []
-    if size <= MAX_AGENTS_ALL_SPLIT:
-        return list(range(size))
     largest: list[int] = np.argsort(-_brought(outcome), kind="stable")[: max(1, MAX_AGENTS_SOLVED_FOR // size)].tolist()
     return sorted(largest)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.certificates import Certificate, certify
+from fedpact.certificates import Certificate, Certificates
 from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
@@ -378,7 +378,7 @@ class Outcome(Amounts):
     @cached_property
     def certificates(self) -> Mapping[str, Certificate]:
         """One certificate per claim, by the claim's name; computed apart from the solver."""
-        return certify(self)
+        return Certificates(self)
 
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:

@@ -296,7 +296,7 @@ class FederationArrays:
             found = self.values * function(data)
         if not self.has_harm:
             return found
-        return np.where(data > self.payoff.floor, found, outside)
+        return np.where(data <= self.payoff.floor, outside, found)
 
 
 def stack(federations: Sequence[Federation]) -> FederationArrays:
@@ -316,12 +316,11 @@ def stack(federations: Sequence[Federation]) -> FederationArrays:
 
 
 def times(matrix: Weights, vectors: FloatArray) -> FloatArray:
-    """matrix @ vector for (..., m, n) and (..., n), broadcasting."""
+    """matrix @ vector for (..., m, n) and (..., n), broadcasting; of derivatives outside the domain there is no sum."""
     if not isinstance(matrix, np.ndarray):
         return np.asarray(matrix @ vectors.reshape(-1, vectors.shape[-1]).T).T.reshape(*vectors.shape[:-1], -1)
-    if matrix.ndim == 2:
-        return vectors @ matrix.T
-    return np.matmul(matrix, vectors[..., None])[..., 0]
+    with np.errstate(invalid="ignore"):
+        return vectors @ matrix.T if matrix.ndim == 2 else np.matmul(matrix, vectors[..., None])[..., 0]
 
 
 def times_transposed(matrix: Weights, vectors: FloatArray) -> FloatArray:

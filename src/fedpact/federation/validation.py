@@ -50,10 +50,13 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     matrix = errors.attempt(_check_matrix, plain, square=not owned, tasks=None if owned else names)
     size = None if owned or matrix is None else matrix.shape[0]
     known = errors.attempt(check_names, names, size, counted="rows of weights")
-    if owned or (matrix is None and known is None):
+    if owned or (matrix is None and not known):
         errors.raise_errors()
     if known is None:
         known = default_names(size or 0)
+    if len(known) > MAX_MEMBERS:
+        many = f", got {len(known):,}; group members that are alike (fedpact.Population), or ask about a part of them"
+        raise InvalidInput(field="names", rule=f"must be at most {MAX_MEMBERS:,} members", value=len(known), given=many)
     shape = (len(known),) * 2 if matrix is None else matrix.shape
     parts = {name: given[name] for name in ("lot_owners", "task_owners", "lot_names", "task_names")}
     ownership = errors.attempt(check_ownership, known, shape, **parts)
@@ -85,10 +88,10 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(most, np.ndarray):
         useful, used = useful.toarray().ravel(), used.toarray().ravel()
     spans = (
-        ("weights", "the largest weight of a lot", useful, lots),
-        ("weights", "the largest weight for a task", used, tasks),
-        ("values", "values", found["values"], tasks),
-        ("costs", "costs", found["costs"].linear, lots),
+        ("weights", "at most", useful, lots),
+        ("weights", "at most", used, tasks),
+        ("values", "", found["values"], tasks),
+        ("costs", "", found["costs"].linear, lots),
     )
     for span in spans:
         errors.attempt(_check_span, *span)
@@ -102,13 +105,14 @@ def _check_span(field: str, what: str, numbers: FloatArray, names: Sequence[str]
     smallest, largest = int(np.argmin(counted)), float(np.max(numbers))
     if not counted[smallest] < largest / MAX_SPAN:
         return
-    found = f"{what} is {counted[smallest]:.3g} for {names[smallest]} and {largest:.3g} for another"
+    found = f"{what} {counted[smallest]:.3g} beside {largest:.3g}".strip()
     raise InvalidInput(
         field=field,
+        index=() if field == "weights" else smallest,
         rule="must lie within eight orders of magnitude of each other",
         value=float(counted[smallest]),
         agent=names[smallest],
-        given=f": {found}; count in other units, or put 0 for what is of no use",
+        given=f", got {found}; count in other units, or put 0 for what is of no use",
     )
 
 
@@ -124,18 +128,14 @@ def check_names(given: Sequence[str] | None, n_agents: int | None, *, counted: s
     counted
         What there are `n_agents` of, in words.
     """
-    if given is None:
-        return default_names(n_agents or 0)
-    listed = isinstance(given, Iterable) and not isinstance(given, str)
-    if not listed or not all(isinstance(name, str) and name.strip() for name in given):
+    names = default_names(n_agents or 0) if given is None else given
+    listed = isinstance(names, Iterable) and not isinstance(names, str)
+    if not listed or not all(isinstance(name, str) and name.strip() for name in names):
         raise InvalidInput(field="names", rule="must be non-empty strings, one per member", value=given)
-    names = tuple(given)
+    names = tuple(names)
     if n_agents is not None and len(names) != n_agents:
         counts = f": {n_agents} {counted}, {len(names)} names given"
         raise InvalidInput(field="names", rule="must have one entry per member", value=given, given=counts)
-    if len(names) > MAX_MEMBERS:
-        many = f", got {len(names):,}; group members that are alike (fedpact.Population), or ask about a part of them"
-        raise InvalidInput(field="names", rule=f"must be at most {MAX_MEMBERS:,} members", value=len(names), given=many)
     errors = ErrorCollector()
     seen: set[str] = set()
     for agent, name in enumerate(names):
@@ -234,7 +234,23 @@ def _check_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:
     if not isinstance(payoff, Payoff):
         rule = "must be a payoff family such as PowerLaw(beta=0.02)"
         raise InvalidInput(field="payoff", rule=rule, value=payoff)
+    if type(payoff).__module__.partition(".")[0] != __name__.partition(".")[0]:
+        _check_curve(payoff)
     return payoff.per_agent(names)
+
+
+def _check_curve(payoff: Payoff) -> None:
+    """A family from outside the package must rise and be concave, here at some data: solvers and proofs rest on it."""
+    data = np.append(0.0, np.logspace(-6.0, 8.0, 57))[:, None]
+    with np.errstate(all="ignore"):
+        falls, steepens = ~(payoff.slope(data) >= 0), ~(payoff.curvature(data) <= 0)
+    for label, wrong in (("slope", falls), ("curvature", steepens)):
+        if wrong.any():
+            where = float(data[int(np.argwhere(wrong)[0][0]), 0])
+            rule = "must rise and be concave, or no deal is certain to be stable"
+            raise InvalidInput(
+                field="payoff", rule=rule, value=payoff, given=f": its {label} at {where:g} has the wrong sign"
+            )
 
 
 def _one_each(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:

@@ -2,7 +2,7 @@
 
 They turn what solvers find (`fedpact.solvers`) into outcomes (`fedpact.deals`). What follows from an outcome, from
 departures to reports, asks the mechanism and knows no class or name; so a mechanism may come from outside the package
-(`registry`). The message game is the Externality mechanism played without anybody who computes it.
+(`registry`). The message game, M^E played without anybody who computes it, is in `fedpact.negotiation`.
 
 May use: utils, federation, shapley, solvers, certificates, deals.
 """
@@ -19,7 +19,6 @@ from fedpact.mechanisms.field import (
     ProportionalSharing,
     VCGMechanism,
 )
-from fedpact.mechanisms.message_game import MessageGame
 from fedpact.mechanisms.registry import (
     DEFAULT_MECHANISMS,
     FIELD_MECHANISMS,
@@ -43,7 +42,6 @@ __all__ = [
     "FairMechanism",
     "LeaveOneOut",
     "Mechanism",
-    "MessageGame",
     "NashBargaining",
     "Nucleolus",
     "ProportionalSharing",

@@ -33,6 +33,7 @@ PACKAGE = __name__.partition(".")[0]
 
 # What a method must return, by name; None where any answer goes, or is checked by those who ask.
 METHODS: Mapping[str, type | None] = {"solve": Outcome, "deviations": Deviations, "payments": None, "payoffs": None}
+SOLVED_BY = ("solve", "solve_stack", "payments_due", "equilibria", "face")  # the last four go with the first
 # What a federation that cannot be solved raises; other errors are mistakes in the code and are not caught.
 SOLVER_ERRORS = (InvalidInput, NotConverged, ArithmeticError, np.linalg.LinAlgError)
 
@@ -164,10 +165,17 @@ class Mechanism(ABC):
         return self.outcome_at(members, agreed.contributions, agreed.payments, side_payments=agreed.side_payments)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Guard classes from outside the package; claims that a subclass states replace all of its parent's."""
+        """Guard classes from outside the package; claims that a subclass states replace all of its parent's.
+
+        With another way to solve, what a parent knew of its own solutions does not hold any more.
+        """
         super().__init_subclass__(**options)
         if "claims" in vars(cls) and "claims_without_harm" not in vars(cls):
             cls.claims_without_harm = ()
+        definers = {name: next(at for at, each in enumerate(cls.__mro__) if name in vars(each)) for name in SOLVED_BY}
+        for name, definer in definers.items():
+            if definer > definers["solve"]:
+                setattr(cls, name, getattr(Mechanism, name))
         if cls.__module__.partition(".")[0] != PACKAGE:
             for name, kind in METHODS.items():
                 method = vars(cls).get(name)

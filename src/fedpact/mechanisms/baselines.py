@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding, isolation
-from fedpact.deals.outcome import Equilibria, Outcome
+from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
@@ -78,8 +78,10 @@ class Voluntary(Mechanism):
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         unique = is_only_equilibrium(self._played(federation), contributions)
-        found = "the only equilibrium" if unique else "an equilibrium; whether there are others is not known"
-        return Equilibria(unique=unique or None, dimension=0, note=found)
+        if unique is None:
+            return NOT_KNOWN
+        note = "the only equilibrium" if unique else "one of several equilibria, which treats equal members alike"
+        return Equilibria(unique=unique, dimension=0, note=note)
 
     def _played(self, federation: Federation) -> Federation:
         share = self.cost_share(federation.n_agents)

@@ -71,7 +71,7 @@ class OptimumMechanism(Mechanism):
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         face, (optimum, optima) = optimum_at(self._played(federation), contributions).face, self.optimum_names
-        if face.is_point:
+        if face.dimension == 0:
             return Equilibria(unique=True, dimension=0, note=f"the only {optimum}")
         kind = "a line" if face.dimension == 1 else f"a set of dimension {face.dimension}"
         note = f"{optima} form {kind}; this is the one of smallest norm, which treats equal members alike"

@@ -3,14 +3,15 @@
 A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `share_discovery`, `sums`), over a channel
 (`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers, or a `LotAgent` with several lots of
 data. `audit` checks what a ledger says of all that, `deal_check` whether the deal of any file keeps what it promises,
-`misreport_study` what lying would gain. May use: utils, federation, scenario, shapley, programs, certificates, deals,
-mechanisms, stability, comparison.
+`misreport_study` what lying would gain. May use: utils, federation, scenario, shapley, solvers, certificates, deals,
+mechanisms, comparison.
 """
 
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.coordinator import NEGOTIABLE, PROTOCOLS, coordinate, negotiate, recompute
 from fedpact.negotiation.lot_agent import LotAgent, agents_of
+from fedpact.negotiation.message_game import MessageGame
 
 __all__ = [
     "NEGOTIABLE",
@@ -19,6 +20,7 @@ __all__ = [
     "Channel",
     "InProcess",
     "LotAgent",
+    "MessageGame",
     "agents_of",
     "coordinate",
     "negotiate",

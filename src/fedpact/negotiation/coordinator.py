@@ -1,8 +1,9 @@
 """The coordinator: it brings agents to a deal and knows nothing but their answers.
 
-What a protocol comes to goes through the game form (`fedpact.mechanisms.message_game`): everybody sends final messages,
-and what these say is the deal, balanced to the last digit whatever anybody says. Where fewer than three agents draw on
-somebody's data the game form does not apply; the deal is then at the personal prices, and the trace says so.
+What a protocol comes to goes through the game form (`fedpact.negotiation.message_game`): everybody sends final
+messages, and what these say is the deal, balanced to the last digit whatever anybody says. Where fewer than three
+agents draw on somebody's data the game form does not apply; the deal is then at the personal prices, and the trace says
+so.
 
 On record (`transcript=...`) a negotiation goes on from what is on disk, and ends in the same deal as if it had never
 been interrupted: everything a coordinator knows it knows from answers, so the exchanges alone determine the deal.
@@ -22,9 +23,9 @@ from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.lots import labels, require_own_caps
-from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.masks import require_cryptography
+from fedpact.negotiation.message_game import GameForm
 from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.protocol import Protocol, ProtocolResult, balance_exactly
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript

@@ -24,12 +24,13 @@ from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.comparison import solve_batch
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices, resolve_mechanisms
+from fedpact.mechanisms import MECHANISMS, Mechanism, personal_prices, resolve_mechanisms
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
 from fedpact.negotiation.lie_search import report_with
 from fedpact.negotiation.lot_agent import agents_of
+from fedpact.negotiation.message_game import MessageGame
 from fedpact.negotiation.misreport_result import GAME, LIES, NEGOTIATION, MisreportStudy, NegotiatedLie
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged

@@ -108,6 +108,10 @@ class Scenario:
             uncertainty = uncertainty.take(places)
         return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty)
 
+    def replace_federation(self, federation: Federation) -> Scenario:
+        """The same words around another federation of the same members, without what is known of the numbers."""
+        return replace(self, federation=federation, uncertainty=None)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):
             return NotImplemented

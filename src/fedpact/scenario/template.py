@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from fedpact.scenario.fields import name_list
@@ -12,99 +14,14 @@ from fedpact.scenario.formatting import matrix_lines, toml_string, toml_value
 from fedpact.scenario.reading import parse_scenario
 from fedpact.utils.errors import InvalidInput
 
-MEMBERS = """\
-# How useful the members' data is to each other. The row receives, the column gives: the second number of the
-# first row says how useful the second member's data is to the first. 1 means as good as one's own data, 0.5 that
-# two of their samples do as much as one of one's own, 0 useless, below 0 harmful. A member's own weight, on the
-# diagonal, is positive; 1 counts reach in the member's own samples.
-# For a large federation keep the matrix in a file beside this one instead: weights = "weights.csv", with the names
-# along the top and down the side, or weights = "weights.npz".
-weights = [
-{weights}
-]
+PART = re.compile(r"^=== (.+) ===\n", re.MULTILINE)
 
-# If members hold several kinds of data (lots), or care about several tests (tasks), say whose each column and each row
-# is, by the names above. There is then a row per task and a column per lot; costs and caps have one number per lot,
-# values and the payoff's parameter one per task. A member's own data may then be of any use to it. For example, two
-# lots of the first member and one of the second, and a task each:
-#   lot_owners = ["North", "North", "South"]
-#   lot_names = ["X-rays, new device", "X-rays, old device", "X-rays"]
-#   task_owners = ["North", "South"]
-#   task_names = ["adults", "children"]
-#   weights = [[1.0, 0.6, 0.5], [0.5, 0.2, 1.0]]
-# Lots of one member may share a cap, such as the same records raw or with noise: a table [[shared_caps]] at the end of
-# this file, with lots = ["North: raw", "North: with noise"] and cap = 100.0
-"""
-LOTS_TEMPLATE = """\
-# Whose data there is, a column for each of these lots, and what each is called.
-lot_owners = {lot_owners}
-lot_names = {lot_names}
 
-# Whose tests there are, a row for each of these tasks, and what each is called.
-task_owners = {task_owners}
-task_names = {task_names}
-
-# How useful every lot is to every task. The row receives, the column gives: the second number of the first row says how
-# useful the second lot is to the first task. 1 means as good as the data one would measure it against, 0.5 that two
-# samples do as much as one of that, 0 useless, below 0 harmful. A member's own data may be of any use to it.
-weights = [
-{weights}
-]
-"""
-SHARED_CAPS = """\
-
-# If lots of one member are the same records, offered raw or with noise for instance, say how many there are in all: a
-# table for each at the end of this file, after all others. Remove the # to use it.
-# [[shared_caps]]
-# lots = {lots}
-# cap = 100.0
-"""
-TEMPLATE = """\
-# A scenario for fedpact: who takes part, what each one's data is worth to the others, what data costs.
-# Lines that start with # are comments. Change the numbers, keep the keys.
-
-title = {title}
-description = "What this federation trains, and where the numbers below come from."
-
-# One name per member. Every list below follows this order.
-names = {names}
-
-{ownership}
-# What contributions are counted in.
-unit = {unit}
-
-# What one more unit of data costs its owner: money per record, or per so many, as one text for all or a list with one
-# per {giver}. Plain numbers, costs = 0.001, are in the units of the payoff, per unit of data. If data gets
-# dearer the more one gives: costs = {{linear = 0.001, quadratic = 0.00001}}
-costs = {costs}
-
-# The most units of data that can be given: a number for all, or a list with one per {giver}. inf means no limit.
-caps = {caps}
-{shared}
-# What one more point of accuracy is worth: money per point, for all or one per {receiver}. As plain numbers,
-# values = 1.0, what a payoff of 1 is worth: an accuracy 100 points above that of no data.
-values = {values}
-
-# How payoff grows with y, the weighted samples a member can reach (the sum over its row of weight times samples).
-#   family        payoff               parameter
-#   power-law     1 - (1 + y)^-beta    beta: how fast errors fall with data; accuracy that levels off slowly
-#   exponential   1 - exp(-rate y)     rate: accuracy that levels off fast, after about 1/rate samples
-#   michaelis     y / (y + half)       half: the samples that bring half of what is possible
-#   log           log(1 + y)           none: every doubling of the data is worth the same
-# A parameter is a number for all, or a list with one per {receiver}.
-[payoff]
-family = "power-law"
-beta = {beta}
-
-# A table called uncertainty, which `fedpact fit` writes from measured accuracies, says how sure the numbers above are.
-# A text not_recommended, which `fedpact pilot` writes where a trained deal lost, says why no deal is to be recommended.
-
-# Needed where costs and values are plain numbers and payments are to be settled in money: how much money one unit of
-# payoff is worth. Remove the # to use it.
-# [money]
-# currency = "EUR"
-# per_payoff = 100000
-"""
+def _parts() -> dict[str, str]:
+    """The texts of template.txt, by the name that stands above each."""
+    content = files("fedpact.scenario").joinpath("template.txt").read_text("utf-8")
+    names, texts = PART.findall(content), PART.split(content)[2::2]
+    return dict(zip(names, texts, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +86,7 @@ def template(names: Sequence[str] | int = 3, *, lots: Sequence[str] = (), tasks:
 
 def scenario_text(answers: ScenarioAnswers) -> str:
     """The commented file that says this; checked to load."""
-    content = TEMPLATE.format(
+    content = _parts()["file"].format(
         title=toml_string(answers.title),
         names=toml_value(list(answers.names)),
         ownership=_ownership(answers),
@@ -178,7 +95,7 @@ def scenario_text(answers: ScenarioAnswers) -> str:
         unit=toml_string(answers.unit),
         costs=toml_value(list(answers.costs)),
         caps=toml_value([float(cap) for cap in answers.caps]),
-        shared=SHARED_CAPS.format(lots=_first_lots(answers)) if len(answers.lots) > 1 else "",
+        shared=_parts()["shared caps"].format(lots=_first_lots(answers)) if len(answers.lots) > 1 else "",
         values=toml_value(list(answers.values)),
         beta=answers.beta,
     )
@@ -206,7 +123,7 @@ def _example_weight(receiver: int, test: int, giver: int, kind: int) -> float:
 def _ownership(answers: ScenarioAnswers) -> str:
     """The weights, and whose every column and row is where members have several lots or tasks."""
     if not answers.lots:
-        return MEMBERS.format(weights=_weights(answers.names, answers.weights))
+        return _parts()["members"].format(weights=_weights(answers.names, answers.weights))
     lots, tasks = answers.lots, answers.tasks
     owned = [[(name, thing or name) for name in answers.names for thing in things] for things in (lots, tasks)]
     keys = {
@@ -215,7 +132,7 @@ def _ownership(answers: ScenarioAnswers) -> str:
         for place, part in enumerate(("owners", "names"))
     }
     rows = [f"{name}: {thing}" if thing != name else name for name, thing in owned[1]]
-    return LOTS_TEMPLATE.format(weights=_weights(rows, answers.weights), **keys)
+    return _parts()["lots"].format(weights=_weights(rows, answers.weights), **keys)
 
 
 def _first_lots(answers: ScenarioAnswers) -> str:

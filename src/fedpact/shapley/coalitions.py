@@ -72,20 +72,6 @@ def values_and_gradient(
     return games.restored(values), games.restored(games.per_lot(marginal, arrays.lot_owners))
 
 
-def potential(
-    arrays: FederationArrays, contributions: FloatArray, coefficients: FloatArray | None = None
-) -> FloatArray:
-    """P(s), (...), of the payoffs alone: costs are not in it."""
-    counted = _checked_coefficients(arrays, coefficients)[coalition_sizes(arrays.n_agents)]
-    games = _Games.of(arrays, contributions)
-    found = np.zeros(len(games.brought))
-    for block in games.blocks():
-        for _, part in block.task_blocks():
-            worth = part.payoff.value(coalition_data(part.brought)) @ counted
-            found[block.rows] += (part.values * worth).sum(axis=1)
-    return games.restored(found)
-
-
 def potential_derivatives(
     arrays: FederationArrays, contributions: FloatArray, coefficients: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:

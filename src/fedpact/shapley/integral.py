@@ -81,16 +81,6 @@ class Credits(NamedTuple):
     derivatives: FloatArray
 
 
-class RowHessians(NamedTuple):
-    """Minus the Hessian of receivers in their data, roots^T roots + diag(own).
-
-    `roots` (receivers, any number, members) are those of all receivers, or of a sample; `own` is (receivers, members).
-    """
-
-    roots: FloatArray
-    own: FloatArray
-
-
 class Shares(NamedTuple):
     """Shapley values (members,), or semivalues, their gradient d phi_owner(l) / d s_l (lots,), and their rounding.
 
@@ -118,13 +108,6 @@ def integrate(arrays: FederationArrays, contributions: FloatArray, *, probabilit
     with np.errstate(over="ignore"):  # deep in harm a derivative may be as large as numbers get
         rounding = -EXPONENT_ROUNDING * float(harm @ np.abs(credits.derivatives).sum(axis=1))
     return Shares(arrays.values @ credits.values, gradient, rounding)
-
-
-def potential_gradient(
-    arrays: FederationArrays, contributions: FloatArray, *, probability: float | None = None
-) -> FloatArray:
-    """The gradient (lots,) of the potential of one federation, of the payoffs alone."""
-    return integrate(arrays, contributions, probability=probability).gradient
 
 
 def potential_hessian(
@@ -273,15 +256,18 @@ class _Direct:
         derivatives = (total * left * self.times[:, None]).sum(axis=1)
         return Credits(self._spread((total * gains).sum(axis=1)), self._spread(derivatives))
 
-    def curvature(self, chosen: NDArray[np.intp]) -> RowHessians:
-        """Minus the Hessian, with roots for the `chosen` receivers."""
+    def curvature(self, chosen: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Minus the Hessian in the data, roots^T roots + diag(own).
+
+        The roots (chosen, any number, members) are those of the `chosen` receivers, own (receivers, members) of all.
+        """
         products, _, left, factors = self._at_nodes()
         rates = np.swapaxes(left[..., None] / factors, 2, 3)
         timed = products * np.square(self.times)[:, None]
         own = np.einsum("rtq,rtqk->rk", timed, rates * (1.0 - self.q[:, None] * rates))
         roots = np.sqrt(timed * self.q)[..., None] * rates
         flat = roots.reshape(len(roots), -1, roots.shape[3])[chosen]
-        return RowHessians(self._spread(flat, chosen), self._spread(own))
+        return self._spread(flat, chosen), self._spread(own)
 
     def _at_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The products of all factors with all weights (receivers, T, Q), and what `_exponentials` returns."""
@@ -335,25 +321,16 @@ class _Interpolated:
 
     def log_products(self, q: FloatArray) -> FloatArray:
         """(receivers, T, Q): the log of the product of all factors at nodes q, (T, Q), however close to one it is."""
-        found = self._log_products_of_others(q)
-        for x, often in zip(self.largest.T[..., None, None], self.often.T[..., None, None], strict=True):
-            found += often * _log_factors(self.times[:, None], q, x)
-        return found
-
-    def _log_products_of_others(self, q: FloatArray) -> FloatArray:
         at = self.points.at
         at_points = _log_factors(self.times[:, None, None], q[..., None], at).reshape(-1, at.size)
-        return np.asarray((self.counts @ at_points.T).reshape(len(self.x), *q.shape))
-
-    def _quick_log_products(self, q: FloatArray) -> FloatArray:
-        """The same to rounding of the product, which is enough where it is multiplied with."""
-        if (self.often != 1.0).any():
-            return self.log_products(q)
-        product = np.ones((len(self.x), *q.shape))
-        for x in self.largest.T[..., None, None]:
-            product *= _exponentials(self.times[:, None], q, x)[2]
-        growth = np.maximum(-self.largest, 0.0).sum(axis=1)[:, None] * self.times
-        return np.asarray(self._log_products_of_others(q) + np.log(product) + growth[..., None])
+        change = np.zeros((len(self.x), *q.shape))  # from one to the product of the largest senders' factors
+        for x, often in zip(self.largest.T[..., None, None], self.often.T[..., None, None], strict=True):
+            own = _changes(self.times[:, None], q, x)
+            change += (own if (often == 1.0).all() else np.expm1(often * np.log1p(own))) * (1.0 + change)
+        growth = (np.maximum(-self.largest, 0.0) * self.often).sum(axis=1)[:, None] * self.times
+        with np.errstate(divide="ignore"):  # a product may vanish
+            logs = np.log1p(np.maximum(change, -1.0)) + growth[..., None]
+        return logs + (self.counts @ at_points.T).reshape(logs.shape)
 
     def credits(self) -> Credits:
         """Credits and their derivatives: of the largest by themselves, and at the points, interpolated back."""
@@ -377,8 +354,8 @@ class _Interpolated:
             np.put_along_axis(credits.derivatives, column, ((total * left[..., 0]) @ self.times)[:, None], axis=1)
         return credits
 
-    def curvature(self, chosen: NDArray[np.intp]) -> RowHessians:
-        """Minus the Hessian, with roots for the `chosen` receivers: few, since smooth kernels have small rank."""
+    def curvature(self, chosen: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Minus the Hessian, as in `_Direct`: the roots are few, since smooth kernels have small rank."""
         products, q = self._at_nodes()
         _, rates = self._at_points(q)
         timed = (products * np.square(self.times)[:, None]).reshape(len(self.x), -1)
@@ -388,7 +365,7 @@ class _Interpolated:
         sizes, vectors = np.linalg.eigh(kernels)
         rank = int((sizes > self.accuracy.rank * sizes[:, -1:]).sum(axis=1).max())
         roots = np.swapaxes(vectors * np.sqrt(np.maximum(sizes, 0.0))[:, None], 1, 2)[:, -rank:]
-        return RowHessians(self.points.take(chosen).interpolate(roots), np.maximum(own, 0.0))
+        return self.points.take(chosen).interpolate(roots), np.maximum(own, 0.0)
 
     def _at_nodes(self) -> tuple[FloatArray, FloatArray]:
         """The products of all factors with all weights, (receivers, T, Q), and the nodes q, (T, Q)."""
@@ -396,7 +373,7 @@ class _Interpolated:
             q, q_weights = self._living_q()
         else:
             q, q_weights = np.full((self.times.size, 1), self.probability), np.ones((self.times.size, 1))
-        return np.exp(self._quick_log_products(q) + self.log_masses[..., None]) * q_weights, q
+        return np.exp(self.log_products(q) + self.log_masses[..., None]) * q_weights, q
 
     def _at_points(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - e) / f and e / f for somebody with the data of each point, (T x Q, P)."""
@@ -410,7 +387,7 @@ class _Interpolated:
         """
         total = np.abs(self.counts).sum(axis=1).max() + self.often.sum(axis=1).max(initial=0.0)
         tried = np.minimum(0.5 ** np.arange(np.ceil(np.log2(total)) + 1.0)[::-1], 0.999)  # at 1 factors may vanish
-        logs = self._quick_log_products(np.tile(tried, (self.times.size, 1)))
+        logs = self.log_products(np.tile(tried, (self.times.size, 1)))
         fallen = np.maximum(np.maximum.accumulate(logs, axis=2), 0.0) - logs > self.accuracy.living
         ends = np.where(fallen.any(axis=2), tried[np.argmax(fallen, axis=2)], 1.0)
         apart = float((ends.max(axis=0) / ends.min(axis=0)).max())
@@ -429,22 +406,25 @@ def _find_largest(x: FloatArray, count: int) -> tuple[NDArray[np.intp], NDArray[
     return columns, order[:, [(n_members - count) // 2]]
 
 
-def _exponentials(t: FloatArray, q: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """1 - e^{-t x}, e^{-t x} and 1 - q + q e^{-t x}, all three over e^{-t x} where that is above one."""
-    exponents = -t * np.abs(x)
-    change, small = np.expm1(exponents), np.exp(exponents)
+def _changes(t: FloatArray, q: FloatArray, x: FloatArray) -> FloatArray:
+    """From one to the factor 1 - q + q e^{-t x}, over e^{-t x} where that is above one; between -1 and 0."""
     harm = x < 0.0
-    if not harm.any():
-        return -change, small, 1.0 + q * change
-    return np.where(harm, change, -change), np.where(harm, 1.0, small), 1.0 + np.where(harm, 1.0 - q, q) * change
+    return np.asarray((np.where(harm, 1.0 - q, q) if harm.any() else q) * np.expm1(-t * np.abs(x)))
 
 
 def _log_factors(t: FloatArray, q: FloatArray, x: FloatArray) -> FloatArray:
     """log(1 - q + q e^{-t x}), for x of either sign."""
+    return np.asarray(np.log1p(_changes(t, q, x)) - t * np.minimum(x, 0.0))
+
+
+def _exponentials(t: FloatArray, q: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """1 - e^{-t x}, e^{-t x} and 1 - q + q e^{-t x}, all three over e^{-t x} where that is above one."""
+    exponents = -t * np.abs(x)
+    change, left = np.expm1(exponents), np.exp(exponents)
     harm = x < 0.0
     if not harm.any():
-        return np.log1p(q * np.expm1(-t * x))
-    return np.asarray(np.log1p(np.where(harm, 1.0 - q, q) * np.expm1(-t * np.abs(x))) - t * np.minimum(x, 0.0))
+        return -change, left, 1.0 + q * change
+    return np.where(harm, change, -change), np.where(harm, 1.0, left), 1.0 + np.where(harm, 1.0 - q, q) * change
 
 
 def _graded(e_foldings: float, accuracy: Accuracy) -> tuple[FloatArray, FloatArray]:

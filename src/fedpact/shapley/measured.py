@@ -2,26 +2,21 @@
 
 Nothing else is known of the game, and every evaluation may take minutes. So evaluations are counted, none is made
 twice, and what was evaluated can be kept (`CoalitionCache`) when the run is interrupted or to be continued. If the
-budget covers all 2^n coalitions the answer is exact; otherwise coalitions are sampled.
+budget covers all 2^n coalitions the answer is exact; otherwise coalitions are sampled, size by size.
 
-**"stratified"**, by coalition size: every value serves every player. Far ahead where most of a Shapley value comes from
-joining very small coalitions, as in federations. Collecting the Shapley value by the size k of the coalition gives
+Collecting the Shapley value by the size k of the coalition gives
 
     phi_j = (v(N) - v(empty)) / n + sum_{k=1}^{n-1} mean over |S| = k of v(S) z_j(S),
     z_j(S) = (n 1[j in S] - k) / (k (n - k)),
 
-and each mean is estimated from distinct coalitions of that size. Most of the spread of v at one size tends to be linear
-in the members, and the linear part is known: with sum_j a_j = 0, the mean of (b + sum_{i in S} a_i) z_j(S) is
-a_j / (n - 1). So a line is taken off v and its share put back, fitted to one half of the draws and used on the other,
-and the other way round, so that the estimate stays unbiased. Sizes share the draws in proportion to 1 / min(k, n - k).
-
-**"permutation"**, along random orders: a player is credited with what it adds to those before it. Better where a player
-adds about the same whomever it joins; one that adds something only when it comes first needs many times n orders.
-
-Both are unbiased and efficient (sum_j z_j(S) = 0), and come with standard errors, estimates themselves.
+so that every value serves every player. The mean of z_j over all M coalitions of a size is zero, so each mean is a
+covariance, estimated from m distinct coalitions without bias by (1 - 1/M) / (m - 1) sum z_j (v - mean of v). What v
+gains with size alone cancels: that is most of it in federations, where a Shapley value comes from joining very small
+coalitions and random orders of the players would need many times n of them. Sizes share the draws in proportion to
+1 / min(k, n - k). The estimate is efficient, since sum_j z_j(S) = 0, and has standard errors, estimates themselves.
 
 References: Maleki et al. (2013), arXiv:1306.4265, for strata by size; Kolpaczki et al. (2024), AAAI 38(12), for
-estimates that need no pairs of coalitions; Castro et al. (2009), Computers & Operations Research 36(5), for orders.
+estimates that need no pairs of coalitions.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ import json
 import operator
 import time
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import comb
 from os import PathLike
@@ -39,25 +34,19 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpact.shapley.coalitions import size_coefficients, values_of_totals
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, read_text, replace_text
 
-SCHEMES = ("stratified", "permutation")
 BATCH = 256  # coalitions a batch game is asked for at a time
 REPORT_SECONDS = 0.1  # the least time between two reports of progress
-# Draws each size gets before they are shared out: two tell an error, four tell it better.
-MIN_DRAWS, COMFORTABLE_DRAWS = 2, 4
-MAX_REPEATS = 20  # orders, in multiples of those that fit if no coalition is met twice: where nearly all are known
-RIDGE = 0.1  # ridge of the fitted line, in observations a player
+MIN_DRAWS = 3  # of each size: fewer do not tell an error
 
 Coalition: TypeAlias = tuple[int, ...]  # players, counted from 0, in order
 Progress = Callable[[int, int], object]
-Lookup = Callable[[list[Coalition]], FloatArray]  # values, (coalitions, outputs)
-Estimate = Callable[[Lookup], tuple[FloatArray, FloatArray]]  # values and standard errors, (players, outputs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,7 +62,7 @@ class SampledShapley:
     evaluations
         How many coalitions were evaluated in this run.
     method
-        "enumeration", or the scheme: "stratified" or "permutation".
+        "enumeration" or "sampling".
     efficiency_gap
         How far the values' sum is from v(N) - v(empty), relative to the larger of |v(N)| and |v(empty)|; the worst of
         several outputs.
@@ -94,7 +83,6 @@ def sample_game(
     n_players: int,
     *,
     budget: int,
-    scheme: str = "stratified",
     rng: np.random.Generator | int | None = None,
     progress: Progress | None = None,
     known: Mapping[Coalition, ArrayLike] | None = None,
@@ -107,13 +95,9 @@ def sample_game(
     value
         The game: given a coalition, a sorted tuple of players counted from 0, what it is worth; a number, or a list of
         numbers for a game with several outputs. Its exceptions are passed on.
-    n_players
-        How many players there are.
     budget
         The most coalitions to evaluate, the empty and the grand one included. With all 2^n within the budget the
         values are exact.
-    scheme
-        "stratified" or "permutation".
     rng
         A seed or a generator. With the same seed and a result's cache, a run continues the earlier one.
     progress
@@ -122,8 +106,7 @@ def sample_game(
         Coalition values at hand; they cost nothing. A `CoalitionCache` is filled as the run goes on, and so survives an
         interruption; any other mapping is only read.
     batch
-        Whether `value` takes a list of coalitions and returns a value for each. A game with a method `values` that does
-        so is always asked through it.
+        Whether `value` takes a list of coalitions and returns a value for each.
 
     Raises
     ------
@@ -142,40 +125,34 @@ def sample_game(
     for name, given, least in (("n_players", n_players, 1), ("budget", budget, 0)):
         if given < least:
             raise InvalidInput(f"{name} must be at least {least}, got {given}")
-    if scheme not in SCHEMES:
-        raise InvalidInput(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
-    cache = known if isinstance(known, CoalitionCache) else CoalitionCache(known)
+    cache = known if isinstance(known, CoalitionCache) else CoalitionCache()
+    if cache is not known:
+        cache.update(known or {})  # type: ignore[arg-type]
     for coalition in cache:
         if max(coalition, default=0) >= n_players:
             raise InvalidInput(f"known holds coalition {coalition}, but players count from 0 to {n_players - 1}")
-    exact, ends = (1 << n_players) - len(cache) <= budget, [(), tuple(range(n_players))]
+    exact = (1 << n_players) - len(cache) <= budget
     seed = int(np.random.default_rng(rng).integers(1 << 62))
-    if exact:
-        coalitions, estimate = _all_coalitions(n_players)
-    else:
-        left = max(budget - sum(end not in cache for end in ends), 0)
-        draw = _draw_strata if scheme == "stratified" else _draw_orders
-        coalitions, estimate = draw(n_players, left, {*cache, *ends}, seed)
+    coalitions = _all_coalitions(n_players) if exact else _draw_coalitions(n_players, budget, cache, seed)
     new = [coalition for coalition in coalitions if coalition not in cache]
     if len(new) > budget:
-        raise InvalidInput(
-            f'budget must be at least {len(new)} to tell the errors of {n_players} players by scheme "{scheme}", '
-            f"got {budget}"
-        )
+        least = len(new)
+        raise InvalidInput(f"budget must be at least {least} to tell the errors of {n_players} players, got {budget}")
     _evaluate(value, new, cache, progress, batch=batch)
-
-    def lookup(coalitions: list[Coalition]) -> FloatArray:
-        return np.array([cache[coalition] for coalition in coalitions]).reshape(len(coalitions), -1)
-
-    values, errors = estimate(lookup)
-    empty, grand = lookup(ends)
+    found = np.array([cache[coalition] for coalition in coalitions]).reshape(len(coalitions), -1)
+    if exact:
+        values = values_of_totals(found.T, size_coefficients(n_players)).T
+        errors = np.zeros_like(values)
+    else:
+        values, errors = _estimate(coalitions, found, n_players)
+    empty, grand = found[0], found[-1]
     sizes = np.maximum(np.maximum(np.abs(empty), np.abs(grand)), np.finfo(float).tiny)
     shape = (n_players, *(cache.shape or ()))
     return SampledShapley(
         values=read_only_copy(values.reshape(shape)),
         standard_errors=read_only_copy(errors.reshape(shape)),
         evaluations=len(new),
-        method="enumeration" if exact else scheme,
+        method="enumeration" if exact else "sampling",
         efficiency_gap=float((np.abs(values.sum(axis=0) - (grand - empty)) / sizes).max()),
         cache=cache,
     )
@@ -185,16 +162,13 @@ def _evaluate(
     value: Callable[..., Any], new: list[Coalition], cache: CoalitionCache, progress: Progress | None, *, batch: bool
 ) -> None:
     """Evaluate coalitions into the cache, one by one or in batches."""
-    offered = getattr(value, "values", None)
-    ask = offered if callable(offered) else value if batch else lambda coalitions: [value(*coalitions)]
-    together = BATCH if batch or callable(offered) else 1
-    reported = -np.inf
+    together, reported = BATCH if batch else 1, -np.inf
     for start in range(0, len(new), together):
         if progress is not None and time.monotonic() - reported >= REPORT_SECONDS:
             progress(start, len(new))
             reported = time.monotonic()
         asked = new[start : start + together]
-        answers = list(ask(asked))
+        answers = list(value(asked)) if batch else [value(*asked)]
         if len(answers) != len(asked):
             raise InvalidInput(
                 f"the game must return a value for each coalition: asked {len(asked)}, got {len(answers)}"
@@ -204,62 +178,22 @@ def _evaluate(
         progress(len(new), len(new))
 
 
-def _all_coalitions(n_players: int) -> tuple[list[Coalition], Estimate]:
-    """Every coalition, at the number whose bits are its players, and what they tell: exact values."""
+def _all_coalitions(n_players: int) -> list[Coalition]:
+    """Every coalition, at the number whose bits are its players."""
     players = range(n_players)
-    everything = [tuple(player for player in players if number >> player & 1) for number in range(1 << n_players)]
-
-    def estimate(lookup: Lookup) -> tuple[FloatArray, FloatArray]:
-        values = values_of_totals(lookup(everything).T, size_coefficients(n_players)).T
-        return values, np.zeros_like(values)
-
-    return everything, estimate
+    return [tuple(player for player in players if number >> player & 1) for number in range(1 << n_players)]
 
 
-# Along random orders
+def _draw_coalitions(n_players: int, budget: int, known: Container[Coalition], seed: int) -> list[Coalition]:
+    """As many coalitions as `budget` pays for when those `known` are free; some of each size whatever they cost.
 
-
-def _draw_orders(n_players: int, budget: int, known: Set[Coalition], seed: int) -> tuple[list[Coalition], Estimate]:
-    """As many orders as `budget` pays for when coalitions in `known` are free; two whatever they cost.
-
-    How many fit depends on how often they meet the same coalitions. That leaves the estimate unbiased: the rule treats
-    all players alike, so whatever the number of orders, each of them is as likely as any other.
+    The empty one is first, the grand one last. With the same seed and a larger budget every size begins with the same
+    coalitions.
     """
-    rng, new = np.random.default_rng(seed), set[Coalition]()
-    orders: list[NDArray[np.intp]] = []
-    for count in range(2 + MAX_REPEATS * (budget + len(known)) // n_players):
-        order = rng.permutation(n_players)
-        met = set(_along(order)) - known - new
-        if count >= 2 and len(new) + len(met) > budget:
-            break
-        orders.append(order)
-        new |= met
-
-    def estimate(lookup: Lookup) -> tuple[FloatArray, FloatArray]:
-        draws = np.array([np.diff(lookup(_along(order)), axis=0)[np.argsort(order)] for order in orders])
-        return draws.mean(axis=0), draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
-
-    return list(dict.fromkeys(coalition for order in orders for coalition in _along(order))), estimate
-
-
-def _along(order: NDArray[np.intp]) -> list[Coalition]:
-    """The coalitions an order passes through, from the empty one to the grand one."""
-    return [tuple(sorted(order[:count].tolist())) for count in range(order.size + 1)]
-
-
-# By coalition size
-
-
-def _draw_strata(n_players: int, budget: int, known: Set[Coalition], seed: int) -> tuple[list[Coalition], Estimate]:
-    """As many coalitions as `budget` pays for when those in `known` are free; two of each size whatever they cost.
-
-    With the same seed and a larger budget every size begins with the same coalitions.
-    """
+    empty, grand = (), tuple(range(n_players))
     sequences = {size: _shuffled(n_players, size, seed) for size in range(1, n_players)}
     drawn: dict[int, list[Coalition]] = {size: [] for size in sequences}
-    comfortable = budget + len(known) >= 2 * COMFORTABLE_DRAWS * n_players
-    least = COMFORTABLE_DRAWS if comfortable else MIN_DRAWS
-    cost, queue = 0, [(-np.inf, size) for size in sequences]
+    cost, queue = (empty not in known) + (grand not in known), [(-np.inf, size) for size in sequences]
     while queue:
         urgency, size = heapq.heappop(queue)
         coalition = next(sequences[size])
@@ -270,18 +204,8 @@ def _draw_strata(n_players: int, budget: int, known: Set[Coalition], seed: int) 
         count = len(drawn[size])
         if count < comb(n_players, size):
             rank = -1.0 / min(size, n_players - size) / (count + 0.5)
-            heapq.heappush(queue, (-np.inf if count < least else rank, size))
-    ends = [(), tuple(range(n_players))]
-
-    def estimate(lookup: Lookup) -> tuple[FloatArray, FloatArray]:
-        empty, grand = lookup(ends)
-        strata = [_Stratum(each, lookup(each), n_players) for each in drawn.values()]
-        lines = [_fit_lines(strata, half, n_players) for half in (0, 1)]
-        parts = [stratum.sum(pair) for stratum, *pair in zip(strata, *lines, strict=True)]
-        values, variances = (sum(each) for each in zip(*parts, strict=True))
-        return (grand - empty) / n_players + values, np.sqrt(variances)
-
-    return ends + [coalition for each in drawn.values() for coalition in each], estimate
+            heapq.heappush(queue, (-np.inf if count < MIN_DRAWS else rank, size))
+    return [empty, *(coalition for each in drawn.values() for coalition in each), grand]
 
 
 def _shuffled(n_players: int, size: int, seed: int) -> Iterator[Coalition]:
@@ -294,60 +218,22 @@ def _shuffled(n_players: int, size: int, seed: int) -> Iterator[Coalition]:
             yield coalition
 
 
-class _Stratum:
-    """Coalitions of one size: `members` and `z` (m, n), values (m, outputs), and its halves, unless it is complete."""
-
-    def __init__(self, coalitions: list[Coalition], values: FloatArray, n_players: int) -> None:
-        self.values, self.size = values, len(coalitions[0])
-        self.population = comb(n_players, self.size)
-        self.members = np.zeros((len(coalitions), n_players))
-        np.put_along_axis(self.members, np.array(coalitions), 1.0, axis=1)
-        self.z = (n_players * self.members - self.size) / (self.size * (n_players - self.size))
-        whole = len(coalitions) == self.population
-        self.halves = [slice(None)] * 2 if whole else [slice(0, None, 2), slice(1, None, 2)]
-
-    def sum(self, lines: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Its part of the estimate and of its variance, (players, outputs); the lines are fitted to its halves.
-
-        Given one half, m coalitions out of M, the mean over all M is m/M times the mean over that half plus (1 - m/M)
-        times the mean over the rest, of which the other half is a simple random sample.
-        """
-        count = len(self.values)
-        if count == self.population:
-            return self.z.T @ (self.values - self.values.mean(axis=0)) / count, np.zeros_like(lines[0])
-        estimate, sums, squares = np.zeros((3, *lines[0].shape))
-        for line, own, other in zip(lines, self.halves, self.halves[::-1], strict=True):
-            rest = self.values - self.members @ line
-            rest = rest - rest[own].mean(axis=0)
-            inside, outside = self.z[own].T @ rest[own], self.z[other].T @ rest[other]
-            share = len(rest[own]) / self.population
-            known = line / (len(line) - 1) + inside / self.population
-            estimate += (known + (1.0 - share) * outside / len(rest[other])) / 2.0
-            sums += outside
-            squares += (self.z[other] ** 2).T @ rest[other] ** 2
-        spread = np.maximum(squares - sums**2 / count, 0.0) / (count - 1)
-        return estimate, spread / count * (1.0 - count / self.population)
-
-
-def _fit_lines(strata: list[_Stratum], half: int, n_players: int) -> list[FloatArray]:
-    """Lines a (players, outputs) for every stratum from half of the draws, each adding up to zero over the players.
-
-    One direction serves all sizes, scaled to the spread of the values at each: a ridge regression of standardised
-    values on standardised membership.
-    """
-    rows, targets, spreads = [], [], []
-    for stratum in strata:
-        values = stratum.values[stratum.halves[half]]
-        centred = values - values.mean(axis=0)
-        spread = np.sqrt((centred**2).sum(axis=0) / max(len(values) - 1, 1))
-        unit = np.sqrt(stratum.size * (n_players - stratum.size))
-        rows.append(stratum.z[stratum.halves[half]] * unit)
-        targets.append(np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0))
-        spreads.append(spread * n_players / unit)
-    design, target = np.concatenate(rows), np.concatenate(targets)
-    direction = np.linalg.solve(design.T @ design + RIDGE * n_players * np.eye(n_players), design.T @ target)
-    direction -= direction.mean(axis=0)
-    return [spread * direction for spread in spreads]
+def _estimate(coalitions: list[Coalition], found: FloatArray, n_players: int) -> tuple[FloatArray, FloatArray]:
+    """Values and standard errors, (players, outputs), from coalitions, the empty one first and the grand one last."""
+    members = np.array([np.isin(np.arange(n_players), coalition) for coalition in coalitions])
+    sizes = members.sum(axis=1)
+    values = np.tile((found[-1] - found[0]) / n_players, (n_players, 1))
+    variances = np.zeros_like(values)
+    for size in range(1, n_players):
+        drawn, population = sizes == size, comb(n_players, size)
+        count = int(drawn.sum())
+        z = (n_players * members[drawn] - size) / (size * (n_players - size))
+        apart = found[drawn] - found[drawn].mean(axis=0)
+        products = (z - z.mean(axis=0))[:, :, None] * apart[:, None]
+        scale = (1.0 - 1.0 / population) * count / (count - 1)
+        values += scale * products.mean(axis=0)
+        variances += scale**2 * products.var(axis=0, ddof=1) / count * (1.0 - count / population)
+    return values, np.sqrt(variances)
 
 
 class CoalitionCache(UserDict[Coalition, "float | FloatArray"]):
@@ -355,11 +241,6 @@ class CoalitionCache(UserDict[Coalition, "float | FloatArray"]):
 
     A dictionary from coalitions, in any order, to finite numbers, or lists of them; it keeps everything evaluated
     before an interruption, and goes to a file and back.
-
-    Parameters
-    ----------
-    values
-        Values to start with, by coalition.
 
     Examples
     --------
@@ -370,11 +251,6 @@ class CoalitionCache(UserDict[Coalition, "float | FloatArray"]):
     >>> sorted(cache)
     [(), (0, 1), (2,)]
     """
-
-    def __init__(self, values: Mapping[Coalition, ArrayLike] | None = None) -> None:
-        super().__init__()
-        for coalition, value in (values or {}).items():
-            self[coalition] = value
 
     @property
     def shape(self) -> tuple[int, ...] | None:

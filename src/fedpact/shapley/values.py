@@ -115,8 +115,11 @@ def share_values(
     shape = np.broadcast_shapes(arrays.shape, contributions.shape[:-1])
     profiles = np.broadcast_to(contributions, (*shape, arrays.n_lots))
     values, gradient = np.full((*shape, arrays.n_agents), np.nan), np.full((*shape, arrays.n_lots), np.nan)
-    inside = (arrays.lowest_data(contributions) > np.asarray(arrays.payoff.lowest_finite)).all(axis=-1)
-    for index in zip(*np.nonzero(np.broadcast_to(inside, shape)), strict=True) if shape else [()] if inside else []:
+    outside = (arrays.lowest_data(contributions) <= np.asarray(arrays.payoff.lowest_finite)).any(axis=-1)
+    outside = np.broadcast_to(outside, shape)
+    for index in np.ndindex(shape):
+        if outside[index]:
+            continue
         one = arrays.at(index[len(shape) - len(arrays.shape) :]) if arrays.shape else arrays
         if probability is not None:
             values[index], gradient[index], _ = integral.integrate(one, profiles[index], probability=probability)
@@ -160,8 +163,7 @@ def _integrated(arrays: FederationArrays, contributions: FloatArray, tolerance: 
     gap = _efficiency_gap(arrays, contributions, shares.values)
     result = _result(shares.values, shares.gradient, gap, "quadrature")
     if not arrays.has_harm:
-        _check_efficiency(result, tolerance)
-        return result
+        return _check_efficiency(result, tolerance)
     rounding = shares.rounding / _payoff_scale(arrays, contributions)
     reached = max(min(_edge_error(arrays, contributions), rounding), gap)
     if reached > tolerance:
@@ -173,12 +175,13 @@ def _integrated(arrays: FederationArrays, contributions: FloatArray, tolerance: 
     return result
 
 
-def _check_efficiency(result: ShapleyValues, tolerance: float) -> None:
+def _check_efficiency(result: ShapleyValues, tolerance: float) -> ShapleyValues:
     if result.efficiency_gap > max(tolerance, EFFICIENCY_TOLERANCE):
         raise NotConverged(
             f"the quadrature misses the total payoff by {result.efficiency_gap:.0e}, more than {tolerance:.0e}",
             result=result,
         )
+    return result
 
 
 def _of_types(population: Population, contributions: ArrayLike, tolerance: float) -> ShapleyValues:
@@ -198,9 +201,7 @@ def _of_types(population: Population, contributions: ArrayLike, tolerance: float
     )
     payoffs = counts * population.payoffs(profile)
     gap = float(abs(counts @ values - payoffs.sum()) / max(float(np.abs(payoffs).sum()), TINY))
-    result = _result(values, gradient, gap, "quadrature")
-    _check_efficiency(result, tolerance)
-    return result
+    return _check_efficiency(_result(values, gradient, gap, "quadrature"), tolerance)
 
 
 def _result(values: FloatArray, gradient: FloatArray, gap: float, method: str) -> ShapleyValues:

@@ -74,8 +74,8 @@ def free_riding_equilibria(arrays: FederationArrays) -> FloatArray:
     return found.reshape(*arrays.shape, -1)
 
 
-def is_only_equilibrium(federation: Federation, contributions: FloatArray) -> bool:
-    """Whether an equilibrium is known to be the only one; False where that is not known.
+def is_only_equilibrium(federation: Federation, contributions: FloatArray) -> bool | None:
+    """Whether an equilibrium is the only one; None where that is not known.
 
     With one lot each, it is if every principal minor of the weights is positive (a P-matrix; Cottle, Pang and Stone,
     The Linear Complementarity Problem, theorem 3.3.7), in particular if their symmetric part is positive definite, rows
@@ -84,7 +84,7 @@ def is_only_equilibrium(federation: Federation, contributions: FloatArray) -> bo
     """
     arrays = federation.arrays
     if arrays.has_lots:
-        return False
+        return None
     weights = federation.dense_weights()
     able = np.flatnonzero((arrays.caps > 0) & (weights.diagonal() > 0))
     scaled = weights[np.ix_(able, able)] / weights.diagonal()[able][:, None]
@@ -95,8 +95,9 @@ def is_only_equilibrium(federation: Federation, contributions: FloatArray) -> bo
         minors = np.linalg.det(np.where(chosen & np.swapaxes(chosen, 1, 2), scaled, np.eye(able.size)))
         if (minors > 1e-12).all():
             return True
-    few = able.size <= MAX_SUPPORT_AGENTS and not arrays.quadratic.any()
-    return few and not _another_equilibrium(arrays, np.asarray(contributions))
+    if able.size > MAX_SUPPORT_AGENTS or arrays.quadratic.any():
+        return None
+    return not _another_equilibrium(arrays, np.asarray(contributions))
 
 
 def _another_equilibrium(arrays: FederationArrays, contributions: FloatArray) -> bool:

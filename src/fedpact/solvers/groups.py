@@ -33,6 +33,7 @@ from fedpact.utils.errors import InvalidInput, NotConverged
 
 MAX_LISTED_AGENTS = 16  # all groups of more members are too many to list
 MAX_SEARCHED_AGENTS = 64  # among more, a group and its neighbours take too long: only what prices point at is tried
+CLIMBED_FROM = 8  # groups whose neighbours are looked at, at a time
 MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those of one
 NUMBERS_AT_A_TIME = 1 << 21  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
@@ -331,7 +332,7 @@ class KnownGroups:
         return self.found.take(rows[np.argsort(-gains[rows], kind="stable")[:MAX_TAKEN_IN]])
 
     def search(self, utilities: FloatArray) -> None:
-        """What prices point at, and from the group that gains most to its neighbours, while these gain more.
+        """What prices point at, everybody alone, everybody but one, and from those that gain most to their neighbours.
 
         Of more than `MAX_SEARCHED_AGENTS` members no neighbours are looked at.
         """
@@ -344,8 +345,8 @@ class KnownGroups:
         self._climb(np.concatenate([(bounds > 0)[None], order < sizes.astype(int)[:, None]]), utilities)
         if few:
             one = np.eye(n_agents, dtype=np.bool_)
-            self._climb(one, utilities)
-            while self._climb(self._best(utilities) ^ one, utilities) or self._exchange(utilities):
+            self._climb(np.concatenate([one, ~one]), utilities)
+            while self._climb(self._neighbours(utilities), utilities) or self._exchange(utilities):
                 pass
 
     def look_at(self, groups: BoolArray) -> GroupOptima:
@@ -363,24 +364,33 @@ class KnownGroups:
         return found
 
     def _climb(self, groups: BoolArray, utilities: FloatArray) -> bool:
-        """Whether one of these groups gains more than all known so far."""
+        """Whether one of these groups gains more than all known so far but for everybody, whom nobody leaves behind."""
         new = [group for group in groups if group.any() and group.tobytes() not in self._seen]
         if not new:
             return False
-        most = self.found.gains(utilities).max()
+        most = self.found.gains(utilities)[1:].max(initial=-np.inf)
         found = self.look_at(np.unique(new, axis=0))
         return bool(found.gains(utilities).max() > most + TIE_TOLERANCE * self.scale)
 
-    def _best(self, utilities: FloatArray) -> BoolArray:
-        """The group that gains most, but for everybody."""
-        others = self.found.take(np.arange(1, len(self.found.values)))
-        return others.members[_most_gaining(others, utilities)]
+    def _best(self, utilities: FloatArray, count: int) -> BoolArray:
+        """The groups that gain most, but for everybody: so many, and all that gain as much, whatever their names."""
+        gains = self.found.gains(utilities)[1:]
+        least = np.sort(gains)[-min(count, gains.size)]
+        return self.found.members[1:][gains >= least - TIE_TOLERANCE * self.scale]
+
+    def _neighbours(self, utilities: FloatArray) -> BoolArray:
+        """The groups that gain most, each with one member more or less."""
+        one = np.eye(self._federation.n_agents, dtype=np.bool_)
+        return (self._best(utilities, CLIMBED_FROM)[:, None, :] ^ one).reshape(-1, one.shape[0])
 
     def _exchange(self, utilities: FloatArray) -> bool:
-        """Whether the best group gains more with one member exchanged for another."""
-        best, one = self._best(utilities), np.eye(self._federation.n_agents, dtype=np.bool_)
-        groups = best ^ one[best][:, None, :] ^ one[~best][None, :, :]
-        return self._climb(groups.reshape(-1, one.shape[0]), utilities)
+        """Whether a best group gains more with one member exchanged for another."""
+        one = np.eye(self._federation.n_agents, dtype=np.bool_)
+        exchanged = [
+            (best ^ one[best][:, None, :] ^ one[~best][None, :, :]).reshape(-1, one.shape[0])
+            for best in self._best(utilities, 1)
+        ]
+        return self._climb(np.concatenate(exchanged), utilities)
 
 
 def _most_gaining(groups: GroupOptima, utilities: FloatArray) -> int:

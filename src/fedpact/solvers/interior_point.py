@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from fedpact.federation.arrays import times, times_transposed
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
+from fedpact.utils.threads import on_one_thread
 
 GAIN_TOLERANCE = 1e-10
 MAX_ITERATIONS = 120
@@ -110,7 +111,8 @@ def maximise(program: Program, start: FloatArray | None = None, *, precision: fl
 
     The finish goes on until the gain is at most `precision`, or does not fall any more.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    ignored = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    with ignored, on_one_thread(program.upper.shape[-1]):
         scaled = _Scaled(program)
         x = scaled.start() if start is None else scaled.inside(start)
         point, bounded, iterations = _follow_barrier(scaled, x)

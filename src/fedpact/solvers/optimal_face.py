@@ -221,7 +221,7 @@ def _least_norm(
         step = np.zeros(len(rows))
         step[taking_part] = np.linalg.solve(system, missed[taking_part])
         length = 1.0
-        while length > 1e-6:  # past the maximum along the step?
+        while length > 1e-16:  # past the maximum along the step? where all it touches is clipped, far past it
             tried = np.where(is_equal, multipliers + length * step, np.minimum(multipliers + length * step, 0.0))
             ahead = _dual_gradient(rows, target, upper, is_equal, tried)[0]
             if ahead @ (tried - multipliers) >= 0 or np.abs(ahead).max() <= 1e-12:
@@ -234,7 +234,8 @@ def _least_norm(
     part = rows[np.ix_(taking_part, loose)]
     found[loose] = np.linalg.lstsq(part, (target - rows @ fixed)[taking_part], rcond=1e-13)[0]
     found = np.clip(found, 0.0, upper)
-    return found if np.abs(equal @ (found - point)).max(initial=0.0) <= 1e-9 else point
+    met = np.abs(equal @ (found - point)).max(initial=0.0) <= 1e-9 and (below @ found <= limits * (1.0 + 1e-12)).all()
+    return found if met else point
 
 
 def _dual_gradient(

@@ -79,7 +79,7 @@ class PotentialProgram:
             gradient, hessian = potential_derivatives(self.arrays, profile, coefficients)
             self._last = profile, hessian
         else:
-            gradient = integral.potential_gradient(self.arrays, profile[0], probability=self._probability)[None]
+            gradient = integral.integrate(self.arrays, profile[0], probability=self._probability).gradient[None]
         return (gradient - self.arrays.marginal_costs(profile))[:, self._lots]
 
     def hessian(self, contributions: FloatArray) -> FloatArray:

@@ -148,7 +148,7 @@ def social_optimum(federation: Federation) -> SocialOptimum:
 
 
 def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptimum:
-    """The canonical optimum around a welfare optimum known already; `NotConverged` if it is none."""
+    """The canonical optimum around a welfare optimum known already, or close; `NotConverged` if it is none."""
     program, profile = WelfareProgram(federation.arrays), np.asarray(contributions, dtype=np.float64)[None]
     found = Maximum(contributions=profile, gains=linearised_gains(program, profile)[0], iterations=0)
     if not found.converged.all():  # nearly one

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING
 
 from fedpact.utils.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
 THREADS_VARIABLE = "FEDPACT_THREADS"
+MIN_SHARED_ROWS = 500  # of matrices that several threads factor faster than one
 LIBRARY_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -33,6 +40,19 @@ def set_threads(count: int) -> None:
             f"threads must be a whole number from 1 to {_most}, got {count!r}; {THREADS_VARIABLE} raises the most"
         )
     _count = count
+
+
+@cache
+def _linear_algebra() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - where something is solved
+
+    return ThreadpoolController()
+
+
+def on_one_thread(size: int) -> AbstractContextManager[object]:
+    """Keep linear algebra on one thread within the block, unless matrices have many rows: small ones lose by more."""
+    many = size >= MIN_SHARED_ROWS
+    return nullcontext() if many else _linear_algebra().limit(limits=1, user_api="blas")
 
 
 def thread_setting() -> str | None:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import fedpact as fp
 from fedpact.certificates import shapley_check
 from fedpact.certificates.concave import maximise
-from fedpact.certificates.shapley_check import MAX_COALITION_AGENTS, check_shares, own_share_problem
+from fedpact.certificates.shapley_check import MAX_COALITION_AGENTS, check_shares, own_share_problems
 from fedpact.shapley.coalitions import values_and_gradient
 from random_cases import some
 from strategies import random_lots, random_profile
@@ -93,7 +93,7 @@ def test_the_best_own_contribution_is_the_best_on_a_grid(n_agents: int, harm: fl
     fed = federation(n_agents, fp.PowerLaw(0.4), harm=harm)
     s = np.full(n_agents, 0.5)
     for agent in (0, n_agents - 1):
-        problem = own_share_problem(fed.arrays, s, agent, np.full(1, 5.0), None)
+        (problem,) = own_share_problems(fed.arrays, s, [agent], np.full(n_agents, 5.0), None)
         found = maximise(problem, s[None, [agent]])
         utility = found.values[0] - problem.value(np.zeros((1, 1)))[0]
         moved = np.tile(s, (9, 1))

@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison import Axis, parse_axis
-from fedpact.comparison.axes import batch_at, check_axes, parse_values
+from fedpact.comparison.axes import arrays_at, check_axes, parse_values
 from fedpact.scenario.examples import example
 from fedpact.utils.errors import InvalidInput
 
@@ -25,7 +25,12 @@ PLAIN = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log())
 
 def changed(axis: Axis, federation: fp.Federation = BASE) -> fp.Federation:
     """The federation at the first value of an axis."""
-    return batch_at(federation, [axis], [axis.points[:1]])[0]
+    return federations(federation, [axis], [axis.points[:1]])[0]
+
+
+def federations(federation: fp.Federation, axes: list[Axis], points: list[np.ndarray]) -> list[fp.Federation]:
+    arrays = arrays_at(federation, axes, points)
+    return [federation.with_arrays(arrays.at(place)) for place in range(points[0].size)]
 
 
 # places
@@ -218,7 +223,7 @@ def test_two_axes_must_not_set_the_same_number(first: str, second: str, shared: 
 def test_two_axes_of_one_kind_may_stand_side_by_side(first: str, second: str) -> None:
     axes = [parse_axis(f"{first}=3", BASE), parse_axis(f"{second}=4", BASE)]
     check_axes(BASE, axes)
-    found = batch_at(BASE, axes, [np.array([3.0]), np.array([4.0])])[0]
+    found = federations(BASE, axes, [np.array([3.0]), np.array([4.0])])[0]
     again = changed(axes[1], changed(axes[0]))
     assert found == again
 
@@ -313,7 +318,7 @@ class TestSharedCaps:
     def test_one_by_its_member_its_number_or_its_lots(self, index: str) -> None:
         axis = parse_axis(f"shared_caps[{index}]=10,30", self.federation)
         assert axis.places[0].tolist() == [1]
-        batch = batch_at(self.federation, [axis], [axis.points])
+        batch = federations(self.federation, [axis], [axis.points])
         assert [each.cap for each in batch[1].shared_caps] == [40.0, 30.0, 20.0]
         assert batch[0].shared_caps[1].lots == self.federation.shared_caps[1].lots
 

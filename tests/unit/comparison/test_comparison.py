@@ -66,7 +66,7 @@ def test_of_all_mechanisms_those_without_an_outcome_are_named() -> None:
     weights = [[1.0, -1.4, -1.46], [0.53, 1.0, 0.02], [0.32, -0.14, 1.0]]
     rivals = fp.Federation(weights, costs=0.05, caps=[49.9, 5.2, 52.2], payoff=fp.Log())
     compared = fp.compare(rivals, "all")
-    assert "there is no free-riding equilibrium" in compared.unsolved["cost-sharing"]
+    assert "no free-riding equilibrium was found" in compared.unsolved["cost-sharing"]
     assert "do not settle" in compared.unsolved["accuracy-shaping"]
     assert set(compared.verdicts) | set(compared.unsolved) == set(MECHANISMS)
     weights = [[1.0, -1.2, 0.1], [1.4, 1.0, -0.8], [-0.9, 1.1, 1.0]]
@@ -157,7 +157,7 @@ def test_splitting_gains_are_those_of_solving_with_a_member_split(hospitals: fp.
 
 
 @pytest.mark.slow
-def test_beyond_what_is_affordable_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_what_is_affordable_it_says_so() -> None:
     """Seventeen members: no fair deal unless it is asked for, groups searched, false names only where promised."""
     rng = np.random.default_rng(0)
     weights = np.where(np.eye(17) > 0, 1.0, rng.uniform(0.1, 0.9, (17, 17)))
@@ -174,17 +174,11 @@ def test_beyond_what_is_affordable_it_says_so(monkeypatch: pytest.MonkeyPatch) -
         assert comparison.group_verdict(name) is Verdict.VIOLATED, "found by the search, not by prices"
         assert comparison.holds_together(name) is False
     assert comparison.blocking_groups["voluntary"].gain >= worst - 1e-9 > 0.0
-    monkeypatch.setattr("fedpact.comparison.comparison.GROUP_TIME_LIMIT", 0.0)
-    unfinished = fp.compare(federation, ["shapley"])
-    assert unfinished.group_verdict("shapley") is Verdict.NOT_REFUTED
-    assert unfinished.blocking_groups["shapley"].upper_bound > 0.0 > unfinished.blocking_groups["shapley"].gain
-    assert unfinished.holds_together("shapley") is None, "no group was found, but not all were looked at"
-    monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_LISTED", 1)
-    (member,) = comparison.splitting_gains["shapley"]
-    assert member == federation.names[int(np.argmax(comparison["shapley"].contributions))], "who contributes most"
+    most = np.argsort(-comparison["shapley"].contributions)[:8]
+    assert set(comparison.splitting_gains["shapley"]) == {federation.names[int(agent)] for agent in most}
+    member, largest = comparison.largest_splitting_gain("shapley")
     gain = fp.splitting_gain(federation, "shapley", member, first=comparison["shapley"])
-    np.testing.assert_allclose(comparison.splitting_gains["shapley"][member], gain, rtol=1e-6)
-    assert comparison.largest_splitting_gain("shapley") == (member, comparison.splitting_gains["shapley"][member])
+    np.testing.assert_allclose(largest, gain, rtol=1e-6)
     assert comparison.verdicts["shapley"][Claim.SPLIT_PROOF] is Verdict.VIOLATED
     assert max(map(abs, comparison.splitting_gains["externality"].values())) < 1e-9
     assert len(comparison.splitting_gains["externality"]) == 17

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedpact.stability import StableFederation
 
 import fedpact as fp
+from fedpact.comparison.departures import StableFederation
 from fedpact.scenario.examples import example
 
 ORDERS = ["all", "worst"]
@@ -99,7 +99,7 @@ def test_renaming_agents_renames_who_stays() -> None:
 
 
 class Taxed(fp.Standalone):
-    """Everybody trains alone, and pays: a rich agent what is rounding to it, a poor one all it has."""
+    """Everybody trains alone, and pays: a rich member what is rounding to it, a poor one more than that."""
 
     name, title, claims = "taxed", "Taxed", ()
 
@@ -109,17 +109,17 @@ class Taxed(fp.Standalone):
     def solve(self, federation: fp.Federation) -> fp.Outcome:
         self.deals += 1
         assert self.deals < 10, "the same deal again and again"
-        taxes = {"rich": -0.5, "poor": -0.1}
+        taxes = {"rich": -2e-3, "poor": -1e-3}
         return replace(fp.Standalone().solve(federation), payments=[taxes[name] for name in federation.names])
 
 
 def test_the_worst_off_is_one_who_would_leave() -> None:
     federation = fp.Federation(
         np.eye(2),
-        costs=[1e6, 1e-3],
+        costs=[1e4, 1e-3],
         caps=400.0,
         payoff=fp.PowerLaw(beta=0.02),
-        values=[1e9, 1.0],
+        values=[1e7, 1.0],
         names=["rich", "poor"],
     )
     assert Taxed().solve(federation).leavers == ("poor",)

@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison import Outlook, outlooks
-from fedpact.comparison.outlook import batch_of, outlook_of
+from fedpact.comparison.outlook import drawn_arrays, outlook_of
 from fedpact.report import render_report
 from fedpact.report.numbers import probability_text
 from fedpact.report.records import comparison_record
@@ -93,7 +93,7 @@ def test_a_mechanism_that_nothing_solves_is_loud() -> None:
     federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
     sure = fp.Uncertainty(weights=np.zeros((2, 2)), signs="any")
     with pytest.raises(NotConverged, match="Voluntary could be solved on none of 4 draws"):
-        outlook_of(batch_of(federation, sure.draws(federation, 4, 0)), fp.Voluntary())
+        outlook_of(federation, drawn_arrays(federation, sure.draws(federation, 4, 0)), fp.Voluntary())
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.5, True])

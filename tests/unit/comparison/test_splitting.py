@@ -62,15 +62,6 @@ def test_shapley_gain_by_best_responses() -> None:
     assert fp.splitting_gain(pair, fp.ShapleyMechanism(), 1) == pytest.approx(expected, rel=1e-7)
 
 
-def test_merging_is_the_reverse_of_splitting() -> None:
-    alike = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
-    pooled = fp.Federation(np.ones((2, 2)), costs=0.001, caps=[800.0, 400.0], payoff=fp.PowerLaw(0.02), values=[2.0, 1])
-    for mechanism in ("shapley", "externality", "voluntary"):
-        lost = fp.merging_gain(alike, mechanism, (0, 1))
-        assert lost == pytest.approx(-fp.splitting_gain(pooled, mechanism, 0), abs=1e-9)
-    assert fp.merging_gain(alike, "shapley", ("agent 1", 0)) < 0.0
-
-
 def test_a_known_outcome_must_be_of_this_deal() -> None:
     federation = hospitals().federation
     other = fp.ShapleyMechanism().solve(federation)

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedpact.mechanisms import ProportionalSharing
 
 import fedpact as fp
 from fedpact.deals.deal_file import deal_from_record, deal_record, outcome_record
 from fedpact.deals.stated import contradictions
-from fedpact.mechanisms import AccuracyShaping
+from fedpact.mechanisms import AccuracyShaping, ProportionalSharing
 from fedpact.negotiation.misreport_study import misreport
 from fedpact.scenario.examples import example, hospitals_with_privacy
 

@@ -1,4 +1,4 @@
-"""Costs: values, slopes, what a budget buys, and the refusals."""
+"""Costs: values, slopes and the refusals."""
 
 from __future__ import annotations
 
@@ -30,12 +30,6 @@ def test_slope_and_curvature_are_derivatives(cost):
     np.testing.assert_allclose(
         cost.curvature(SAMPLES), (cost.slope(SAMPLES + 0.5) - cost.slope(SAMPLES - 0.5)), rtol=1e-12, atol=1e-15
     )
-
-
-@every_cost
-@pytest.mark.parametrize("budget", [1e-12, 0.7, 1e9])
-def test_affordable_contributions_cost_the_budget(cost, budget):
-    np.testing.assert_allclose(cost.value(cost.affordable(budget)), budget, rtol=1e-14)
 
 
 def test_quadratic_adds_a_rising_marginal_cost():
@@ -99,19 +93,3 @@ def test_bad_number_among_cost_objects_is_named():
     message = 'costs[1] must be positive, got -0.5 (member "Ben")'
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         as_cost([fp.Linear(0.1), -0.5], NAMES)
-
-
-class TestAffordable:
-    """No warning on the way, which the tests would take for an error."""
-
-    def test_nothing_buys_nothing_where_the_first_sample_is_free(self):
-        np.testing.assert_array_equal(fp.Quadratic(0.0, 1.0).affordable(np.array([0.0, 4.0])), [0.0, 2.0])
-
-    def test_costs_whose_squares_overflow(self):
-        np.testing.assert_allclose(fp.Quadratic(1e200, 1e-200).affordable(1e200), 1.0, rtol=1e-12)
-
-    def test_budgets_whose_products_overflow(self):
-        np.testing.assert_allclose(fp.Quadratic(0.0, 1e200).affordable(1e300), 1e50, rtol=1e-12)
-
-    def test_costs_whose_squares_vanish(self):
-        np.testing.assert_allclose(fp.Quadratic(1e-200, 0.0).affordable(1e-200), 1.0, rtol=1e-12)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fedpact.federation.bounds import contribution_bounds
 
 import fedpact as fp
 from fedpact.federation import federation_errors
@@ -53,12 +52,12 @@ def test_payoffs_and_costs_are_sums_over_what_an_agent_owns() -> None:
 def test_data_of_agents() -> None:
     fed = fp.Federation(**LOTS)
     brought = np.array([[1.8, 1.5], [0.2, 3.0], [1.9, -0.3]])
-    np.testing.assert_allclose(fed.agent_data(S), brought, rtol=1e-14)
-    np.testing.assert_allclose(fed.lowest_data(S), [0.0, 0.0, -0.3], rtol=1e-14)
-    np.testing.assert_allclose(fed.highest_data(S), [3.3, 3.2, 1.9], rtol=1e-14)
-    np.testing.assert_allclose(fed.own_data(S), [1.8, 3.0, -0.3], rtol=1e-14)
+    np.testing.assert_allclose(fed.arrays.member_data(S), brought, rtol=1e-14)
+    np.testing.assert_allclose(fed.arrays.lowest_data(S), [0.0, 0.0, -0.3], rtol=1e-14)
+    np.testing.assert_allclose(fed.arrays.highest_data(S), [3.3, 3.2, 1.9], rtol=1e-14)
+    np.testing.assert_allclose(fed.arrays.own_data(S), [1.8, 3.0, -0.3], rtol=1e-14)
     alone = fed.without_sharing()
-    np.testing.assert_allclose(alone.data(S), fed.own_data(S), rtol=1e-14)
+    np.testing.assert_allclose(alone.data(S), fed.arrays.own_data(S), rtol=1e-14)
 
 
 def test_sparse_weights_say_the_same() -> None:
@@ -67,9 +66,17 @@ def test_sparse_weights_say_the_same() -> None:
         dense = random_lots(rng)
         sparse = dense.replace(weights=sp.csr_array(dense.dense_weights()))
         s = random_profile(rng, dense)
-        for name in ("payoffs", "spending", "lowest_data", "highest_data", "own_data", "net_externality"):
-            np.testing.assert_allclose(getattr(sparse, name)(s), getattr(dense, name)(s), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(sparse.agent_data(s).toarray(), dense.agent_data(s), rtol=1e-12, atol=1e-12)
+        for name in (
+            "payoffs",
+            "spending",
+            "lowest_data",
+            "highest_data",
+            "own_data",
+            "net_externality",
+            "member_data",
+        ):
+            found, expected = getattr(sparse.arrays, name)(s), getattr(dense.arrays, name)(s)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_some_of_the_agents_bring_their_lots_and_tasks() -> None:
@@ -152,14 +159,8 @@ def test_maximisers_lie_within_the_bounds() -> None:
     rng = np.random.default_rng(6)
     for _ in range(cases(12)):
         fed = random_lots(rng, harm=False)
-        upper, spending = contribution_bounds(fed)
+        upper, spending = fed.arrays.bounds()
         assert upper.shape == (fed.n_lots,) and np.isfinite(upper).all()
         beyond = np.where(np.isfinite(fed.caps), np.minimum(fed.caps, 4.0 * upper), 4.0 * upper)
         if fed.spending(beyond).sum() > 2.0 * spending:
             assert fed.welfare(beyond) < 0.0
-
-
-def test_what_knows_one_lot_only_refuses() -> None:
-    fed = fp.Federation(**LOTS)
-    with pytest.raises(fp.InvalidInput, match="the weight of a member's own data knows members with one lot"):
-        _ = fed.own_weights

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import fedpact as fp
 from fedpact.explorer.draft import draft_of
 from fedpact.federation.splitting import split_agent
-from fedpact.mechanisms.message_game import MessageGame
+from fedpact.negotiation.message_game import MessageGame
 
 WEIGHTS = np.array([[1.0, 0.4, 0.5, 0.2], [0.5, 0.2, 1.0, 0.9]])
 OWNED = {"lot_owners": ["A", "A", "B", "B"], "lot_names": ["raw", "noised", "raw", "other"]}
@@ -82,18 +82,16 @@ def test_contributions_are_checked_against_them() -> None:
     assert fed.checked_contributions([4.0, 6.0, 1.0, 1.0]).sum() == 12.0
     with pytest.raises(fp.InvalidInput, match=r"add up to at most the shared cap 10 over A: raw, A: noised, got 10\.5"):
         fed.checked_contributions([4.5, 6.0, 1.0, 1.0])
-    np.testing.assert_array_equal(fed.reachable_caps, [10.0, 10.0, np.inf, np.inf])
-    assert (fed.maximiser_bounds[0][:2] <= 10.0).all()
+    np.testing.assert_array_equal(fed.arrays.reachable_caps, [10.0, 10.0, np.inf, np.inf])
+    assert (fed.arrays.bounds()[0][:2] <= 10.0).all()
 
 
 @pytest.mark.parametrize(
     ("use", "who"),
     [
-        (lambda fed: fp.negotiate(fed, protocol="admm"), "negotiating 'externality' by admm"),
         (lambda fed: fp.negotiate(fed, mechanism="shapley"), "negotiating 'shapley' by price-discovery"),
         (MessageGame, "the message game"),
         (lambda fed: draft_of(fp.Scenario(federation=fed)), "the explorer"),
-        (lambda fed: merge_agents(fed, ("A", "B")), "posing as one"),
     ],
 )
 def test_who_knows_boxes_only_says_so(use, who: str) -> None:
@@ -101,15 +99,6 @@ def test_who_knows_boxes_only_says_so(use, who: str) -> None:
         fp.InvalidInput, match=f"^{who} knows lots with a cap each only, got 1 shared_caps; leave them out"
     ):
         use(federation())
-
-
-def test_mechanisms_of_others_are_asked() -> None:
-    class Unaware(fp.Voluntary):
-        name = "unaware"
-        knows_shared_caps = False
-
-    with pytest.raises(fp.InvalidInput, match="the mechanism unaware knows lots with a cap each only"):
-        Unaware().solve(federation())
 
 
 @pytest.mark.parametrize("cap", [0.0, 1e-12, 1e12])

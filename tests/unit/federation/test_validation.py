@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import fedpact as fp
 from cases import W2
 from fedpact.federation import federation_errors
-from fedpact.federation.validation import checked_names
+from fedpact.federation.validation import check_names
 
 GOOD: dict[str, Any] = {
     "weights": W2,
@@ -146,6 +146,34 @@ def test_without_a_matrix_and_names_nothing_else_can_be_told() -> None:
 
 
 def test_names_of_agents_nobody_counted_are_checked() -> None:
-    assert checked_names(["A", "B"], None) == ("A", "B")
+    assert check_names(["A", "B"], None) == ("A", "B")
     with pytest.raises(fp.InvalidInput, match='"A" appears twice'):
-        checked_names(["A", "A"], None)
+        check_names(["A", "A"], None)
+
+
+def test_more_than_two_thousand_members_are_refused() -> None:
+    with pytest.raises(fp.InvalidInput, match=r"^names must be at most 2,000 members, got 2,001; group members"):
+        fp.Federation(sp.eye_array(2001, format="csr"), costs=0.1, payoff=fp.Log(), names=list(map(str, range(2001))))
+    with pytest.raises(fp.InvalidInput, match="at most 2,000 members"):
+        fp.Federation(sp.eye_array(2001, format="csr"), costs=0.1, payoff=fp.Log())
+    assert fp.Federation(sp.eye_array(2000, format="csr"), costs=0.1, payoff=fp.Log()).n_agents == 2000
+
+
+class Hump(fp.Log):
+    """More data is worth less beyond y = 50."""
+
+    def slope(self, y: Any) -> Any:
+        return super().slope(y) - 1.0 / 51.0
+
+
+class Steepening(fp.Log):
+    """The more data there is, the more one more sample is worth."""
+
+    def curvature(self, y: Any) -> Any:
+        return -super().curvature(y)
+
+
+@pytest.mark.parametrize(("payoff", "label"), [(Hump(), "slope"), (Steepening(), "curvature")])
+def test_families_from_outside_must_rise_and_be_concave(payoff: fp.Payoff, label: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=f"payoff must rise and be concave.*its {label} at .* has the wrong sign"):
+        fp.Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.1, payoff=payoff)

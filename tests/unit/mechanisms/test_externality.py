@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import fedpact as fp
 from cases import CASES, W2, answers, table_1
-from fedpact.mechanisms.externality import price_payments
 from random_cases import cases
 from strategies import contributions, federations, random_federations, random_profile
 
@@ -51,15 +50,15 @@ class TestPrices:
     def test_payments_are_what_the_prices_charge(self, drawn):
         fed, s = drawn
         charged = fp.personal_prices(fed, s) @ s
-        own = np.finfo(float).eps * float((fed.marginal_payoffs(s) * fed.own_weights * s).max())  # cancels in both
+        own = np.finfo(float).eps * float((fed.marginal_payoffs(s) * fed.arrays.own_data(s)).max())  # cancels in both
         atol = ROUNDING * turnover(fed, s) + 4.0 * own
-        np.testing.assert_allclose(price_payments(fed, s), -charged, rtol=0, atol=atol)
+        np.testing.assert_allclose(fed.arrays.price_payments(s), -charged, rtol=0, atol=atol)
 
     @given(federations().flatmap(lambda fed: st.tuples(st.just(fed), contributions(fed))))
     @examples
     def test_payments_balance_at_every_profile(self, drawn):
         fed, s = drawn
-        assert abs(price_payments(fed, s).sum()) <= ROUNDING * turnover(fed, s)
+        assert abs(fed.arrays.price_payments(s).sum()) <= ROUNDING * turnover(fed, s)
 
     def test_prices_of_others_data_are_marginal_payoffs(self):
         fed, s = table_1(W2), np.array([17.0, 6.0, 31.0])
@@ -90,7 +89,9 @@ class TestPrices:
             prices = fp.personal_prices(thin, s)
             assert sp.issparse(prices)
             np.testing.assert_allclose(prices.toarray(), fp.personal_prices(fed, s), rtol=1e-12, atol=1e-15)
-            np.testing.assert_allclose(price_payments(thin, s), price_payments(fed, s), rtol=1e-10, atol=1e-14)
+            np.testing.assert_allclose(
+                thin.arrays.price_payments(s), fed.arrays.price_payments(s), rtol=1e-10, atol=1e-14
+            )
 
 
 class TestPayments:
@@ -107,11 +108,13 @@ class TestPayments:
         interior_only = 0
         for fed in random_federations(62, 60):
             outcome = fp.ExternalityMechanism().solve(fed)
-            s, solution = outcome.contributions, outcome.solution
+            s = outcome.contributions
             slopes = fed.marginal_payoffs(s)
             marginal_costs = fed.costs.slope(s)
             plain = marginal_costs * s - slopes * fed.data(s)
-            full = plain + solution.upper_multipliers * s
+            at_cap = s >= fed.caps
+            multipliers = np.where(at_cap, np.maximum(fed.arrays.welfare_gradient(s), 0.0), 0.0)
+            full = plain + multipliers * s
             size = turnover(fed, s) + float(marginal_costs @ s)
             np.testing.assert_allclose(outcome.payments, full, rtol=0, atol=SOLVED * size)
             interior_only += abs(plain.sum()) > 1e-6 * size

@@ -31,5 +31,5 @@ def test_a_member_that_cannot_do_without_another() -> None:
     federation = fp.Federation(weights, costs=0.1, caps=9.0, payoff=fp.PowerLaw(0.5), names=names)
     profile = np.array([0.0, 2.0, 4.0])
     with pytest.raises(fp.NotConverged, match='what is lost without "b" has no bound: the data of others harms "a"'):
-        fp.LeaveOneOut().payment_rule(federation, profile)
+        fp.LeaveOneOut().payments(federation.arrays, profile)
     assert np.isinf(fp.LeaveOneOut().deviations(federation, profile).utilities).all()

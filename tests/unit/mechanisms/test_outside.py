@@ -32,8 +32,8 @@ class Odd(EqualCosts):
 
 
 class OddPayments(Odd):
-    def payment_rule(self, federation: fp.Federation, contributions: Any) -> Any:
-        return self._tell(super().payment_rule(federation, contributions))
+    def payments(self, arrays: Any, contributions: Any) -> Any:
+        return self._tell(super().payments(arrays, contributions))
 
 
 class OddDeviations(Odd):
@@ -76,8 +76,8 @@ def test_a_federation_without_a_solution_is_no_mistake_of_the_mechanism(error: E
 
 @pytest.mark.parametrize("answer", [None, 0.0, [1.0, 2.0, 3.0], ["a", "b"], [None, None]])
 def test_payments_are_a_number_per_agent(answer: Any) -> None:
-    with pytest.raises(fp.MechanismError, match=r"OddPayments\.payment_rule must return 2 numbers, one per member"):
-        OddPayments(answer).payment_rule(PAIR, np.ones(2))
+    with pytest.raises(fp.MechanismError, match=r"OddPayments\.payments must return 2 numbers, one per member"):
+        OddPayments(answer).payments(PAIR.arrays, np.ones(2))
 
 
 def test_deviations_are_what_certificates_read() -> None:

@@ -59,7 +59,7 @@ def test_the_bound_holds_everywhere_and_is_reached() -> None:
                 profile[agent] = tried
                 if federation.admits(profile):
                     utilities = federation.payoffs(profile) - federation.costs.value(profile)
-                    paid = fp.ProportionalSharing().payment_rule(federation, profile)
+                    paid = fp.ProportionalSharing().payments(federation.arrays, profile)
                     most = max(most, float((utilities + paid)[agent]))
             assert most <= best.utilities[agent] + 1e-12
             np.testing.assert_allclose(best.utilities[agent], most, rtol=1e-6, atol=1e-6)

@@ -6,13 +6,17 @@ from itertools import product
 
 import numpy as np
 import pytest
-from fedpact.shapley.enumeration import enumerate_semivalues, semivalue_weights
-from fedpact.shapley.potential import EnumeratedPotential
-from fedpact.shapley.semivalues import SemivaluePotential, integrate_semivalues
 
 import fedpact as fp
+from fedpact.shapley.coalitions import size_coefficients, values_and_gradient
+from fedpact.shapley.integral import integrate
 from random_cases import cases
 from strategies import random_federation, random_federations, random_lots
+
+
+def enumerated(federation: fp.Federation, profile: np.ndarray, probability: float) -> tuple[np.ndarray, np.ndarray]:
+    coefficients = size_coefficients(federation.n_agents, probability)
+    return values_and_gradient(federation.arrays, profile, coefficients)
 
 
 def added_on_average(federation: fp.Federation, contributions: np.ndarray, agent: int, probability: float) -> float:
@@ -64,25 +68,12 @@ def test_the_integral_at_one_probability_is_the_sum_over_all_groups() -> None:
         for _ in range(cases(13)):
             federation, probability = draw(rng), float(rng.uniform(0.02, 0.98))
             profile = rng.uniform(0.0, 0.3) * np.minimum(federation.caps, 10.0)
-            if (federation.lowest_data(profile) <= federation.payoff.floor).any():
+            if (federation.arrays.lowest_data(profile) <= federation.payoff.floor).any():
                 continue
-            summed = enumerate_semivalues(federation, profile, probability)
-            found = integrate_semivalues(federation, profile, probability)
-            np.testing.assert_allclose(found, summed, rtol=1e-10, atol=1e-10 * np.abs(summed).max())
-
-
-@pytest.mark.parametrize("lots", [False, True])
-def test_the_potential_at_one_probability_has_the_derivatives_of_the_sum(lots: bool) -> None:
-    rng = np.random.default_rng(104)
-    for _ in range(cases(12)):
-        federation = (random_lots if lots else random_federation)(rng, harm=False)
-        profile = rng.uniform(0.0, 1.0) * np.minimum(federation.caps, 10.0)
-        summed = EnumeratedPotential(federation, semivalue_weights(federation.n_agents, 0.3))
-        found = SemivaluePotential(federation, 0.3)
-        for name in ("gradient", "hessian"):
-            expected = getattr(summed, name)(profile)
-            ours = getattr(found, name)(profile)
-            np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+            summed = enumerated(federation, profile, probability)
+            found = integrate(federation.arrays, profile, probability=probability)
+            for ours, expected in ((found.values, summed[0]), (found.gradient, summed[1])):
+                np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("harm", [False, True])
@@ -92,10 +83,9 @@ def test_more_members_than_groups_are_listed_for(harm: bool) -> None:
     np.fill_diagonal(weights, 1.0)
     federation = fp.Federation(weights, costs=0.01, caps=8.0, payoff=fp.PowerLaw(0.3))
     outcome = fp.SemivalueMechanism().solve(federation)
-    summed = enumerate_semivalues(federation, outcome.contributions, 0.5)
+    summed, gradient = enumerated(federation, outcome.contributions, 0.5)
     np.testing.assert_allclose(outcome.payoffs + outcome.payments, summed, rtol=1e-10)
-    potential = EnumeratedPotential(federation, semivalue_weights(13, 0.5))
-    slopes = potential.gradient(outcome.contributions) - 0.01
+    slopes = gradient - 0.01
     inside = (outcome.contributions > 0) & (outcome.contributions < 8.0)
     np.testing.assert_allclose(slopes[inside], 0.0, atol=1e-10)
     assert (slopes[outcome.contributions == 0] <= 1e-12).all() and (slopes[outcome.contributions == 8.0] >= 0).all()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fedpact.programs.social_optimum import social_optimum
 
 import fedpact as fp
+from fedpact.solvers.welfare import social_optimum
 from strategies import random_federations
 
 

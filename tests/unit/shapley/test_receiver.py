@@ -9,6 +9,7 @@ import fedpact as fp
 from fedpact.shapley import coalitions, integral
 from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.errors import OutsideDomain
+from potentials import summed_potential
 from strategies import random_federation
 
 SAME = 1e-10  # of the payoff
@@ -34,7 +35,7 @@ def test_receivers_add_up_to_everybody(seed: int) -> None:
     for each, payoff in zip(found, federation.payoffs(profile), strict=True):
         assert abs(each.values.sum() - payoff) <= SAME * size
     potential = sum(receiver_potential(*row) for row in rows)
-    assert potential == pytest.approx(float(coalitions.potential(federation.arrays, profile)), rel=1e-9)
+    assert potential == pytest.approx(float(summed_potential(federation.arrays, profile)), rel=1e-9)
 
 
 def test_a_coalition_that_harms_too_much_is_outside() -> None:

@@ -21,7 +21,7 @@ PIECES = 4 + 1  # of two voluntary points each, and one batch
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps, "SINGLE_POINTS", 2)
-    monkeypatch.setattr(fp.Voluntary, "is_vectorised", lambda mechanism, batch: False)
+    monkeypatch.setattr(sweeps, "is_vectorised", lambda federation, mechanism: mechanism.name != "voluntary")
 
 
 @pytest.fixture

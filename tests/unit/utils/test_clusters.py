@@ -17,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedpact.programs.groups import all_groups, group_optima
 
 import fedpact as fp
 from fedpact.cli.clusters import use_cluster
-from fedpact.comparison.outlook import drawn_federations, outlook_of_each
-from fedpact.scenario.examples import hospitals, hospitals_with_lots
+from fedpact.comparison.outlook import drawn_arrays, outlook_of
+from fedpact.scenario.examples import example, hospitals
 from fedpact.utils.parallel import is_configured, map_parallel
 
 SECONDS = 60.0
@@ -54,9 +53,9 @@ def test_addresses_that_are_none(address: str, message: str) -> None:
 
 
 def test_errors_travel_as_they_are() -> None:
-    error = fp.NoEquilibrium("no deal", proof={"a": 1})
+    error = fp.NoFairDeal("no deal", groups=(("A",),), subsidy=2.0)
     again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.proof, type(again)) == ("no deal", {"a": 1}, fp.NoEquilibrium)
+    assert (str(again), again.groups, again.subsidy, type(again)) == ("no deal", (("A",),), 2.0, fp.NoFairDeal)
     place = fp.InvalidInput(field="costs", index=2, rule="must be positive", value=-0.5, agent="A")
     assert pickle.loads(pickle.dumps(place)).index == (2,)
     assert str(pickle.loads(pickle.dumps(fp.MissingExtra("Dask", "dask")))) == str(fp.MissingExtra("Dask", "dask"))
@@ -127,16 +126,11 @@ def sweep_costs() -> list[np.ndarray]:
 
 
 def draw_lots() -> list[np.ndarray]:
-    lots = hospitals_with_lots().federation
+    lots = example("hospitals-lots").federation
     uncertainty = fp.Uncertainty(weights=np.full(np.shape(lots.weights), 0.05), values=0.05, parameter=0.01)
     drawn = uncertainty.draws(lots, 6, 0)
-    found = outlook_of_each(drawn_federations(lots, drawn), "externality")
+    found = outlook_of(lots, drawn_arrays(lots, drawn), "externality")
     return [found.payments, found.contributions]
-
-
-def list_groups() -> list[np.ndarray]:
-    found = group_optima(hospitals().federation, all_groups(5)[1:])
-    return [found.values, found.contributions]
 
 
 def study_kinds() -> list[np.ndarray]:
@@ -151,12 +145,11 @@ def train_coalitions() -> list[np.ndarray]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("work", [sweep_costs, draw_lots, list_groups, study_kinds, train_coalitions])
+@pytest.mark.parametrize("work", [sweep_costs, draw_lots, study_kinds, train_coalitions])
 def test_results_are_those_of_one_process_bit_for_bit(
     work: Callable[[], list[np.ndarray]], dask_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fedpact.comparison.sweeps.MIN_SHARED_POINTS", 4)
-    monkeypatch.setattr("fedpact.programs.groups.GROUPS_AT_A_TIME", 4)
     here = work()
     with use_cluster(dask_address):
         there = work()

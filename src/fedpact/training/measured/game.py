@@ -131,8 +131,8 @@ class MeasuredGame:
     def shapley(self, contributions: ArrayLike, *, permutations: int = PERMUTATIONS, rng: int = 0) -> SampledShapley:
         """Shapley values of the sum of all agents' accuracies.
 
-        Exact up to eight agents; beyond, from random orders of the agents, as many models as `permutations` of them
-        take. The same `rng` draws the same orders.
+        Exact up to eight agents; beyond, from random coalitions, as many models as `permutations` of the agents would
+        take. The same `rng` draws the same coalitions.
         """
         used = self.profile(contributions)
         n_agents = self.n_agents
@@ -143,7 +143,7 @@ class MeasuredGame:
 
         exact = n_agents <= EXACT_UP_TO
         budget = 1 << n_agents if exact else 2 + permutations * (n_agents - 1)
-        return sample_game(worth, n_agents, budget=budget, scheme="permutation", rng=rng, batch=True)
+        return sample_game(worth, n_agents, budget=budget, rng=rng, batch=True)
 
 
 def _key(row: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.mechanisms.message_game import cycle_prices
+from fedpact.negotiation.message_game import cycle_prices
 from random_cases import cases
 
 BALANCE = 1e-12
@@ -190,3 +190,16 @@ def test_a_mean_of_caps_is_the_cap() -> None:
     assert (np.tile(caps, (12, 1)).sum(axis=0) / 12 > caps).any()
     settled = form.settle(form.messages_for(caps, np.zeros((12, 12))))
     assert (settled.contributions <= caps).all()
+
+
+def test_a_bad_equilibrium_in_which_everybody_wants_the_others_data() -> None:
+    """No price, and everybody asks for all of the others' data and none of its own: nobody gains by asking for less."""
+    weights = [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]]
+    federation = fp.Federation(weights, costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
+    game = fp.MessageGame(federation)
+    bad = fp.Messages(proposals=400.0 * (1.0 - np.eye(3)), prices=np.zeros((3, 3)))
+    here = game.outcome(bad)
+    np.testing.assert_allclose(here.contributions, 800.0 / 3.0, rtol=1e-14)
+    assert federation.welfare(here.contributions) == pytest.approx(-0.42, abs=5e-3)
+    assert [game.best_deviation(agent, bad).gain for agent in range(3)] == pytest.approx([0.0] * 3, abs=1e-9)
+    assert game.certificate(bad).holds

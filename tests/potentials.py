@@ -1,0 +1,15 @@
+"""The Hart-Mas-Colell potential summed over all coalitions, to hold other routes against."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedpact.federation.arrays import FederationArrays
+from fedpact.shapley.coalitions import coalition_data, coalition_sizes, size_coefficients
+
+
+def summed_potential(arrays: FederationArrays, contributions: np.ndarray) -> np.ndarray:
+    """P(s), (...), of the payoffs alone: the sum over coalitions X of (|X|-1)! (n-|X|)! / n! times what X earns."""
+    data = np.moveaxis(coalition_data(arrays.member_data(contributions)), -1, 0)
+    counted = size_coefficients(arrays.n_agents)[coalition_sizes(arrays.n_agents)]
+    return sum(share * arrays.worth(each).sum(axis=-1) for share, each in zip(counted, data, strict=True))
