@@ -81,7 +81,7 @@ def test_a_deal_that_is_not_the_one_negotiated(run, tmp_path: Path, change: Any,
             ("settled_by", "own payments", "settled_by is 'message game', the file says 'own payments'"),
             ("protocol", "sums", "protocol is 'price-discovery', the file says 'sums'"),
             ("source", "signed", "source is 'negotiated', the file says 'signed'"),
-            ("scenario", "abc", "scenario is '6c42ead65f19a33ee25ab3f49b9c16ff', the file says 'abc'"),
+            ("scenario", "abc", "scenario is 'f0a9afac4f3810f5c89eb235830285ec', the file says 'abc'"),
         ]
     ),
 )

@@ -363,12 +363,28 @@ class Federation:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits."""
-        digest = hashlib.sha256()
-        parameters = {name: np.broadcast_to(each, self.n_tasks) for name, each in self.payoff.parameters.items()}
-        for field, value in (self._fields | {"payoff": self.payoff.unchecked(**parameters)}).items():
-            digest.update(f"{field}={_identity(value)};".encode())
-        return digest.hexdigest()[:32]
+        """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits.
+
+        Deals and transcripts name the federation they belong to by it, so it is the same in every version. A parameter
+        of the payoff that is the same for all counts once, however it was given.
+        """
+        weights, parameters = self.weights, self.payoff.parameters.items()
+        matrix = (weights,) if isinstance(weights, np.ndarray) else (weights.data, weights.indices, weights.indptr)
+        numbers = (self.costs.linear, self.costs.quadratic, self.caps, self.values)
+        parts: list[Any] = [
+            self.names,
+            self.is_sparse,
+            _bytes(matrix),
+            type(self.payoff),
+            type(self.costs),
+            tuple((name, (each if np.ptp(each) else each.flat[0]).tobytes()) for name, each in parameters),
+            _bytes(numbers),
+        ]
+        if self.has_lots or self.given_names != (None, None):
+            parts += [_bytes((self.lot_owners, self.task_owners)), self.lot_names, self.task_names]
+            parts += [tuple((*shared.lots, shared.cap) for shared in self.shared_caps)] if self.shared_caps else []
+        text = f"({', '.join(_class_text(part) if isinstance(part, type) else repr(part) for part in parts)})"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _profile(self, contributions: ArrayLike) -> FloatArray:
         """Contributions as an array, in the order of the lots where they are labelled."""
@@ -405,16 +421,15 @@ class Federation:
         return plot_federation(self, ax=ax)
 
 
-def _identity(value: Any) -> str:
-    """A text that is the same for the same numbers, bit for bit."""
-    if isinstance(value, Cost | Payoff):
-        return f"{type(value).__name__}({', '.join(_identity(each) for each in vars(value).values())})"
-    if sp.issparse(value):
-        return ", ".join(_identity(part) for part in (value.data, value.indices, value.indptr))
-    if isinstance(value, np.ndarray):
-        plain = value.astype(np.int64) if value.dtype.kind == "i" else value
-        return f"{value.shape}{plain.tobytes().hex()}"
-    return repr(value)
+def _bytes(arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+    """The numbers of arrays bit for bit, integers in 64 bits."""
+    return tuple((each.astype(np.int64) if each.dtype.kind == "i" else each).tobytes() for each in arrays)
+
+
+def _class_text(kind: type) -> str:
+    """A class by the name it had in version 0.1."""
+    module = kind.__module__.replace("fedpact.federation.", "fedpact.")
+    return f"<class '{module}.{kind.__qualname__}'>"
 
 
 def federation_errors(weights: Any, **fields: Any) -> tuple[InvalidInput, ...]:
