@@ -31,6 +31,7 @@ from fedpact.utils.arrays import FloatArray
 
 MAX_EVERYBODY_SEARCHED = 50  # members of whom all who may gain are searched; of more, until one does
 SEARCHED_AT_ONCE, MAX_SEARCHED = 8, 160
+MOST_BROUGHT = 1e12  # of a lot without a cap, where a search begins with all that there is
 PRICES_SCOPE = "all profiles one member could ask for at its prices, which it takes as given"
 ISOLATION_SCOPE = "all amounts of one member's lots within the caps, alone"
 FREE_RIDING_SCOPE = "all amounts of one member's lots within the caps, without payments"
@@ -103,7 +104,8 @@ def _own_best(arrays: FederationArrays, background: FloatArray, start: FloatArra
     """The best of each member's own lots on top of data `background`, (tasks,)."""
     blocks = _OwnLots(arrays, background)
     problem, begin = blocks.problem, blocks.take(start)
-    for other in (np.zeros_like(begin), problem.project(problem.upper)):  # where it is not in the domain
+    most = problem.project(np.minimum(problem.upper, MOST_BROUGHT))
+    for other in (np.zeros_like(begin), most):  # where it is not in the domain
         begin = np.where(np.isfinite(problem.value(begin))[:, None], begin, other)
     found = maximise(problem.within_means(begin), begin)
     return blocks.deviations(start, found, scope)

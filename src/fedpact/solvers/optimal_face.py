@@ -84,7 +84,8 @@ class OptimalFace:
             if size <= 0:  # nothing is brought: no point has a smaller norm
                 return best
             here, upper = self.point[self.free] / size, self.upper[self.free] / size
-            best[self.free] = size * _least_norm(self.normals.T, here, upper, self.shared, self.shared_limits / size)
+            found = size * _least_norm(self.normals.T, here, upper, self.shared, self.shared_limits / size)
+            best[self.free] = np.minimum(found, self.upper[self.free])  # rounding of the size
         return best
 
     def vertex(self, direction: FloatArray) -> FloatArray:
