@@ -11,13 +11,14 @@ from fedpact.comparison.batches import solve_batch
 from fedpact.comparison.comparison import Comparison, compare
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS
-from fedpact.comparison.groups import BlockingGroup, LeastCore, blocking_group, least_core
+from fedpact.comparison.groups import BlockingGroup, blocking_group, least_core
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
 from fedpact.comparison.splitting import splitting_gain
 from fedpact.comparison.studies import FieldStudy, study
 from fedpact.comparison.sweep_result import Sweep
 from fedpact.comparison.sweeps import sweep
+from fedpact.solvers.nucleolus import LeastCore
 
 __all__ = [
     "FEDERATION_KINDS",

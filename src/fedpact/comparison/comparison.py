@@ -177,11 +177,9 @@ class Comparison:
         That nobody gains by posing as two is refuted among many members if one of those looked at does.
         """
         return {
-            outcome.mechanism: {claim: self._verdict(outcome, claim) for claim in Claim} for outcome in self.outcomes
+            outcome.mechanism: {claim: outcome.certificates[claim].verdict for claim in Claim}
+            for outcome in self.outcomes
         }
-
-    def _verdict(self, outcome: Outcome, claim: Claim) -> Verdict:
-        return outcome.certificates[claim].verdict
 
     def holds_together(self, mechanism: str) -> bool | None:
         """Whether nobody would leave a deal, alone or in a group; None where that is not known of all groups."""

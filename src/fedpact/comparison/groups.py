@@ -26,8 +26,8 @@ from fedpact.solvers.groups import (
     price_bounds,
     worst_group,
 )
-from fedpact.solvers.nucleolus import nucleolus
-from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.solvers.nucleolus import LeastCore, nucleolus
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names
 
@@ -166,22 +166,6 @@ def _describe(
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LeastCore:
-    """The level of the least core, and a division in it.
-
-    Attributes
-    ----------
-    utilities
-        What each member has.
-    level
-        What every proper group has beyond what it reaches by itself, in units of payoff.
-    """
-
-    utilities: FloatArray
-    level: float
-
-
 def least_core(federation: Federation) -> LeastCore:
     """How much every group has beyond what it reaches by itself, at best: of two to 16 members.
 
@@ -197,5 +181,4 @@ def least_core(federation: Federation) -> LeastCore:
     if federation.n_agents > MAX_LISTED_AGENTS:
         rule, size = f"must have at most {MAX_LISTED_AGENTS} members", federation.n_agents
         raise InvalidInput(field="federation", rule=rule, value=size, given=f", got {size}: it needs all 2^n groups")
-    found = nucleolus(KnownGroups(federation))
-    return LeastCore(utilities=read_only_copy(found.utilities), level=found.level)
+    return nucleolus(KnownGroups(federation))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.comparison.batches import solve_batch
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
-from fedpact.comparison.sweeps import Arrays, mechanism_source, solve_or_load
+from fedpact.comparison.sweeps import Arrays, Piece, mechanism_source, solve_pieces
 from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
@@ -184,15 +184,7 @@ def study(
         for start in range(0, count, PIECE_SIZE)
     ]  # fmt: skip
     kept = Checkpoint(Path(checkpoint), _identity(rules, n_agents, seed, splits)) if checkpoint else None
-    report = progress or (lambda done, total: None)
-    done: dict[str, Arrays] = {}
-    finished, total = 0, count * len(chosen)
-    report(finished, total)
-    with closing(solve_or_load(pieces, kept)) as solved:
-        for piece, found in solved:
-            done[piece.name] = found
-            finished += piece.size
-            report(finished, total)
+    done = solve_pieces(pieces, kept, progress)
 
     def join(kind: str, label: str) -> np.ndarray:
         return np.concatenate([done[piece.name][label] for piece in pieces if piece.kind == kind])
@@ -210,27 +202,19 @@ def study(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class StudyPiece:
-    """Some federations of one kind through all mechanisms; pieces travel to other processes."""
+class StudyPiece(Piece):
+    """Some federations of one kind through all mechanisms."""
 
     kind: str
     mechanisms: Sequence[Mechanism]
     n_agents: int
     seed: int
     splits: int
-    start: int
-    stop: int
-    vectorised: bool = False  # worth a process of its own
 
     @property
     def name(self) -> str:
-        """What tells it from the other pieces of a study."""
+        """What tells it from the others."""
         return f"{self.kind}-{self.start}-{self.stop}"
-
-    @property
-    def size(self) -> int:
-        """How many federations there are in it."""
-        return self.stop - self.start
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -45,30 +46,38 @@ MAX_STACKED_AGENTS = 12  # whose federations are solved at once
 Arrays = dict[str, np.ndarray]
 
 
-class SolvablePiece(Protocol):
-    """A part of a sweep or a study that is solved by itself, perhaps in another process."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Piece(ABC):
+    """Federations `start` to `stop` of a sweep or a study, solved by themselves, perhaps in another process.
+
+    Attributes
+    ----------
+    vectorised
+        Whether it is so fast that other processes would not help.
+    """
+
+    start: int
+    stop: int
+    vectorised: bool = False
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """What tells it from the others."""
 
     @property
     def size(self) -> int:
         """How many federations there are in it."""
+        return self.stop - self.start
 
     @property
+    @abstractmethod
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of what `solve` finds, by name."""
 
-    @property
-    def vectorised(self) -> bool:
-        """Whether it is so fast that other processes would not help."""
-
+    @abstractmethod
     def solve(self) -> Arrays:
-        """What is asked of its federations."""
-
-
-Work = TypeVar("Work", bound=SolvablePiece)
+        """What is asked of its federations, by name."""
 
 
 def sweep(
@@ -115,47 +124,23 @@ def sweep(
     _check_grid(federation, axes, metrics, len(rules))
     pieces = [piece for each in rules for piece in _cut(federation, axes, each, metrics)]
     kept = Checkpoint(Path(checkpoint), _identity(federation, axes, metrics, rules)) if checkpoint else None
-    report = progress or (lambda done, total: None)
-    done: dict[str, Arrays] = {}
-    finished, total = 0, sum(piece.size for piece in pieces)
-    report(finished, total)
-    with closing(solve_or_load(pieces, kept)) as solved:
-        for piece, found in solved:
-            done[piece.name] = found
-            finished += piece.size
-            report(finished, total)
+    done = solve_pieces(pieces, kept, progress)
     return _assemble(federation, axes, metrics, rules, [(piece, done[piece.name]) for piece in pieces])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Piece:
-    """Some points of the grid under one mechanism, solved as one batch; pieces travel to other processes.
-
-    Attributes
-    ----------
-    start, stop
-        The points, counted with the last axis fastest.
-    vectorised
-        Whether its points are solved together rather than one after the other.
-    """
+class SweepPiece(Piece):
+    """Some points of the grid under one mechanism, counted with the last axis fastest, solved as one batch."""
 
     federation: Federation
     axes: Sequence[Axis]
     mechanism: Mechanism
     metrics: Sequence[str]
-    start: int
-    stop: int
-    vectorised: bool
 
     @property
     def name(self) -> str:
-        """What tells it from the other pieces of a sweep."""
+        """What tells it from the others."""
         return f"{self.mechanism.name}-{self.start}-{self.stop}"
-
-    @property
-    def size(self) -> int:
-        """How many points there are in it."""
-        return self.stop - self.start
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -190,14 +175,16 @@ def _judge(outcomes: Outcomes, claim: Claim) -> tuple[FloatArray, NDArray[np.boo
     return margins, holds
 
 
-def _cut(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str]) -> Iterator[Piece]:
+def _cut(
+    federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str]
+) -> Iterator[SweepPiece]:
     """The pieces of the grid under one mechanism, in order."""
     total = int(np.prod([axis.points.size for axis in axes]))
     vectorised = is_vectorised(federation, mechanism) and not any(metric in MARGINS for metric in metrics)
     batched = min(BATCHED_POINTS, max(SINGLE_POINTS, BATCHED_COALITIONS >> federation.n_agents))
     size = batched if vectorised else SINGLE_POINTS
     for start in range(0, total, size):
-        yield Piece(
+        yield SweepPiece(
             federation=federation,
             axes=axes,
             mechanism=mechanism,
@@ -257,8 +244,24 @@ def _check_grid(federation: Federation, axes: Sequence[Axis], metrics: Sequence[
         )
 
 
-def solve_or_load(pieces: Sequence[Work], kept: Checkpoint | None) -> Generator[tuple[Work, Arrays], None, None]:
-    """Every piece with what was found, those on disk first, in no order otherwise; closing it ends the workers."""
+def solve_pieces(
+    pieces: Sequence[Piece], kept: Checkpoint | None, progress: Callable[[int, int], None] | None
+) -> dict[str, Arrays]:
+    """What was found in every piece, by its name; those on disk are loaded, the others solved and kept there."""
+    report = progress or (lambda done, total: None)
+    done: dict[str, Arrays] = {}
+    finished, total = 0, sum(piece.size for piece in pieces)
+    report(finished, total)
+    with closing(_solve_or_load(pieces, kept)) as solved:  # closing it ends the workers
+        for piece, found in solved:
+            done[piece.name] = found
+            finished += piece.size
+            report(finished, total)
+    return done
+
+
+def _solve_or_load(pieces: Sequence[Piece], kept: Checkpoint | None) -> Generator[tuple[Piece, Arrays], None, None]:
+    """Every piece with what was found, those on disk first, in no order otherwise."""
     open_pieces = []
     for piece in pieces:
         found = kept.load(piece.name, piece.shapes) if kept else None
@@ -273,7 +276,7 @@ def solve_or_load(pieces: Sequence[Work], kept: Checkpoint | None) -> Generator[
             yield piece, found
 
 
-def _solve(pieces: Sequence[Work]) -> Generator[tuple[Work, Arrays], None, None]:
+def _solve(pieces: Sequence[Piece]) -> Generator[tuple[Piece, Arrays], None, None]:
     single = [piece for piece in pieces if not piece.vectorised]
     shared = _pays_to_share(sum(piece.size for piece in single))
     for piece in pieces:
@@ -283,7 +286,7 @@ def _solve(pieces: Sequence[Work]) -> Generator[tuple[Work, Arrays], None, None]
         yield from map_parallel(_solve_piece, single)
 
 
-def _solve_piece(piece: SolvablePiece) -> Arrays:
+def _solve_piece(piece: Piece) -> Arrays:
     return piece.solve()
 
 
@@ -292,7 +295,7 @@ def _assemble(
     axes: Sequence[Axis],
     metrics: Sequence[str],
     mechanisms: Sequence[Mechanism],
-    solved: Sequence[tuple[Piece, Arrays]],
+    solved: Sequence[tuple[SweepPiece, Arrays]],
 ) -> Sweep:
     shape = tuple(axis.points.size for axis in axes)
 

@@ -25,8 +25,7 @@ takes in the constraint violated most until none is, letting go those whose mult
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +40,7 @@ INDEPENDENCE_TOLERANCE = 1e-10  # of a normal's squared length: what is left of 
 MAX_ROUNDS, MAX_PROJECTION_STEPS = 1000, 10_000
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Division:
+class Division(NamedTuple):
     """A division of the welfare.
 
     Attributes
@@ -51,14 +49,10 @@ class Division:
         x, what everybody has; they add up to the welfare.
     lowest_share
         r, the smallest part of its Shapley share that anybody has; NaN where shares were not asked about.
-    members, values
-        The groups that were taken in, (groups, n), and what each must have.
     """
 
     utilities: FloatArray
     lowest_share: float
-    members: BoolArray
-    values: FloatArray
 
 
 class Unkept(Exception):
@@ -86,13 +80,13 @@ def fairest_division(
         kept.require_enough()
         lowest = _highest_level(shares, costs, alone, welfare)
         floors = np.maximum(alone, lowest * shares - costs)
-        return kept.division(_lower_evenly(shares - costs, floors, welfare), lowest)
+        return Division(_lower_evenly(shares - costs, floors, welfare), lowest)
 
     def solve() -> tuple[FloatArray, float]:
         level = kept.highest_level(shares, costs)
         return kept.nearest(shares - costs, level * shares - costs), level
 
-    return kept.division(*kept.run(solve))
+    return Division(*kept.run(solve))
 
 
 def nearest_division(
@@ -102,8 +96,8 @@ def nearest_division(
     kept = _Kept(alone, welfare, groups)
     if groups is None:
         kept.require_enough()
-        return kept.division(_lower_evenly(target, alone, welfare), np.nan)
-    return kept.division(*kept.run(lambda: (kept.nearest(target, alone), np.nan)))
+        return Division(_lower_evenly(target, alone, welfare), np.nan)
+    return Division(*kept.run(lambda: (kept.nearest(target, alone), np.nan)))
 
 
 class _Kept:
@@ -113,10 +107,6 @@ class _Kept:
         self._known, self.welfare = groups, welfare
         self.members, self.values = np.eye(alone.size, dtype=np.bool_), alone
         self._unit = max(abs(welfare), float(np.abs(alone).sum()), float(np.finfo(float).tiny))
-
-    def division(self, utilities: FloatArray, level: float) -> Division:
-        """What was found."""
-        return Division(utilities=utilities, lowest_share=level, members=self.members, values=self.values)
 
     def require_enough(self) -> None:
         """Raise `Unkept` where members alone have more than there is."""

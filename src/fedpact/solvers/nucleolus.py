@@ -19,7 +19,7 @@ import numpy as np
 
 from fedpact.solvers.fair_division import linear_program
 from fedpact.solvers.groups import BoolArray, KnownGroups
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
 EXCESS_TOLERANCE = 1e-9  # of the welfare: a group that has less than t by no more is not taken in
@@ -29,31 +29,31 @@ MAX_ROUNDS = 1000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NucleolusDivision:
-    """The nucleolus, and the level of the least core.
+class LeastCore:
+    """The level of the least core, and the division in it that is the nucleolus.
 
     Attributes
     ----------
     utilities
         What each member has; they add up to the welfare.
     level
-        The most that every proper group can have beyond what it reaches by itself, of the groups that are known;
-        infinite where there is no proper group.
+        The most that every proper group can have beyond what it reaches by itself, in units of payoff, of the groups
+        that are known; infinite where there is no proper group.
     """
 
     utilities: FloatArray
     level: float
 
 
-def nucleolus(known: KnownGroups) -> NucleolusDivision:
+def nucleolus(known: KnownGroups) -> LeastCore:
     """The nucleolus of all groups, or of those that a search finds."""
     n, scale = known.found.members.shape[1], known.scale
     levels = _Levels(known)
     first = np.inf
     while len(levels.settled) < n:
         first = min(first, levels.settle())
-    utilities = np.asarray(np.linalg.lstsq(levels.settled, scale * levels.totals, rcond=None)[0])
-    return NucleolusDivision(utilities=utilities, level=scale * first)
+    utilities = np.linalg.lstsq(levels.settled, scale * levels.totals, rcond=None)[0]
+    return LeastCore(utilities=read_only_copy(utilities), level=scale * first)
 
 
 class _Levels:
