@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fedpact.cli.app import COMMANDS
@@ -43,8 +44,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         print(run(folder, "--version").stdout.strip(), "from", PROGRAM)
         described = [(), *((name,) for commands in COMMANDS.values() for name in commands), *PARTS]
-        for command in described:
-            run(folder, *command, "--help")
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda command: run(folder, *command, "--help"), described))
         run(folder, "compare", "--html", "report.html")
         deal = run(folder, "solve", "hospitals", "--mechanism", "externality", "--json").stdout
         (Path(folder) / "deal.json").write_text(deal, encoding="utf-8")
