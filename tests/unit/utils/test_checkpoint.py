@@ -28,13 +28,13 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def solves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pieces that are solved, as they are."""
     seen: list[str] = []
-    true_way = sweeps.Piece.solve
+    true_way = sweeps.SweepPiece.solve
 
-    def told(piece: sweeps.Piece):
+    def told(piece: sweeps.SweepPiece):
         seen.append(piece.name)
         return true_way(piece)
 
-    monkeypatch.setattr(sweeps.Piece, "solve", told)
+    monkeypatch.setattr(sweeps.SweepPiece, "solve", told)
     return seen
 
 
