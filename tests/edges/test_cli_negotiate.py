@@ -88,6 +88,7 @@ def test_either_mechanism_is_negotiated_and_checked(run, tmp_path: Path, mechani
     assert run("check", "hospitals", path).code == 0
 
 
+@pytest.mark.slow
 def test_many_rounds_are_thinned(run, tmp_path: Path) -> None:
     result = run("negotiate", crowd(tmp_path / "crowd.toml"), "--protocol", "sums")
     rounds = [

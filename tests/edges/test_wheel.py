@@ -71,6 +71,7 @@ def test_it_holds_every_file_of_the_package(wheel: Path) -> None:
     assert held == files
 
 
+@pytest.mark.slow
 def test_the_demo_and_the_explorer_run_from_it(python: Path, tmp_path: Path) -> None:
     place = Path(run(python, "-c", "import fedpact; print(fedpact.__file__)", folder=tmp_path).strip())
     assert place.is_relative_to(python.parents[1])

@@ -145,10 +145,8 @@ def test_claims_that_rest_on_solved_programs_hold_and_fail_by_a_planted_milliont
     assert check(spoiled, count=1, seed=1).judgement is Judgement.NOT_CONFIRMED
 
 
-@pytest.mark.parametrize(
-    ("name", "seed", "count"),
-    [("marginal-contribution", 16, 170), pytest.param("nucleolus-core", 42, 90, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "seed", "count"), [("marginal-contribution", 16, 170), ("nucleolus-core", 42, 90)])
 def test_optima_known_to_a_solvers_tolerance_refute_nothing(name: str, seed: int, count: int) -> None:
     """The draws of these seeds come within 1e-10 of equality."""
     assert check(THEOREMS[name], count=count, seed=seed).failures == 0
