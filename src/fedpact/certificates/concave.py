@@ -32,7 +32,7 @@ VALUE_ROUNDING = 1e-13  # of payoffs and costs: a change of f that is none
 SUFFICIENT_RISE = 1e-4  # of what the gradient promises
 MIN_RIDGE, MAX_RIDGE = 1e-13, 1e-3  # of the Hessian's diagonal: between them, the gap as a part of payoffs and costs
 PRICE_HALVINGS = 70
-FULL = 1e-12  # of a shared cap: what is left of one that is full
+FULL_CAP_TOLERANCE = 1e-12  # of a shared cap: what is left of one that is full
 MAX_POWER = 500  # of two, of what is spent
 
 
@@ -330,7 +330,7 @@ def _active_set(problem: ConcaveProblem, x: FloatArray) -> tuple[FloatArray, NDA
     if full.size:
         brought = (problem.shared > 0) & (x > 0)[:, None, :]
         least = np.where(brought, gradient[:, None, :], np.inf).min(axis=-1)  # what gives way first, for what is better
-        full = np.matmul(problem.shared, x[..., None])[..., 0] >= problem.limits * (1.0 - FULL)
+        full = np.matmul(problem.shared, x[..., None])[..., 0] >= problem.limits * (1.0 - FULL_CAP_TOLERANCE)
         full &= np.isfinite(least) & (least > 0)
         gradient = gradient - np.matmul(np.where(full, least, 0.0)[..., None, :], problem.shared)[..., 0, :]
     held = ((x <= 0) & (gradient < 0)) | ((x >= problem.upper) & (gradient > 0))

@@ -80,7 +80,7 @@ class Deviations:
         return (self.reached if refuted else self.utilities), refuted
 
 
-def unbounded(federation: Federation, contributions: FloatArray, scope: str) -> Deviations:
+def unbounded_deviations(federation: Federation, contributions: FloatArray, scope: str) -> Deviations:
     """Where nothing bounds what is gained; `scope` says why."""
     return Deviations(actions=contributions, utilities=np.full(federation.n_agents, np.inf), scope=scope)
 
@@ -181,7 +181,7 @@ def price_taking(federation: Federation, contributions: FloatArray) -> Deviation
     """
     arrays = federation.arrays
     if not federation.admits(contributions):
-        return unbounded(federation, contributions, NO_DOMAIN_SCOPE)
+        return unbounded_deviations(federation, contributions, NO_DOMAIN_SCOPE)
     problem = welfare_problem(arrays, np.maximum(arrays.bounds()[0], contributions)[None])
     earned, worth = problem.earned(contributions[None]), arrays.marginal_payoffs(contributions)
     sold = earned[0] - times_transposed(arrays.own_weights, worth)  # what the others pay for a sample of each lot
@@ -218,7 +218,7 @@ def sharing_total(
     """The best each member could do with u_i = share A(s) - c_i(s_i) + constants_i."""
     arrays = federation.arrays
     if not federation.admits(contributions):
-        return unbounded(federation, contributions, NO_DOMAIN_SCOPE)
+        return unbounded_deviations(federation, contributions, NO_DOMAIN_SCOPE)
     problem = _share_bounds(replace(arrays, values=share * arrays.values), contributions)
     earned = replace(problem, background=np.zeros_like(problem.background)).earned(contributions[None])
     worth = share * arrays.payoffs(contributions).sum() + constants
@@ -250,7 +250,7 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
     arrays = federation.arrays
     shares = check_shares(arrays, contributions, probability)
     if shares is None:
-        return unbounded(federation, contributions, NO_SHARES_SCOPE)
+        return unbounded_deviations(federation, contributions, NO_SHARES_SCOPE)
     problem = _share_bounds(arrays, contributions)
     gaps = problem.gaps(contributions[None], shares.gradient[None])[0]
     search = _Search(arrays, contributions, shares.values, gaps)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.certificates.deviations import NO_DOMAIN_SCOPE, Deviations, unbounded
+from fedpact.certificates.deviations import NO_DOMAIN_SCOPE, Deviations, unbounded_deviations
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
@@ -27,7 +27,7 @@ def sharing_in_proportion(federation: Federation, contributions: FloatArray) -> 
     """The best each member could do with u_i = A(s) s_i / sum(s) - c_i(s_i), or a bound; members have one lot each."""
     arrays = federation.arrays
     if not federation.admits(contributions):
-        return unbounded(federation, contributions, NO_DOMAIN_SCOPE)
+        return unbounded_deviations(federation, contributions, NO_DOMAIN_SCOPE)
     payoffs, costs, given = arrays.payoffs(contributions), arrays.spending(contributions), contributions.sum()
     parts = contributions / given if given > 0 else np.full(payoffs.size, 1.0 / payoffs.size)
     tols = 0.5 * utility_tolerances(payoffs, costs, payoffs.sum() * parts - payoffs, arrays.values)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.certificates.deviations import NO_DOMAIN_SCOPE, Deviations, free_riding, isolation, unbounded
+from fedpact.certificates.deviations import NO_DOMAIN_SCOPE, Deviations, free_riding, isolation, unbounded_deviations
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 
@@ -25,7 +25,7 @@ def earning_payoff(federation: Federation, contributions: FloatArray, bonus: flo
     """The best each member could do where its payoff is held down to what it has earned; members have one lot each."""
     arrays = federation.arrays
     if not federation.admits(contributions):
-        return unbounded(federation, contributions, NO_DOMAIN_SCOPE)
+        return unbounded_deviations(federation, contributions, NO_DOMAIN_SCOPE)
     others = arrays.data(contributions) - arrays.own_data(contributions)
     alone, free = isolation(federation, contributions), free_riding(federation, contributions)
     spent = arrays.lot_costs(alone.actions)

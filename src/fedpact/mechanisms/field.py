@@ -21,7 +21,7 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.core import welfare_of_others
-from fedpact.certificates.deviations import Deviations, free_riding, sharing_total
+from fedpact.certificates.deviations import Deviations, free_riding, sharing_total, unbounded_deviations
 from fedpact.certificates.proportional_sharing import sharing_in_proportion
 from fedpact.certificates.shaped_payoffs import earning_payoff
 from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
@@ -101,9 +101,8 @@ class LeaveOneOut(OptimumMechanism):
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         without = ~np.eye(federation.n_agents, dtype=np.bool_)[:, federation.lot_owners] * contributions
         if not all(federation.admits(profile) for profile in without):
-            anything = np.full(federation.n_agents, np.inf)
             scope = "somebody leaves its payoff's domain without one of the others"
-            return Deviations(actions=contributions, utilities=anything, scope=scope)
+            return unbounded_deviations(federation, contributions, scope)
         constants = -federation.arrays.payoffs(without).sum(axis=-1)
         return sharing_total(federation, contributions, constants)
 

@@ -30,7 +30,7 @@ from fedpact.federation.payoffs import Payoff
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-MAX_MEMBERS = 12  # up to here coalitions are quicker than the integral
+FEW_MEMBERS = 12  # up to here coalitions are quicker than the integral
 MAX_ENUMERATED_MEMBERS = 20  # for those who ask for it
 BLOCK = 1 << 14  # payoffs worked out at once: arrays this small are reused rather than mapped anew
 # Below this share of the largest total a value is summed from increments: differences of totals would lose its digits.

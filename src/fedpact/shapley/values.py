@@ -109,7 +109,7 @@ def share_values(
     NotConverged
         Where one of many members is so close to the edge of the domain that digits cancel.
     """
-    if arrays.n_agents <= coalitions.MAX_MEMBERS:
+    if arrays.n_agents <= coalitions.FEW_MEMBERS:
         coefficients = coalitions.size_coefficients(arrays.n_agents, probability)
         return coalitions.values_and_gradient(arrays, contributions, coefficients)
     shape = np.broadcast_shapes(arrays.shape, contributions.shape[:-1])
@@ -152,7 +152,7 @@ def check_domain(federation: Federation, contributions: FloatArray) -> None:
 
 def _are_few(arrays: FederationArrays, contributions: FloatArray, tolerance: float) -> bool:
     """Whether coalitions are cheaper than the integral, or keep digits that it would lose."""
-    if arrays.n_agents <= coalitions.MAX_MEMBERS:
+    if arrays.n_agents <= coalitions.FEW_MEMBERS:
         return True
     return arrays.n_agents <= coalitions.MAX_ENUMERATED_MEMBERS and _edge_error(arrays, contributions) > tolerance
 

@@ -40,7 +40,7 @@ DATA_TOLERANCE = 1e-11  # of all data that goes into what a member reaches
 LEAST_SHARE = 1e-30  # of what a member contributes alone: where its first sample costs nothing it gives at least this
 MAX_ANSWERS, MAX_NEWTON_ANSWERS = 400, 20
 MAX_MINOR_AGENTS, MAX_SUPPORT_AGENTS = 12, 6
-FULL = 1.0 - 1e-9  # of a shared cap: where it counts as used up
+FULL_CAP_SHARE = 1.0 - 1e-9  # of a shared cap: where it counts as used up
 HARMED_MULTIPLE = 1e3  # of what a member contributes alone at most: the most it makes up for harm with, without a cap
 
 
@@ -294,7 +294,7 @@ class _Answers:
                 return None
             gradient = times_transposed(own, arrays.marginal_payoffs(s)) - arrays.marginal_costs(s)
             prices = np.where(rows > 0, np.where(s < caps, gradient, 0.0), 0.0).max(axis=1, initial=0.0)
-            full = (rows @ s >= FULL * limits) & (prices > 0)
+            full = (rows @ s >= FULL_CAP_SHARE * limits) & (prices > 0)
             gradient = gradient - prices[full] @ rows[full]
             free = np.flatnonzero(~((s <= 0) & (gradient <= 0)) & ~((s >= caps) & (gradient >= 0)))
             curvature = arrays.worth_curvature(arrays.data(s))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.shapley import integral
-from fedpact.shapley.coalitions import MAX_MEMBERS, potential_derivatives, size_coefficients
+from fedpact.shapley.coalitions import FEW_MEMBERS, potential_derivatives, size_coefficients
 from fedpact.solvers.interior_point import finish, linearised_gains, maximise
 from fedpact.solvers.optimal_face import OptimalFace, optimal_face
 from fedpact.solvers.standalone import standalone_optima
@@ -74,7 +74,7 @@ class PotentialProgram:
     def gradient(self, contributions: FloatArray) -> FloatArray:
         """d(P - c)/ds; NaN where a coalition leaves the domain."""
         profile = self._profile(contributions)
-        if self.arrays.n_agents <= MAX_MEMBERS:
+        if self.arrays.n_agents <= FEW_MEMBERS:
             coefficients = size_coefficients(self.arrays.n_agents, self._probability)
             gradient, hessian = potential_derivatives(self.arrays, profile, coefficients)
             self._last = profile, hessian
@@ -85,7 +85,7 @@ class PotentialProgram:
     def hessian(self, contributions: FloatArray) -> FloatArray:
         """-d2(P - c)/ds2."""
         profile = self._profile(contributions)
-        if self.arrays.n_agents > MAX_MEMBERS:
+        if self.arrays.n_agents > FEW_MEMBERS:
             hessian = integral.potential_hessian(
                 self.arrays, profile[0], probability=self._probability, accuracy=self._accuracy
             )[None]
@@ -157,7 +157,7 @@ def potential_optimum(federation: Federation, probability: float | None = None) 
     [33.1658, 33.1658, 33.1658]
     """
     program = PotentialProgram(federation.arrays, probability)
-    if federation.n_agents <= MAX_MEMBERS:
+    if federation.n_agents <= FEW_MEMBERS:
         found = maximise(program)
     else:  # under Shapley sharing members contribute more than alone
         start = 2.0 * standalone_optima(federation.arrays)[0]
@@ -171,7 +171,7 @@ def potential_optimum(federation: Federation, probability: float | None = None) 
 
 def potential_optima(arrays: FederationArrays, probability: float | None = None) -> FloatArray | None:
     """The same of many federations, (..., lots), NaN where not reached; None where they take an integral each."""
-    if arrays.n_agents > MAX_MEMBERS:
+    if arrays.n_agents > FEW_MEMBERS:
         return None
     flat = flatten(arrays)
     program = PotentialProgram(flat, probability)

@@ -21,7 +21,6 @@ POSITIVE = "positive and finite"
 NON_NEGATIVE = "at least zero and finite"
 ONE_OR_ONE_EACH = "must be a number or one number per {kind}"
 MAX_ERRORS = 1000  # of one argument: nobody reads more, and a matrix of NaN would hold millions
-MAX_SCALINGS = 5
 MAX_FAULTS = 4  # labels told of in one error
 
 
@@ -222,15 +221,3 @@ def positive(array: FloatArray) -> NDArray[np.bool_]:
 def non_negative(array: FloatArray) -> NDArray[np.bool_]:
     """Entries that are at least zero and finite."""
     return (array >= 0) & np.isfinite(array)
-
-
-def like_sized(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Factors of rows and columns that bring the largest numbers of each close to one; 1 where all are zero."""
-    size = np.abs(matrix)
-    rows, columns = np.ones(size.shape[0]), np.ones(size.shape[1])
-    for _ in range(MAX_SCALINGS):
-        now = rows[:, None] * size * columns
-        tallest, widest = now.max(axis=1), now.max(axis=0)
-        rows = rows / np.sqrt(np.where(tallest > 0, tallest, 1.0))
-        columns = columns / np.sqrt(np.where(widest > 0, widest, 1.0))
-    return rows, columns

@@ -51,7 +51,7 @@ def test_the_integral_leads_where_coalitions_do(monkeypatch):
     for federation in kinds(3, 10):
         summed = potential_optimum(federation)
         with monkeypatch.context() as patched:
-            patched.setattr(shapley_equilibrium, "MAX_MEMBERS", 0)
+            patched.setattr(shapley_equilibrium, "FEW_MEMBERS", 0)
             integrated = potential_optimum(federation)
         np.testing.assert_allclose(integrated, summed, rtol=0, atol=SAME * max(summed.max(), 1e-300))
 
