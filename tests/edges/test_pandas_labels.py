@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -44,11 +42,8 @@ PROFILE = np.array([1.0, 2.0, 3.0])
     "changes",
     [
         {"costs": by_name(COSTS)},
-        {"costs": fp.Linear(by_name(COSTS))},
-        {"costs": fp.Quadratic(by_name(COSTS), by_name([0.0] * 3, order=[1, 0, 2]))},
         {"caps": by_name(CAPS)},
         {"values": by_name(VALUES)},
-        {"payoff": fp.PowerLaw(beta=by_name(BETA))},
         {"weights": frame(WEIGHTS)},
         {"costs": pd.Series(COSTS), "caps": pd.Series(CAPS)},
         {"weights": pd.DataFrame(WEIGHTS)},
@@ -66,12 +61,10 @@ def test_a_federation_is_the_same_whatever_the_order_of_labels(changes: dict[str
     np.testing.assert_allclose(outcome.payments, fp.ExternalityMechanism().solve(PLAIN).payments, atol=1e-12)
 
 
-def test_coefficients_of_costs_in_two_orders_belong_together() -> None:
-    """The first has no linear cost, the last no quadratic one: by position one of them would have none at all."""
-    costs = fp.Quadratic(by_name([0.0, 0.1, 0.1]), by_name([0.1, 0.1, 0.0], order=[1, 2, 0]))
-    found = federation(costs=costs).costs
-    np.testing.assert_array_equal(found.linear, [0.0, 0.1, 0.1])
-    np.testing.assert_array_equal(found.quadratic, [0.1, 0.1, 0.0])
+@pytest.mark.parametrize("make", [fp.Linear, lambda given: fp.Quadratic(0.1, given), fp.PowerLaw])
+def test_costs_and_payoffs_know_no_members_and_refuse_labels(make: Callable[[Any], Any]) -> None:
+    with pytest.raises(fp.InvalidInput, match=r"goes by position, got labels such as 'Sued': give its \.to_numpy\(\)"):
+        make(by_name(COSTS))
 
 
 def test_replace_goes_by_the_names_there_are() -> None:
@@ -97,7 +90,6 @@ def test_a_frame_of_weights_brings_its_names() -> None:
         ),
         ({"caps": by_name(CAPS, ["Nord", "Kueste", "Nord"])}, r'"Sued" is missing, "Nord" is there twice'),
         ({"values": pd.Series(VALUES, index=[2, 0, 1])}, "values must have the members' names as its index"),
-        ({"payoff": fp.PowerLaw(by_name(BETA, "ABC"))}, r"payoff.beta must have the members' names as its index"),
         ({"costs": by_name([0.01, 0.02], NAMES[:2], [1, 0])}, r'"Sued" is missing; label it by these names, or give'),
         (
             {"weights": pd.DataFrame(WEIGHTS, index=NAMES, columns=list("ABC"))},
@@ -193,18 +185,10 @@ def test_delivery_is_estimated_of_whom_the_columns_name() -> None:
 
 
 def test_labels_where_there_are_no_names_are_refused() -> None:
-    with pytest.raises(fp.InvalidInput, match=r"uncertainty.values has no names to go by.*\.to_numpy\(\)"):
+    with pytest.raises(fp.InvalidInput, match=r"uncertainty.values goes by position.*\.to_numpy\(\)"):
         fp.Uncertainty(weights=np.zeros((3, 3)), values=by_name([0.1, 0.1, 0.1]))
-    with pytest.raises(fp.InvalidInput, match=r"uncertainty.weights has no names to go by.*\.to_numpy\(\)"):
+    with pytest.raises(fp.InvalidInput, match=r"uncertainty.weights goes by position.*\.to_numpy\(\)"):
         fp.Uncertainty(weights=frame(np.zeros((3, 3))))
-
-
-@pytest.mark.parametrize("passed_on", [copy.deepcopy, copy.copy, lambda given: pickle.loads(pickle.dumps(given))])
-def test_parameters_keep_their_labels_when_they_are_passed_on(passed_on: Any) -> None:
-    payoff = passed_on(fp.PowerLaw(beta=by_name(BETA)))
-    np.testing.assert_array_equal(federation(payoff=payoff).payoff.beta, BETA)
-    np.testing.assert_allclose(federation(payoff=fp.PowerLaw(beta=payoff.beta * 2)).payoff.beta, np.array(BETA) * 2)
-    np.testing.assert_array_equal(federation(payoff=fp.PowerLaw(beta=payoff.beta[::-1])).payoff.beta, BETA)
 
 
 def test_rows_with_labels_of_their_own_are_refused() -> None:

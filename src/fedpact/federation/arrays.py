@@ -14,8 +14,8 @@ Outside the domain of a payoff (`data <= floor`) payoffs are minus infinity and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Weights: TypeAlias = "FloatArray | sp.csr_array"  # the row receives, the column gives
 Owners: TypeAlias = "NDArray[np.intp]"
 MAX_POWER = 500  # of two: bounds on spending are looked for below it, and above its inverse
+VECTOR, MATRIX = {"last_axes": 1}, {"last_axes": 2}  # of arrays, behind the leading axes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,17 +52,17 @@ class FederationArrays:
         (..., shared caps), these caps.
     """
 
-    weights: Weights
-    values: FloatArray
-    linear: FloatArray
-    quadratic: FloatArray
-    caps: FloatArray
+    weights: Weights = field(metadata=MATRIX)
+    values: FloatArray = field(metadata=VECTOR)
+    linear: FloatArray = field(metadata=VECTOR)
+    quadratic: FloatArray = field(metadata=VECTOR)
+    caps: FloatArray = field(metadata=VECTOR)
     payoff: Payoff
     names: tuple[str, ...]
     lot_owners: Owners
     task_owners: Owners
-    shared: FloatArray
-    shared_limits: FloatArray
+    shared: FloatArray = field(metadata=MATRIX)
+    shared_limits: FloatArray = field(metadata=VECTOR)
 
     @property
     def n_agents(self) -> int:
@@ -266,30 +267,30 @@ class FederationArrays:
         """The same members, each with its own data only."""
         return replace(self, weights=self.own_weights)
 
+    def map(self, function: Callable[[NDArray[Any], int], NDArray[Any]], **changes: Any) -> FederationArrays:
+        """With a function of (array, number of its leading axes) applied to every array that has those of `shape`."""
+        parts = {name: getattr(self, name) for name in LAST_AXES if name not in changes}
+        leads = {name: part.ndim - LAST_AXES[name] for name, part in parts.items() if isinstance(part, np.ndarray)}
+        found = {name: function(parts[name], lead) for name, lead in leads.items() if lead == len(self.shape)}
+        payoff = self.payoff.map(lambda given: function(np.broadcast_to(given, self.values.shape), len(self.shape)))
+        return replace(self, **({"payoff": payoff} | found | changes))
+
     def repeated(self, count: int, **changes: Any) -> FederationArrays:
         """The same federation `count` times along a leading axis, with other arrays (count, ...) for some fields."""
-        weights = self.dense_weights
-        parts: dict[str, Any] = {
-            name: np.broadcast_to(getattr(self, name), (count, *getattr(self, name).shape))
-            for name in ("values", "linear", "quadratic", "caps", "shared_limits")
-        }
-        payoff = self.payoff.map(lambda parameter: np.broadcast_to(parameter, (count, *parameter.shape)))
-        parts |= {"weights": np.broadcast_to(weights, (count, *weights.shape)), "payoff": payoff}
-        return replace(self, **(parts | changes))
+        changes = {"weights": np.broadcast_to(self.dense_weights, (count, *self.weights.shape))} | changes
+        return self.map(lambda part, _: np.broadcast_to(part, (count, *part.shape)), shared=self.shared, **changes)
 
     def at(self, index: Any) -> FederationArrays:
         """Those at an index of the leading axes."""
-        parts = {name: getattr(self, name)[index] for name in ("weights", "values", "linear", "quadratic", "caps")}
-        payoff = self.payoff.map(lambda parameter: np.broadcast_to(parameter, self.values.shape)[index])
-        shared = self.shared if self.shared.ndim == 2 else self.shared[index]
-        return replace(self, **parts, payoff=payoff, shared=shared, shared_limits=self.shared_limits[index])
+        return self.map(lambda part, _: part[index])
+
+    def flattened(self) -> FederationArrays:
+        """The same federations with one leading axis."""
+        return self.map(lambda part, lead: part.reshape(-1, *part.shape[lead:])) if len(self.shape) > 1 else self
 
     def expanded(self) -> FederationArrays:
         """With one more axis of length one behind the leading ones, to meet profiles that have one more."""
-        parts = {name: getattr(self, name)[..., None, :] for name in ("values", "linear", "quadratic", "caps")}
-        weights = self.weights[..., None, :, :] if isinstance(self.weights, np.ndarray) else self.weights
-        payoff = self.payoff.map(lambda parameter: parameter[..., None, :])
-        return replace(self, **parts, weights=weights, payoff=payoff, shared_limits=self.shared_limits[..., None, :])
+        return self.map(np.expand_dims, shared=self.shared)
 
     def _inside(self, data: FloatArray, function: Any, outside: float) -> FloatArray:
         with np.errstate(all="ignore"):
@@ -299,20 +300,21 @@ class FederationArrays:
         return np.where(data <= self.payoff.floor, outside, found)
 
 
+LAST_AXES = {each.name: each.metadata["last_axes"] for each in fields(FederationArrays) if each.metadata}
+NOT_STACKED = ("weights", "shared")  # kept dense, and once: it says which lots share caps
+
+
 def stack(federations: Sequence[Federation]) -> FederationArrays:
     """The arrays of federations with the same members, lots and tasks, with one leading axis."""
     each = [federation.arrays for federation in federations]
     first = each[0]
-    weights = np.stack([one.dense_weights for one in each])
-    parts: dict[str, Any] = {
-        name: np.stack([getattr(one, name) for one in each])
-        for name in ("values", "linear", "quadratic", "caps", "shared_limits")
-    }
+    parts = {name: np.stack([getattr(one, name) for one in each]) for name in LAST_AXES if name not in NOT_STACKED}
     parameters = {
         name: np.stack([np.broadcast_to(one.payoff.parameters[name], one.values.shape) for one in each])
         for name in first.payoff.parameters
     }
-    return replace(first, weights=weights, **parts, payoff=first.payoff.unchecked(**parameters))
+    weights, payoff = np.stack([one.dense_weights for one in each]), first.payoff.unchecked(**parameters)
+    return replace(first, **parts, weights=weights, payoff=payoff)  # type: ignore[arg-type]
 
 
 def times(matrix: Weights, vectors: FloatArray) -> FloatArray:

@@ -18,9 +18,7 @@ from fedpact.utils.arrays import (
     NON_NEGATIVE,
     POSITIVE,
     FloatArray,
-    align,
     checked_numbers,
-    labels_of,
     non_negative,
     positive,
 )
@@ -38,14 +36,15 @@ class Cost:
 
     def __post_init__(self) -> None:
         errors = ErrorCollector()
-        for name, given in self._parameters.items():
+        for name, given in self.parameters.items():
             label = self._label(name)
-            checked = errors.attempt(checked_numbers, label, given, *self.rules, keep_labels=True)
+            checked = errors.attempt(checked_numbers, label, given, *self.rules)
             object.__setattr__(self, name, checked)
         errors.raise_errors()
 
     @property
-    def _parameters(self) -> dict[str, FloatArray]:
+    def parameters(self) -> dict[str, FloatArray]:
+        """The parameters by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     def _label(self, name: str) -> str:
@@ -67,14 +66,14 @@ class Cost:
         """The same cost with one parameter per lot; errors name the lot."""
         checked = {
             name: checked_numbers(self._label(name), numbers, *self.rules, names=names)
-            for name, numbers in self._parameters.items()
+            for name, numbers in self.parameters.items()
         }
         return type(self)(**{name: np.broadcast_to(numbers, len(names)) for name, numbers in checked.items()})
 
     def take(self, lots: ArrayLike) -> Self:
         """The costs of some of the lots; one number shared by all stays shared."""
         chosen = np.asarray(lots)
-        return type(self)(**{name: p[chosen] if p.ndim else p for name, p in self._parameters.items()})
+        return type(self)(**{name: p[chosen] if p.ndim else p for name, p in self.parameters.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +141,8 @@ class Quadratic(Cost):
                 rule="must have as many numbers as each other",
                 given=f": {self.linear.size} and {self.quadratic.size} given",
             )
-        labels = labels_of(self.linear)
-        quadratic = self.quadratic if labels is None else align("costs.quadratic", self.quadratic, labels)
         way_out = ": linear and quadratic are both 0; give one a positive number"
-        free = np.flatnonzero((self.linear == 0) & (quadratic == 0))[:MAX_ERRORS].tolist()
+        free = np.flatnonzero((self.linear == 0) & (self.quadratic == 0))[:MAX_ERRORS].tolist()
         errors = [InvalidInput(field="costs", index=lot, rule=MUST_RISE, value=0.0, given=way_out) for lot in free]
         if errors:
             raise InvalidInput.first_of(errors)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ from fedpact.federation.payoffs import Payoff
 from fedpact.federation.validation import Costs, check_inputs
 from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, align, checked_numbers, first_where, read_only_copy
 from fedpact.utils.errors import InvalidInput, OutsideDomain
+
+PER_AGENT, PER_LOT, PER_TASK = ({"per": thing} for thing in ("agent", "lot", "task"))  # what a field holds one for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,15 +91,15 @@ class Federation:
 
     weights: Weights
     _: KW_ONLY
-    costs: Cost
-    payoff: Payoff
-    caps: FloatArray = np.inf  # type: ignore[assignment]
-    names: tuple[str, ...] = None  # type: ignore[assignment]
-    values: FloatArray = 1.0  # type: ignore[assignment]
+    costs: Cost = field(metadata=PER_LOT)
+    payoff: Payoff = field(metadata=PER_TASK)
+    caps: FloatArray = field(default=np.inf, metadata=PER_LOT)  # type: ignore[arg-type]
+    names: tuple[str, ...] = field(default=None, metadata=PER_AGENT)  # type: ignore[arg-type]
+    values: FloatArray = field(default=1.0, metadata=PER_TASK)  # type: ignore[arg-type]
     lot_owners: Owners = None  # type: ignore[assignment]
     task_owners: Owners = None  # type: ignore[assignment]
-    lot_names: tuple[str, ...] = None  # type: ignore[assignment]
-    task_names: tuple[str, ...] = None  # type: ignore[assignment]
+    lot_names: tuple[str, ...] = field(default=None, metadata=PER_LOT)  # type: ignore[arg-type]
+    task_names: tuple[str, ...] = field(default=None, metadata=PER_TASK)  # type: ignore[arg-type]
     shared_caps: tuple[SharedCap, ...] = ()
 
     if TYPE_CHECKING:
@@ -119,12 +121,12 @@ class Federation:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        for field, value in check_inputs(self._fields).items():
-            object.__setattr__(self, field, value)
+        for name, checked in check_inputs(self._fields).items():
+            object.__setattr__(self, name, checked)
 
     @property
     def _fields(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     # Who there is, and what belongs to whom
 
@@ -161,11 +163,13 @@ class Federation:
         """Names that tell all tasks apart; the members' where each has one task."""
         return TaskLabels(labels(self.task_owners, self.task_names, self.names)) if self.has_lots else self.names
 
-    @property
-    def given_names(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-        """The names of lots and tasks; None where they follow from the members' names."""
-        lots, tasks = default_own_names(self.lot_owners, self.names), default_own_names(self.task_owners, self.names)
-        return None if self.lot_names == lots else self.lot_names, None if self.task_names == tasks else self.task_names
+    def _given(self, name: str) -> Any:
+        """A field as it was given: no names of lots and tasks that follow from their owners', no owners but of lots."""
+        kept = getattr(self, name)
+        owners = {"lot_names": self.lot_owners, "task_names": self.task_owners}
+        if name in owners:
+            return None if kept == default_own_names(owners[name], self.names) else kept
+        return None if name in {"lot_owners", "task_owners"} and not self.has_lots else kept
 
     def lots_of(self, agent: int) -> Owners:
         """The indices of a member's lots."""
@@ -304,13 +308,11 @@ class Federation:
         >>> federation.replace(caps=100.0).caps
         array([100., 100., 100.])
         """
-        known = [field.name for field in fields(self)]
+        known = [each.name for each in fields(self)]
         for name in changes:
             if name not in known:
                 raise InvalidInput(field=name, rule=f"is no field of a federation ({', '.join(known)})")
-        kept = {} if self.has_lots else {"lot_owners": None, "task_owners": None}
-        lot_names, task_names = self.given_names
-        return replace(self, **({"lot_names": lot_names, "task_names": task_names} | kept | changes))
+        return replace(self, **({name: self._given(name) for name in known} | changes))
 
     def take(self, agents: ArrayLike) -> Federation:
         """The federation of some of the members: their indices in the order wanted, or one true or false per member."""
@@ -321,20 +323,22 @@ class Federation:
             chosen = np.flatnonzero(chosen)
         chosen = chosen.astype(np.intp)
         (lots, lot_owners), (tasks, task_owners) = owned_by(self.lot_owners, chosen), owned_by(self.task_owners, chosen)
-        lot_names, task_names = self.given_names
-        return self.replace(
-            weights=self.weights[tasks][:, lots],
-            costs=self.costs.take(lots),
-            caps=self.caps[lots],
-            payoff=self.payoff.take(tasks),
-            names=[self.names[agent] for agent in chosen],
-            values=self.values[tasks],
-            lot_owners=lot_owners if self.has_lots else None,
-            task_owners=task_owners if self.has_lots else None,
-            lot_names=None if lot_names is None else [lot_names[lot] for lot in lots],
-            task_names=None if task_names is None else [task_names[task] for task in tasks],
-            shared_caps=take_shared_caps(self.shared_caps, lots),
-        )
+        return self.choose(chosen, lots, tasks, lot_owners=lot_owners, task_owners=task_owners)
+
+    def choose(self, agents: Owners, lots: Owners, tasks: Owners, **changes: Any) -> Federation:
+        """The federation of some agents, lots and tasks, each as often as it is named, with what is given changed.
+
+        The owners of the chosen lots and tasks are among the changes.
+        """
+        chosen = {"agent": agents, "lot": lots, "task": tasks}
+        parts: dict[str, Any] = {"weights": self.weights[tasks][:, lots]}
+        for each in fields(self):
+            if "per" in each.metadata:
+                parts[each.name] = _entries(self._given(each.name), chosen[each.metadata["per"]])
+        parts["shared_caps"] = take_shared_caps(self.shared_caps, lots)
+        if not self.has_lots:
+            changes = changes | {"lot_owners": None, "task_owners": None}
+        return replace(self, **(parts | changes))
 
     def without_sharing(self) -> Federation:
         """The same members, each with its own data only."""
@@ -365,26 +369,11 @@ class Federation:
     def fingerprint(self) -> str:
         """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits.
 
-        Deals and transcripts name the federation they belong to by it, so it is the same in every version. A parameter
-        of the payoff that is the same for all counts once, however it was given.
+        Deals and transcripts name the federation they belong to by it. Numbers that are the same for all lots or tasks
+        count as one, however they were given.
         """
-        weights, parameters = self.weights, self.payoff.parameters.items()
-        matrix = (weights,) if isinstance(weights, np.ndarray) else (weights.data, weights.indices, weights.indptr)
-        numbers = (self.costs.linear, self.costs.quadratic, self.caps, self.values)
-        parts: list[Any] = [
-            self.names,
-            self.is_sparse,
-            _bytes(matrix),
-            type(self.payoff),
-            type(self.costs),
-            tuple((name, (each if np.ptp(each) else each.flat[0]).tobytes()) for name, each in parameters),
-            _bytes(numbers),
-        ]
-        if self.has_lots or self.given_names != (None, None):
-            parts += [_bytes((self.lot_owners, self.task_owners)), self.lot_names, self.task_names]
-            parts += [tuple((*shared.lots, shared.cap) for shared in self.shared_caps)] if self.shared_caps else []
-        text = f"({', '.join(_class_text(part) if isinstance(part, type) else repr(part) for part in parts)})"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        parts = {name: _plain(self._given(name)) for name in self._fields}
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
     def _profile(self, contributions: ArrayLike) -> FloatArray:
         """Contributions as an array, in the order of the lots where they are labelled."""
@@ -421,15 +410,24 @@ class Federation:
         return plot_federation(self, ax=ax)
 
 
-def _bytes(arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-    """The numbers of arrays bit for bit, integers in 64 bits."""
-    return tuple((each.astype(np.int64) if each.dtype.kind == "i" else each).tobytes() for each in arrays)
+def _entries(kept: Any, chosen: Owners) -> Any:
+    """The chosen ones of what a field holds for every agent, lot or task."""
+    if isinstance(kept, Cost | Payoff):
+        return kept.take(chosen)
+    return kept[chosen] if isinstance(kept, np.ndarray) else None if kept is None else [kept[each] for each in chosen]
 
 
-def _class_text(kind: type) -> str:
-    """A class by the name it had in version 0.1."""
-    module = kind.__module__.replace("fedpact.federation.", "fedpact.")
-    return f"<class '{module}.{kind.__qualname__}'>"
+def _plain(kept: Any) -> Any:
+    """What a field holds, as something whose `repr` tells it from others."""
+    if isinstance(kept, Cost | Payoff):
+        return type(kept).__name__, {name: _plain(np.atleast_1d(each)) for name, each in kept.parameters.items()}
+    if sp.issparse(kept):
+        return kept.shape, kept.data.tobytes(), kept.indices.tolist(), kept.indptr.tolist()
+    if not isinstance(kept, np.ndarray):
+        return kept
+    return kept.shape if kept.ndim > 1 else None, (
+        kept.ravel()[:1] if (kept == kept.flat[:1]).all() else kept
+    ).tobytes()
 
 
 def federation_errors(weights: Any, **fields: Any) -> tuple[InvalidInput, ...]:

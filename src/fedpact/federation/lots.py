@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 OwnersGiven: TypeAlias = "Sequence[str | int] | Owners"  # by name, or by place among the agents
 SHARED_CAP_ROUNDING = 1e-9  # of a shared cap: a sum that exceeds it by less is rounding
 MIN_SHARING = 2
-MAX_LISTED_LOTS = 12  # lots in a message
+MAX_LISTED = 12  # names in a message
 
 
 class Ownership(NamedTuple):
@@ -41,16 +41,8 @@ class Ownership(NamedTuple):
     task_names: tuple[str, ...]
 
 
-class HasLots(Protocol):
-    """A federation, or a deal."""
-
-    @property
-    def has_lots(self) -> bool:
-        """Whether agents own several lots or tasks."""
-
-
-def require_single_lots(owned: HasLots, what: str, why: str = "") -> None:
-    """Refuse agents with several lots or tasks; `what` needs one of each, in words: "a batch", "the message game".
+def require_single_lots(owned: Any, what: str, why: str = "") -> None:
+    """Refuse a federation or a deal of members with several lots or tasks; `what` needs one of each, in words.
 
     `why` may be said: a sentence without a full stop.
     """
@@ -59,6 +51,15 @@ def require_single_lots(owned: HasLots, what: str, why: str = "") -> None:
         raise InvalidInput(
             f"{what} knows members with one lot of data and one task only, got several lots or tasks per member{reason}"
             f"; leave out lot_owners and task_owners and give one row and one column per member"
+        )
+
+
+def require_own_caps(owned: Any, what: str) -> None:
+    """Refuse a federation whose lots share a cap; `what` needs a cap of its own for each, in words."""
+    if owned.shared_caps:
+        raise InvalidInput(
+            f"{what} knows lots with a cap each only, got {len(owned.shared_caps)} shared_caps; leave them out and "
+            "lower the caps of the lots instead, to what the solved deal brings of each"
         )
 
 
@@ -145,20 +146,27 @@ def _check_owners(field: str, given: Any, names: Sequence[str], count: int, coun
     if not isinstance(entries, list) or len(entries) != count:
         found = f", got {len(entries)}" if isinstance(entries, list) else f", got {short_repr(given)}"
         raise InvalidInput(field=field, rule=f"must name an owner for each of the {count} {counted}", given=found)
-    places = {name: place for place, name in enumerate(names)}
-    errors = ErrorCollector()
-    owners = [errors.attempt(_check_owner, field, index, entry, places) for index, entry in enumerate(entries)]
+    errors, known = ErrorCollector(), {name: index for index, name in enumerate(names)}
+    members = f"must be one of the members ({_listed(names)})"
+    owners = []
+    for place, entry in enumerate(entries):
+        owner = _index_of(entry, known, len(names))
+        if owner is None:
+            errors.errors.append(InvalidInput(field=field, index=place, rule=members, value=entry))
+        owners.append(owner)
     errors.raise_errors()
     return _read_only(np.array(owners, dtype=np.intp))
 
 
-def _check_owner(field: str, index: int, given: Any, places: dict[str, int]) -> int:
-    if isinstance(given, str) and given in places:
-        return places[given]
-    if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < len(places):
-        return int(given)
-    there = ", ".join(list(places)[:8]) + (", ..." if len(places) > 8 else "")
-    raise InvalidInput(field=field, index=index, rule=f"must be one of the members ({there})", value=given)
+def _index_of(given: Any, known: Mapping[str, int], count: int) -> int | None:
+    """The index of what is given by name or by number."""
+    if isinstance(given, Integral) and not isinstance(given, bool):
+        return int(given) if 0 <= int(given) < count else None
+    return known.get(given) if isinstance(given, str) else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
 
 
 def _check_own_names(field: str, given: Any, owners: Owners, names: Sequence[str]) -> tuple[str, ...]:
@@ -197,23 +205,6 @@ class SharedCap(NamedTuple):
 SharedCapsGiven: TypeAlias = "Iterable[SharedCap | tuple[Sequence[str | int], float] | Mapping[str, Any]]"
 
 
-class HasSharedCaps(Protocol):
-    """A federation."""
-
-    @property
-    def shared_caps(self) -> tuple[SharedCap, ...]:
-        """The caps that lots share."""
-
-
-def require_own_caps(owned: HasSharedCaps, what: str) -> None:
-    """Refuse lots that share a cap; `what` needs a cap of its own for each, in words: "the message game"."""
-    if owned.shared_caps:
-        raise InvalidInput(
-            f"{what} knows lots with a cap each only, got {len(owned.shared_caps)} shared_caps; leave them out and "
-            "lower the caps of the lots instead, to what the solved deal brings of each"
-        )
-
-
 def check_shared_caps(
     given: Any, ownership: Ownership, labels: Sequence[str], names: Sequence[str]
 ) -> tuple[SharedCap, ...]:
@@ -227,11 +218,12 @@ def check_shared_caps(
     if given and np.array_equal(ownership.lot_owners, np.arange(len(names))):
         why = ": a member with one lot has nothing to share it with; say whose the lots are with lot_owners"
         raise InvalidInput(field="shared_caps", rule="needs members with several lots", given=why)
-    known = _lot_indices(labels, ownership.lot_names)
+    only = {name: lot for lot, name in enumerate(ownership.lot_names) if ownership.lot_names.count(name) == 1}
+    known = only | {label: lot for lot, label in enumerate(labels)}
     errors = ErrorCollector()
+    owners = [names[owner] for owner in ownership.lot_owners]
     found = [
-        errors.attempt(_check_shared_cap, index, entry, ownership.lot_owners, known, names)
-        for index, entry in enumerate(given)
+        errors.attempt(_check_shared_cap, index, entry, owners, known, labels) for index, entry in enumerate(given)
     ]
     taken: set[int] = set()
     for index, shared in enumerate(found):
@@ -270,50 +262,27 @@ def shared_members(shared_caps: Sequence[SharedCap], n_lots: int) -> FloatArray:
     return rows
 
 
-def _lot_indices(labels: Sequence[str], lot_names: Sequence[str]) -> dict[str, int]:
-    """Lots by what they can be called: their labels, and their names where only one lot has it."""
-    alone = {name: place for place, name in enumerate(lot_names) if list(lot_names).count(name) == 1}
-    return alone | {label: place for place, label in enumerate(labels)}
-
-
 def _check_shared_cap(
-    place: int, given: Any, owners: NDArray[np.intp], known: Mapping[str, int], names: Sequence[str]
+    place: int, given: Any, owners: Sequence[str], known: Mapping[str, int], labels: Sequence[str]
 ) -> SharedCap:
-    lots, cap = _lots_and_cap(place, given)
-    found = [_check_lot(place, lot, known, owners.size) for lot in lots]
+    def refuse(rule: str, value: Any, **more: Any) -> NoReturn:
+        raise InvalidInput(field="shared_caps", index=place, rule=rule, value=value, **more)
+
+    pair = (given.get("lots"), given.get("cap")) if isinstance(given, Mapping) else given
+    if not (isinstance(pair, Sequence) and len(pair) == len(SharedCap._fields) and _is_listed(pair[0])):
+        refuse("must be a list of lots and their common cap", given)
+    lots, cap = [*pair[0]], pair[1]
+    found = [_index_of(lot, known, len(owners)) for lot in lots]
+    if None in found:
+        unknown = lots[found.index(None)]
+        called = "number" if isinstance(unknown, Integral) and not isinstance(unknown, bool) else "called"
+        why = f": there is no lot {called} {short_repr(unknown)}; the lots are {_listed(labels)}"
+        refuse("must name lots", unknown, given=why)
     if len(set(found)) < max(len(found), MIN_SHARING):
-        raise InvalidInput(field="shared_caps", index=place, rule="must name two or more different lots", value=lots)
-    agents = sorted({int(owners[lot]) for lot in found})
+        refuse("must name two or more different lots", lots)
+    agents = list(dict.fromkeys(owners[lot] for lot in found if lot is not None))
     if len(agents) > 1:
-        whose = f", got lots of {names[agents[0]]} and {names[agents[1]]}"
-        raise InvalidInput(
-            field="shared_caps", index=place, rule="must name lots of one member", value=lots, given=whose
-        )
+        refuse("must name lots of one member", lots, given=f", got lots of {agents[0]} and {agents[1]}")
     if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 <= float(cap) < np.inf:
-        rule = "must have a cap that is finite and at least zero"
-        raise InvalidInput(field="shared_caps", index=place, rule=rule, value=cap, agent=names[agents[0]])
-    return SharedCap(tuple(found), float(cap))
-
-
-def _lots_and_cap(place: int, given: Any) -> tuple[list[Any], Any]:
-    if isinstance(given, Mapping) and set(given) == {"lots", "cap"}:
-        given = (given["lots"], given["cap"])
-    listed = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == len(SharedCap._fields)
-    if not listed or isinstance(given[0], str) or not isinstance(given[0], Iterable):
-        rule = "must be a list of lots and their common cap"
-        raise InvalidInput(field="shared_caps", index=place, rule=rule, value=given)
-    return list(given[0]), given[1]
-
-
-def _check_lot(place: int, given: Any, known: Mapping[str, int], n_lots: int) -> int:
-    if isinstance(given, str) and given in known:
-        return known[given]
-    if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < n_lots:
-        return int(given)
-    called = "number" if isinstance(given, Integral) and not isinstance(given, bool) else "called"
-    labels = {lot: name for name, lot in known.items()}  # names that only one lot has come first, so labels stay
-    listed = ", ".join(labels[lot] for lot in range(min(n_lots, MAX_LISTED_LOTS))) + (
-        ", ..." if n_lots > MAX_LISTED_LOTS else ""
-    )
-    why = f": there is no lot {called} {short_repr(given)}; the lots are {listed}"
-    raise InvalidInput(field="shared_caps", index=place, rule="must name lots", value=given, given=why)
+        refuse("must have a cap that is finite and at least zero", cap, agent=agents[0])
+    return SharedCap(tuple(lot for lot in found if lot is not None), float(cap))

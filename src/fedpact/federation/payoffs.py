@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, labels_of, positive
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive
 from fedpact.utils.errors import OutsideDomain
 
 # e^-36 = 2e-16: beyond this many decay lengths the measure no longer counts.
@@ -45,9 +45,7 @@ class Payoff:
     def __post_init__(self) -> None:
         """Every parameter is positive, and kept as a read-only array; a family with other rules says so here."""
         for name, given in self.parameters.items():
-            object.__setattr__(
-                self, name, checked_numbers(f"payoff.{name}", given, positive, POSITIVE, keep_labels=True)
-            )
+            object.__setattr__(self, name, checked_numbers(f"payoff.{name}", given, positive, POSITIVE))
 
     def value(self, y: FloatArray) -> FloatArray:
         """g(y)."""
@@ -139,14 +137,6 @@ class Payoff:
     def parameters(self) -> Mapping[str, FloatArray]:
         """The parameters by name."""
         return {name: getattr(self, name) for name in self.parameter_names()}
-
-    def per_agent(self, names: Sequence[str]) -> Self:
-        """The same family, its per-agent parameters checked against the agents' names."""
-        checked = {
-            name: checked_numbers(f"payoff.{name}", numbers, positive, POSITIVE, names=names)
-            for name, numbers in self.parameters.items()
-        }
-        return type(self)(**checked) if any(map(labels_of, self.parameters.values())) else self
 
     @classmethod
     def unchecked(cls, **parameters: FloatArray) -> Self:

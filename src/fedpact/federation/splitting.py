@@ -45,24 +45,26 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     tasks, task_owners = _copies(federation.task_owners, index, int(parts))
     posing = slice(index, index + int(parts))
     names = [*federation.names]
-    names[index : index + 1] = _part_names(federation, index, int(parts))
-    costs = federation.costs.take(lots)
+    names[posing.start : index + 1] = _part_names(federation, index, int(parts))
+    members = np.repeat(np.arange(federation.n_agents), np.where(np.arange(federation.n_agents) == index, parts, 1))
     of_lots = np.where(federation.lot_owners[lots] == index, float(parts), 1.0)
     of_tasks = np.where(federation.task_owners[tasks] == index, float(parts), 1.0)
-    return (
-        Federation(
-            weights=federation.weights[tasks][:, lots],
-            costs=make_cost(costs.linear, costs.quadratic * of_lots),
-            caps=federation.caps[lots] / of_lots,
-            payoff=federation.payoff.take(tasks),
-            names=names,
-            values=federation.values[tasks] / of_tasks,
-            lot_owners=lot_owners if federation.has_lots else None,
-            task_owners=task_owners if federation.has_lots else None,
-            shared_caps=_split_shared_caps(federation, index, int(parts), lots, lot_owners),
-        ),
-        posing,
+    costs = federation.costs.take(lots)
+    split = federation.choose(
+        members,
+        lots,
+        tasks,
+        names=names,
+        lot_owners=lot_owners,
+        task_owners=task_owners,
+        lot_names=None,
+        task_names=None,
+        costs=make_cost(costs.linear, costs.quadratic * of_lots),
+        caps=federation.caps[lots] / of_lots,
+        values=federation.values[tasks] / of_tasks,
+        shared_caps=_split_shared_caps(federation, index, int(parts), lots, lot_owners),
     )
+    return split, posing
 
 
 def _split_shared_caps(federation: Federation, index: int, parts: int, lots: Owners, owners: Owners) -> list[SharedCap]:

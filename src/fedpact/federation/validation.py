@@ -236,7 +236,9 @@ def _check_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:
         raise InvalidInput(field="payoff", rule=rule, value=payoff)
     if type(payoff).__module__.partition(".")[0] != __name__.partition(".")[0]:
         _check_curve(payoff)
-    return payoff.per_agent(names)
+    for name, numbers in payoff.parameters.items():
+        checked_numbers(f"payoff.{name}", numbers, positive, POSITIVE, names=names)
+    return payoff
 
 
 def _check_curve(payoff: Payoff) -> None:

@@ -36,38 +36,6 @@ class TaskLabels(tuple[str, ...]):
     kind = "task"
 
 
-class Labelled(np.ndarray):
-    """Numbers with labels, until it is known whose they are: parameters of a cost or payoff before it has members.
-
-    Copies, parts and sums of them keep the labels.
-    """
-
-    index: Sequence[Any] | None = None
-
-    def __array_finalize__(self, source: Any) -> None:
-        if getattr(source, "shape", None) == self.shape:
-            self.index = getattr(source, "index", None)
-
-    def __getitem__(self, key: Any) -> Any:
-        part = super().__getitem__(key)
-        if isinstance(part, Labelled) and self.index is not None:
-            part.index = np.array(self.index, dtype=object)[key].tolist()
-        return part
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _labelled, (np.asarray(self), self.index)
-
-    def __deepcopy__(self, memo: Any) -> Labelled:
-        return _labelled(np.array(self), self.index)
-
-
-def _labelled(numbers: NDArray[Any], index: Sequence[Any] | None) -> Labelled:
-    made = numbers.view(Labelled)
-    made.index = index
-    made.setflags(write=False)
-    return made
-
-
 def labels_of(given: Any, axis: str = "index") -> list[Any] | None:
     """The labels of a pandas object, of its `index` or `columns`; None where there are none or they just count."""
     index = getattr(given, axis, None)
@@ -161,14 +129,12 @@ def checked_numbers(
     names: Sequence[str] | None = None,
     index: int | tuple[int, ...] = (),
     agent: str | None = None,
-    keep_labels: bool = False,
 ) -> FloatArray:
     """A read-only array of one number, or one per agent, every entry of which passes `accepts`.
 
     The result is 0-d when one number was given. With `names` a 1-d array must have one entry per name, and errors
     speak of the agent by name, or of the lot or task (`LotLabels`, `TaskLabels`); numbers with labels are put in the
-    order of the names. Without names these are refused, unless `keep_labels` keeps them for later. `index` and `agent`
-    say whose a single number is.
+    order of the names. Without names these are refused. `index` and `agent` say whose a single number is.
     """
     kind: str = getattr(names, "kind", "member")
     one_or_one_each = ONE_OR_ONE_EACH.format(kind=kind)
@@ -184,9 +150,9 @@ def checked_numbers(
     labels = labels_of(given) if array.ndim == 1 else None
     if labels is not None and names is not None:
         array = array[places_of(field, labels, names)]
-    elif labels is not None and not keep_labels:
-        way_out = f", got labels such as {short_repr(labels[0])}: give its .to_numpy() to go by position"
-        raise InvalidInput(field=field, rule="has no names to go by", value=given, given=way_out)
+    elif labels is not None:
+        way_out = f", got labels such as {short_repr(labels[0])}: give its .to_numpy(), in the order of the members"
+        raise InvalidInput(field=field, rule="goes by position", value=given, given=way_out)
     if names is not None and array.ndim == 1 and array.size != len(names):
         counts = f": {len(names)} {kind}s, {array.size} numbers given"
         raise InvalidInput(field=field, rule=one_or_one_each, value=given, given=counts)
@@ -207,8 +173,6 @@ def checked_numbers(
                 for place in wrong[:MAX_ERRORS]
             ]
         )
-    if labels is not None and names is None:
-        array = _labelled(array, labels)
     array.setflags(write=False)
     return array
 
