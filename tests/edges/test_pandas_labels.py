@@ -48,7 +48,7 @@ PROFILE = np.array([1.0, 2.0, 3.0])
         {"costs": pd.Series(COSTS), "caps": pd.Series(CAPS)},
         {"weights": pd.DataFrame(WEIGHTS)},
     ],
-    ids=["costs", "linear", "quadratic", "caps", "values", "beta", "weights", "by position", "weights by position"],
+    ids=["costs", "caps", "values", "weights", "by position", "weights by position"],
 )
 def test_a_federation_is_the_same_whatever_the_order_of_labels(changes: dict[str, Any]) -> None:
     found = federation(**changes)
@@ -187,7 +187,7 @@ def test_delivery_is_estimated_of_whom_the_columns_name() -> None:
 def test_labels_where_there_are_no_names_are_refused() -> None:
     with pytest.raises(fp.InvalidInput, match=r"uncertainty.values goes by position.*\.to_numpy\(\)"):
         fp.Uncertainty(weights=np.zeros((3, 3)), values=by_name([0.1, 0.1, 0.1]))
-    with pytest.raises(fp.InvalidInput, match=r"uncertainty.weights goes by position.*\.to_numpy\(\)"):
+    with pytest.raises(fp.InvalidInput, match=r"uncertainty.weights has no names to go by.*\.to_numpy\(\)"):
         fp.Uncertainty(weights=frame(np.zeros((3, 3))))
 
 

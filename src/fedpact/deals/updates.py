@@ -111,7 +111,7 @@ class TrainingUpdates:
             if hashlib.sha256(content).hexdigest() != digest:
                 raise InvalidInput("the file was changed: it does not have the digest in the ledger")
             try:
-                stored = read_arrays(content, "write it anew, as it was", max_bytes=MAX_FILE_BYTES, number_bytes=1)
+                stored = read_arrays(content, "write it anew, as it was", max_bytes=MAX_FILE_BYTES)
                 listed = json.loads(str(stored["rounds"]))
                 return cls(rounds=[_stored_round(stored, number, each) for number, each in enumerate(listed)])
             except InvalidInput:

@@ -29,7 +29,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import NumberFormat, Row, is_number, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, read_bytes
-from fedpact.utils.memory_limits import check_archive, read_arrays
+from fedpact.utils.memory_limits import read_arrays
 
 MAX_MATRIX_ROWS = 1_000_000  # of a sparse matrix
 REMEDY = "keep sparse weights as a sparse matrix, by scipy.sparse.save_npz"
@@ -152,13 +152,12 @@ def _read_npz(path: Path) -> tuple[Any, None, None]:
 
 def _matrix_of(content: bytes) -> Any:
     """The dense or sparse matrix in an archive, None if it holds neither."""
-    check_archive(content, REMEDY)
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:  # each is read where it is asked for
-        if "weights" in arrays:
-            return np.asarray(arrays["weights"])
-        if "format" not in arrays:
-            return None
-        shape = arrays["shape"]
+    arrays = read_arrays(content, REMEDY)
+    if "weights" in arrays:
+        return arrays["weights"]
+    if "format" not in arrays:
+        return None
+    shape = arrays["shape"]
     if max(shape) > MAX_MATRIX_ROWS:
         raise InvalidInput(f"the matrix must have up to {MAX_MATRIX_ROWS:,} rows, got shape {shape.tolist()}")
     weights = sp.load_npz(io.BytesIO(content))

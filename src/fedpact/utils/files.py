@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
 import stat
 import tomllib
 import uuid
@@ -33,9 +32,6 @@ PART_BYTES = 1 << 20
 MAX_TEXT_BYTES = 1 << 28  # a matrix of 3,700 agents with all digits, read in a few seconds
 MAX_TOML_BYTES = 1 << 25  # Python's reader of TOML is slow: seconds for each of a few megabytes
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of what spreadsheets call Unicode text
-MAX_KEY_PARTS = 64  # the reader takes time by the square of a dotted key's parts
-_KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
-LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:\.[ \t]*+{_KEY_PART}){{{MAX_KEY_PARTS},}}+")
 
 
 def choose_format(path: Path, formats: Mapping[str, Format]) -> Format:
@@ -170,8 +166,6 @@ def _reason(error: Exception) -> str:
 
 def _from_toml(content: str) -> Any:
     _check_length(len(content), MAX_TOML_BYTES)
-    if LONG_KEY.search(content):
-        raise InvalidInput(f"a key has more than {MAX_KEY_PARTS} parts joined by dots; tables are never that deep")
     try:
         return tomllib.loads(content)
     except RecursionError as error:

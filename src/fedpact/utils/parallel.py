@@ -23,7 +23,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CALLER_CHECK_SECONDS = 1.0
-MAX_FAILURES = 3  # losses of cluster workers in a row, without a result between them
 CLUSTERS = ("ray", "distributed")
 LOSSES = {"RayActorError", "WorkerCrashedError", "NodeDiedError", "KilledWorker", "CommClosedError"}
 
@@ -59,36 +58,9 @@ def map_parallel(
     FedpactError
         If a worker process is killed, or cannot import the function or an item.
     """
-    if _configured_jobs() is None:
-        shared: Generator[tuple[int, Result], None, None] = _share_out(function, dict(enumerate(items)))
-    else:
-        shared = _share_out_again(function, dict(enumerate(items)))
-    with closing(shared):
-        for place, result in shared:
+    with closing(_share_out(function, items)) as results:
+        for place, result in results:
             yield items[place], result
-
-
-def _share_out_again(
-    function: Callable[[Item], Result], left: dict[int, Item]
-) -> Generator[tuple[int, Result], None, None]:
-    """As `_share_out`, on workers that may be lost: what they had not handed in is shared out again."""
-    failures = 0
-    while left:
-        try:
-            with closing(_share_out(function, dict(left))) as results:
-                for place, result in results:
-                    del left[place]
-                    failures = 0
-                    yield place, result
-        except Exception as error:
-            failures += 1
-            if not _is_loss_of_a_worker(error):
-                raise
-            if failures > MAX_FAILURES:
-                raise FedpactError(
-                    f"workers of the cluster were lost {failures} times in a row, perhaps for lack of memory; what "
-                    f"they handed in before is kept where there is a checkpoint"
-                ) from error
 
 
 def _is_loss_of_a_worker(error: Exception) -> bool:
@@ -97,7 +69,7 @@ def _is_loss_of_a_worker(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in CLUSTERS and bool(names & LOSSES)
 
 
-def _share_out(function: Callable[[Item], Result], items: dict[int, Item]) -> Generator[tuple[int, Result], None, None]:
+def _share_out(function: Callable[[Item], Result], items: Sequence[Item]) -> Generator[tuple[int, Result], None, None]:
     """Every place with its result, in the order they are done."""
     import joblib  # noqa: PLC0415 - slow to import, and only needed here
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - as above
@@ -110,7 +82,7 @@ def _share_out(function: Callable[[Item], Result], items: dict[int, Item]) -> Ge
         else:
             backend, _ = joblib.parallel.get_active_backend()
             parallel = joblib.Parallel(**options if backend.supports_return_generator else {})
-        tasks = (joblib.delayed(_run)(function, place, item) for place, item in items.items())
+        tasks = (joblib.delayed(_run)(function, place, item) for place, item in enumerate(items))
         results: Any = (found for found in list[Any]())
         try:
             with _holding_interrupts():  # one that came meanwhile is heard at its end, and ends the workers below
@@ -128,6 +100,13 @@ def _share_out(function: Callable[[Item], Result], items: dict[int, Item]) -> Ge
             reason = str(error.__cause__).strip('"\n ').rpartition("\n")[2]
             raise FedpactError(
                 f"worker processes cannot import what they need: {reason}; {THREADS_VARIABLE}=1 works without workers"
+            ) from error
+        except Exception as error:
+            if not _is_loss_of_a_worker(error):
+                raise
+            raise FedpactError(
+                "a worker of the cluster was lost, perhaps for lack of memory; started again with a checkpoint the "
+                "work goes on where it was"
             ) from error
         finally:
             with suppress(_Abandoned, StopIteration):

@@ -15,10 +15,10 @@ from typing import Any
 
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
 from fedpact.utils.files import check_writable, choose_format, replace_files
-from fedpact.utils.memory_limits import MAX_ARRAY_BYTES, TEXT_BYTES, check_memory
+from fedpact.utils.memory_limits import check_memory
 
 Columns = Mapping[str, Sequence[Any]]
-PARQUET_ROWS = 256  # that are read at a time
+CELL_BYTES = 64  # that a cell takes at least, as an object
 REMEDY = "write fewer rows or columns; large tables and weights fit in an .npz file"
 FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")  # the last four are wide, for East Asian keyboards
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-?inf")
@@ -95,38 +95,20 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
     pyarrow = _pyarrow()
     try:
         file = pyarrow.parquet.ParquetFile(BytesIO(content))
-        stated = _check_declared(file.metadata)
-        nested = [field.name for field in file.schema_arrow if pyarrow.types.is_nested(field.type)]
+        cells = file.metadata.num_rows * file.metadata.num_columns
+        check_memory(CELL_BYTES * cells, f"a table of {cells:,} cells", REMEDY)
+        schema = file.schema_arrow
+        nested = [field.name for field in schema if pyarrow.types.is_nested(field.type)]
         if nested:
             raise InvalidInput(f"column {short_repr(nested[0])} must hold a number or a text in each row, not a list")
-        names, read = file.schema_arrow.names, 0
-        # A text that stands in the file once may be that of every row.
-        rows = min(PARQUET_ROWS, max(MAX_ARRAY_BYTES // max(4 * stated, 1), 1))
-        columns: list[list[Any]] = [[] for _ in names]
-        for batch in file.iter_batches(rows):
-            for column, found in zip(columns, batch.columns, strict=True):
-                more = found.dictionary_decode() if pyarrow.types.is_dictionary(found.type) else found
-                read += more.nbytes
-                check_memory(read, "what the file holds, read in part,", REMEDY)
-                column.extend(more.to_pylist())
+        columns = [column.to_pylist() for column in file.read().columns]
     except InvalidInput:
         raise
     except Exception as error:  # whatever a damaged file raises
         raise InvalidInput("the file is not a readable Parquet file; write it again") from error
-    if len(set(names)) < len(names):
+    if len(set(schema.names)) < len(schema.names):
         raise InvalidInput("the file has two columns of one name; keep one of them")
-    return dict(zip(names, columns, strict=True))
-
-
-def _check_declared(metadata: Any) -> int:
-    """Refuse a table by the sizes it states; every cell becomes an object. The bytes that it states to hold."""
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    entries = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
-    cells = max(entries, metadata.num_rows * metadata.num_columns)
-    held = sum(group.total_byte_size for group in groups)
-    what = f"a table of {metadata.num_rows:,} rows and {metadata.num_columns:,} columns"
-    check_memory(max(TEXT_BYTES * cells, held), what, REMEDY)
-    return int(held)
+    return dict(zip(schema.names, columns, strict=True))
 
 
 def _pyarrow() -> Any:
