@@ -37,7 +37,7 @@ class Cost:
     def __post_init__(self) -> None:
         errors = ErrorCollector()
         for name, given in self.parameters.items():
-            label = self._label(name)
+            label = self.label(name)
             checked = errors.attempt(checked_numbers, label, given, *self.rules)
             object.__setattr__(self, name, checked)
         errors.raise_errors()
@@ -47,7 +47,8 @@ class Cost:
         """The parameters by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
-    def _label(self, name: str) -> str:
+    def label(self, name: str) -> str:
+        """What errors call a parameter."""
         return f"costs.{name}"
 
     def value(self, contributions: FloatArray) -> FloatArray:
@@ -61,14 +62,6 @@ class Cost:
     def curvature(self, contributions: FloatArray) -> FloatArray:
         """c_l''(s_l)."""
         return 2.0 * self.quadratic + np.zeros_like(contributions)
-
-    def per_lot(self, names: Sequence[str]) -> Self:
-        """The same cost with one parameter per lot; errors name the lot."""
-        checked = {
-            name: checked_numbers(self._label(name), numbers, *self.rules, names=names)
-            for name, numbers in self.parameters.items()
-        }
-        return type(self)(**{name: np.broadcast_to(numbers, len(names)) for name, numbers in checked.items()})
 
     def take(self, lots: ArrayLike) -> Self:
         """The costs of some of the lots; one number shared by all stays shared."""
@@ -98,7 +91,7 @@ class Linear(Cost):
 
         def __init__(self, rate: ArrayLike) -> None: ...
 
-    def _label(self, name: str) -> str:
+    def label(self, name: str) -> str:
         return "costs"
 
     @property
@@ -154,31 +147,15 @@ def make_cost(linear: FloatArray, quadratic: FloatArray) -> Cost:
 
 
 def as_cost(given: Any, names: Sequence[str]) -> Cost:
-    """The cost object for what a caller wrote: numbers, a `Cost`, or one `Cost` per lot."""
-    if isinstance(given, Cost):
-        return given.per_lot(names)
-    if isinstance(given, Sequence) and any(isinstance(cost, Cost) for cost in given):
-        return _mixed(given, names)
-    return Linear(checked_numbers("costs", given, positive, POSITIVE, names=names)).per_lot(names)
-
-
-def _mixed(given: Sequence[Any], names: Sequence[str]) -> Cost:
-    if len(given) != len(names):
-        kind = getattr(names, "kind", "member")
-        counts = f": {len(names)} {kind}s, {len(given)} given"
-        raise InvalidInput(field="costs", rule=f"must have one entry per {kind}", value=given, given=counts)
-    errors = ErrorCollector()
-    singles = [errors.attempt(_single, cost, index, names[index]) for index, cost in enumerate(given)]
-    errors.raise_errors()
-    linear, quadratic = np.array(singles).T
-    return make_cost(linear, quadratic)
-
-
-def _single(given: Any, index: int, name: str) -> tuple[float, float]:
-    """The coefficients of one lot's cost."""
-    if not isinstance(given, Cost):
-        given = Linear(checked_numbers("costs", given, positive, POSITIVE, index=index, agent=name))
-    if np.ndim(given.linear) or np.ndim(given.quadratic):
-        several, rule = ", got numbers for several", "must be one member's cost"
-        raise InvalidInput(field="costs", index=index, rule=rule, value=given, agent=name, given=several)
-    return float(given.linear), float(given.quadratic)
+    """The cost object for what a caller wrote: numbers or a `Cost`, with one parameter per lot; errors name the lot."""
+    if isinstance(given, list | tuple) and any(isinstance(cost, Cost) for cost in given):
+        way_out = ", got a list of costs; give one Quadratic(linear, quadratic) with a number for each in both"
+        raise InvalidInput(field="costs", rule="must be numbers or one Linear or Quadratic", value=given, given=way_out)
+    cost = (
+        given if isinstance(given, Cost) else Linear(checked_numbers("costs", given, positive, POSITIVE, names=names))
+    )
+    parameters = {
+        name: checked_numbers(cost.label(name), numbers, *cost.rules, names=names)
+        for name, numbers in cost.parameters.items()
+    }
+    return type(cost)(**{name: np.broadcast_to(numbers, len(names)) for name, numbers in parameters.items()})

@@ -56,8 +56,7 @@ class Federation:
         (n, n) matrix, dense or scipy.sparse, of any sign, with a positive diagonal. Row i, column j: how useful j's
         data is to i.
     costs
-        What contributing costs: marginal costs (a number or one per agent), a `Linear` or `Quadratic`, or one of these
-        per agent.
+        What contributing costs: marginal costs (a number or one per agent), a `Linear` or a `Quadratic`.
     caps
         The most each agent can contribute; a number or one per agent, `inf` allowed.
     payoff

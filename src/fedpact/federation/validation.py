@@ -33,7 +33,7 @@ from fedpact.utils.arrays import (
 )
 from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
-Costs: TypeAlias = "Cost | ArrayLike | Sequence[Cost | float]"
+Costs: TypeAlias = "Cost | ArrayLike"
 MAX_MEMBERS = 2000  # dense matrices of this size are what solvers work on
 MAX_SPAN = 1e8 * (1.0 + 1e-9)  # between the smallest and the largest weight, value or cost that is not zero
 
@@ -70,9 +70,7 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         if hasattr(weights, "columns"):
             matrix = errors.attempt(_check_matrix, weights, square=False, tasks=tasks, lots=lots)
     if matrix is not None:
-        errors.attempt(_check_entries, matrix, tasks, lots)
-        if not owned:
-            errors.attempt(_check_own_weights, matrix, known)
+        errors.attempt(_check_entries, matrix, tasks, lots, square=not owned)
     found: dict[str, Any] = {
         "weights": matrix,
         "names": known,
@@ -192,42 +190,24 @@ def _check_matrix(
     return weights
 
 
-def _check_entries(weights: Weights, tasks: Sequence[str], lots: Sequence[str]) -> None:
-    numbers = weights if isinstance(weights, np.ndarray) else weights.data
-    if np.isfinite(numbers).all():
-        return
-    entries = sp.coo_array(weights)
-    rows, columns = entries.coords
-    infinite = ~np.isfinite(entries.data)
-    errors = [
-        InvalidInput(
-            field="weights",
-            index=(int(row), int(column)),
-            rule="must be finite",
-            value=float(number),
-            agent=tasks[row],
-            whose=f'what "{lots[column]}" is worth to "{tasks[row]}"',
-        )
-        for row, column, number in zip(rows[infinite], columns[infinite], entries.data[infinite], strict=True)
-    ]
-    raise InvalidInput.first_of(errors[:MAX_ERRORS])
-
-
-def _check_own_weights(weights: Weights, names: Sequence[str]) -> None:
+def _check_entries(weights: Weights, tasks: Sequence[str], lots: Sequence[str], *, square: bool) -> None:
+    """Weights are finite, and in a square matrix a member's own data is useful to it."""
+    entries = weights if isinstance(weights, np.ndarray) else weights.data
     own = weights.diagonal()
-    errors = [
-        InvalidInput(
-            field="weights",
-            index=(agent, agent),
-            rule="must be positive",
-            value=float(own[agent]),
-            agent=names[agent],
-            given=f", got {own[agent]:g}: a member's own data is useful to it",
-        )
-        for agent in np.flatnonzero(np.isfinite(own) & (own <= 0)).tolist()
-    ]
-    if errors:
-        raise InvalidInput.first_of(errors[:MAX_ERRORS])
+    if np.isfinite(entries).all() and not (square and (own <= 0).any()):
+        return
+    errors = []
+    listed = sp.coo_array(weights)
+    for row, column, number in zip(*listed.coords, listed.data, strict=True):
+        if not np.isfinite(number):
+            whose = f'what "{lots[column]}" is worth to "{tasks[row]}"'
+            place = {"index": (int(row), int(column)), "agent": tasks[row], "whose": whose}
+            errors.append(InvalidInput(field="weights", rule="must be finite", value=float(number), **place))
+    for agent in np.flatnonzero(own <= 0).tolist() if square else []:
+        useless = f", got {own[agent]:g}: a member's own data is useful to it"
+        place = {"index": (agent, agent), "agent": tasks[agent], "given": useless}
+        errors.append(InvalidInput(field="weights", rule="must be positive", value=float(own[agent]), **place))
+    raise InvalidInput.first_of(errors[:MAX_ERRORS])
 
 
 def _check_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:

@@ -101,7 +101,6 @@ def test_the_first_error_is_raised_and_holds_the_others() -> None:
         ({"weights": np.diag([1.0, 1.0, 0.0])}, ("weights", (2, 2), "must be positive", 0.0, "Cleo")),
         ({"costs": [1.0, 2.0, -0.5]}, ("costs", (2,), "must be positive", -0.5, "Cleo")),
         ({"costs": 0.0}, ("costs", (), "must be positive", 0.0, None)),
-        ({"costs": [fp.Linear(1.0), 0.0, 1.0]}, ("costs", (1,), "must be positive", 0.0, "Ben")),
         ({"costs": [1.0]}, ("costs", (), "must be a number or one number per member", [1.0], None)),
         ({"values": np.inf}, ("values", (), "must be positive and finite", np.inf, None)),
         ({"names": "Ann"}, ("names", (), "must be non-empty strings, one per member", "Ann", None)),
