@@ -130,28 +130,19 @@ def claim_output(path: Path) -> Iterator[None]:
             file = lock.open("ab")
         except OSError as error:
             raise InvalidInput(f"the file cannot be written: {_reason(error)}") from error
+        try:
+            if fcntl is not None:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InvalidInput("another process is writing this file; wait for it, or name another file") from error
+        except OSError:  # a disk that knows no locks
+            pass
     with file:
-        with error_context(str(path)):
-            _lock(file.fileno(), lock)
         try:
             yield
         finally:
             with suppress(OSError):
                 lock.unlink()
-
-
-def _lock(descriptor: int, lock: Path) -> None:
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), os.stat(lock)):  # else its owner has just finished and removed it
-            return
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except OSError:  # a disk that knows no locks
-        return
-    raise InvalidInput("another process is writing this file; wait for it, or name another file")
 
 
 def replace_text(path: Path, content: str) -> None:
