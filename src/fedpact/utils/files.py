@@ -134,6 +134,7 @@ def claim_output(path: Path) -> Iterator[None]:
             if fcntl is not None:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            file.close()
             raise InvalidInput("another process is writing this file; wait for it, or name another file") from error
         except OSError:  # a disk that knows no locks
             pass
