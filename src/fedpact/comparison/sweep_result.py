@@ -33,17 +33,6 @@ UNITS: Mapping[str, str] = {
 }
 
 
-def claims_among(metrics: Sequence[str]) -> dict[str, Claim]:
-    """The claims whose margins are among the metrics, by the names of the columns that say whether they hold.
-
-    Examples
-    --------
-    >>> claims_among(["welfare", "core"])
-    {'core-holds': <Claim.CORE: 'core'>}
-    """
-    return {f"{MARGINS[metric]}-holds": MARGINS[metric] for metric in metrics if metric in MARGINS}
-
-
 def unit_of(metric: str) -> str:
     """What a metric is counted in."""
     return UNITS.get(metric, "payoff")
