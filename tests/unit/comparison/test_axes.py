@@ -169,7 +169,6 @@ PARAMETERS = "weights, costs, costs.quadratic, caps, values"
         ("weights[1,1]=-1:1:3", "there is no federation with weights[1,1] = -1: weights[1, 1] must be positive"),
         ("weights[1,1]=0", "there is no federation with weights[1,1] = 0"),
         ("weights=inf", "there is no federation with weights = inf"),
-        ("weights[0,1]=-1,0,1e-9,1", "there is no federation with weights[0,1] = 1e-09: weights must lie within eight"),
         ("costs.quadratic=-1,1", "there is no federation with costs.quadratic = -1"),
     ],
 )
@@ -235,6 +234,13 @@ def test_corners_at_which_there_is_no_federation_are_found() -> None:
     axes = [parse_axis("costs=0:1:3", base), parse_axis("costs.quadratic=0:1:3", base)]
     with pytest.raises(fp.InvalidInput, match=r"no federation with costs = 0 and costs\.quadratic = 0: .*"):
         check_axes(base, axes)
+
+
+def test_values_too_near_to_zero_are_found_inside_the_grid() -> None:
+    """None and plenty are costs that others may have beside theirs; next to nothing is not."""
+    base = fp.Federation(np.eye(2), costs=fp.Quadratic(0.1, 0.1), payoff=fp.Log())
+    with pytest.raises(fp.InvalidInput, match=r"no federation with costs\[0\] = 1e-10: .* within eight orders"):
+        parse_axis("costs[0]=0,1e-10,1", base)
 
 
 # Values: ranges, logarithmic ranges, lists.
