@@ -297,7 +297,7 @@ def _titles(outcomes: Sequence[Outcome], compared: Comparison) -> list[str]:
 def _show_outlook(outlook: Outlook, unit: Unit) -> None:
     """Intervals of payments and gains, who may leave, and what would keep them."""
     payments, gains = outlook.interval("payments"), outlook.interval("ir_gaps")
-    columns = [("payment", _interval_texts(payments, unit))] if np.nan_to_num(outlook.payments).any() else []
+    columns = [("payment", _interval_texts(payments, unit))] if np.nan_to_num(outlook.outcomes.payments).any() else []
     columns += [("gain", _interval_texts(gains, unit))]
     if not outlook.assumption:
         columns += [

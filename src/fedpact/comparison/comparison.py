@@ -289,29 +289,9 @@ def compare(
         outcomes=tuple(outcomes),
         mechanisms={mechanism.name: mechanism for mechanism in chosen},
         unsolved=unsolved,
-        uncertainty=_outlooks(federation, uncertainty, drawn, draws, rng),
+        uncertainty={} if uncertainty is None else outlooks(federation, uncertainty, drawn, count=draws, rng=rng),
         not_recommended=not_recommended,
     )
-
-
-def _outlooks(
-    federation: Federation,
-    uncertainty: Uncertainty | None,
-    solved: Sequence[Mechanism],
-    draws: int | None,
-    rng: np.random.Generator | int | None,
-) -> Mapping[str, Outlook]:
-    """The outlook under each mechanism; a baseline that can be solved on no draw is left out."""
-    found: dict[str, Outlook] = {}
-    if uncertainty is None:
-        return found
-    for mechanism in solved:
-        try:
-            found |= outlooks(federation, uncertainty, [mechanism], count=draws, rng=rng)
-        except NotConverged:
-            if not (mechanism.is_baseline or mechanism.has_side_payments):
-                raise
-    return found
 
 
 def _follow_departures(outcome: Outcome, mechanism: Mechanism) -> StableFederation:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import (
     MAX_ERRORS,
     NON_NEGATIVE,
@@ -35,21 +36,6 @@ from fedpact.utils.errors import InvalidInput
 WEIGHT_SIGNS = ("positive", "any")
 MAX_LOG_DEVIATION = 12.0  # of a draw from the median: further ones have no meaning
 CORRELATION_TOL = 1e-6  # correlations that people have rounded are off by as much
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FederationDraws:
-    """Numbers a federation may have: weights (count, n, n), values and the payoff's parameter (count, n).
-
-    Of lots, weights are (count, tasks, lots) and the others (count, tasks).
-    """
-
-    weights: FloatArray
-    values: FloatArray
-    parameter: FloatArray
-
-    def __len__(self) -> int:
-        return int(self.weights.shape[0])
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -139,8 +125,8 @@ class Uncertainty:
         if not federation.payoff.parameters and self.parameter.any():
             raise InvalidInput(f"the payoff family {federation.payoff.family} has no parameter that could be uncertain")
 
-    def draws(self, federation: Federation, count: int, rng: Any = None) -> FederationDraws:
-        """Numbers the federation may have, `count` times over.
+    def draws(self, federation: Federation, count: int, rng: Any = None) -> FederationArrays:
+        """Federations with numbers that this one may have, along a leading axis of length `count`.
 
         Parameters
         ----------
@@ -156,15 +142,17 @@ class Uncertainty:
         noise = generator.standard_normal((count, self.root.shape[1])) @ self.root.T
         places = np.cumsum([self.parameter.size, self.values.size])
         of_parameter, of_values, of_weights = np.split(noise, places, axis=1)
-        given = next(iter(federation.payoff.parameters.values()), np.ones(1))
 
         def positive(numbers: FloatArray, errors: FloatArray, strayed: FloatArray) -> FloatArray:
             return np.asarray(np.broadcast_to(numbers * np.exp(_near(strayed * errors / numbers)), (count, n_tasks)))
 
-        return FederationDraws(
+        payoff = federation.payoff
+        drawn = {name: positive(each, self.parameter, of_parameter) for name, each in payoff.parameters.items()}
+        return federation.arrays.repeated(
+            count,
             weights=self._weights(federation, of_weights.reshape(count, *self.weights.shape)),
             values=positive(federation.values, self.values, of_values),
-            parameter=positive(given, self.parameter, of_parameter),
+            payoff=payoff.unchecked(**drawn),
         )
 
     def take(self, agents: ArrayLike, *, lots: ArrayLike | None = None) -> Uncertainty:

@@ -67,8 +67,8 @@ def test_draws_have_the_medians_and_errors_stated() -> None:
     given = scenario()
     drawn = given.uncertainty.draws(given.federation, 20_000, 0)
     # A median or a standard deviation of 20,000 draws is good to about 1 %; five standard errors.
-    np.testing.assert_allclose(np.median(drawn.parameter, axis=0), 0.6, rtol=0.005)
-    np.testing.assert_allclose(drawn.parameter.std(axis=0), 0.03, rtol=0.05)
+    np.testing.assert_allclose(np.median(drawn.payoff.beta, axis=0), 0.6, rtol=0.005)
+    np.testing.assert_allclose(drawn.payoff.beta.std(axis=0), 0.03, rtol=0.05)
     np.testing.assert_allclose(drawn.values.std(axis=0), 0.01, rtol=0.05)
     np.testing.assert_allclose(np.median(drawn.weights, axis=0), WEIGHTS, atol=1e-4)
     np.testing.assert_allclose(drawn.weights.std(axis=0)[0], 0.1 * WEIGHTS[0] + 0.001, rtol=0.05)
@@ -82,10 +82,10 @@ def test_correlations_are_those_of_the_draws() -> None:
     matrix[0, 2] = matrix[2, 0] = -0.9  # beta and the first own weight
     given = scenario(correlations=matrix)
     drawn = given.uncertainty.draws(given.federation, 20_000, 1)
-    found = np.corrcoef(np.log(drawn.parameter[:, 0]), np.log(drawn.weights[:, 0, 0]))[0, 1]
+    found = np.corrcoef(np.log(drawn.payoff.beta[:, 0]), np.log(drawn.weights[:, 0, 0]))[0, 1]
     np.testing.assert_allclose(found, -0.9, atol=0.02)
     same = scenario(factor=np.ones((6, 1))).uncertainty.draws(given.federation, 50, 0)
-    order = np.argsort(same.parameter[:, 0])
+    order = np.argsort(same.payoff.beta[:, 0])
     assert (np.diff(same.values[order, 0]) > 0).all()
 
 
@@ -99,11 +99,11 @@ def test_a_fit_survives_the_file(tmp_path: Path, n_agents: int) -> None:
     assert loaded == given
     assert (tmp_path / "fit.correlations.npz").exists() == (n_agents == 8)
     ours, theirs = found.draws(4000, 0), loaded.uncertainty.draws(loaded.federation, 4000, 0)
-    np.testing.assert_allclose(theirs.parameter.std(), ours.beta.std(), rtol=0.2)
+    np.testing.assert_allclose(theirs.payoff.beta.std(), ours.beta.std(), rtol=0.2)
     np.testing.assert_allclose(theirs.weights.std(axis=0), ours.weights.std(axis=0), rtol=0.35)
     mine, other = (
         np.corrcoef(np.log(beta[:, 0]), np.log(weights[:, 0, 0]))[0, 1]
-        for beta, weights in ((ours.beta, ours.weights), (theirs.parameter, theirs.weights))
+        for beta, weights in ((ours.beta, ours.weights), (theirs.payoff.beta, theirs.weights))
     )
     np.testing.assert_allclose(other, mine, atol=0.15)
 
