@@ -82,7 +82,7 @@ def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation) -> 
     if isinstance(written, tuple):
         label = str(written[0])
         given = checked_numbers(label, written[1], lambda numbers: ~np.isnan(numbers), "numbers")
-        values = _check_distinct(label, np.atleast_1d(given), short_repr(written[1]))
+        values = _check_distinct(label, np.atleast_1d(given), written[1])
     else:
         label, equals, texts = (part.strip() for part in written.rpartition("="))  # values hold neither = nor brackets
         if not equals or not label or not texts or ("[" in label and not label.endswith("]")):
@@ -250,16 +250,16 @@ def parse_values(label: str, written: str) -> FloatArray:
         values = _parse_range(label, written)
     else:
         values = np.array([_parse_number(label, part) for part in written.split(",")]) + 0.0
-    return _check_distinct(label, values, short_repr(written))
+    return _check_distinct(label, values, written)
 
 
-def _check_distinct(label: str, values: FloatArray, shown: str) -> FloatArray:
+def _check_distinct(label: str, values: FloatArray, given: Any) -> FloatArray:
     distinct, counts = np.unique(values, return_counts=True)
     if not values.size:
-        raise _values_error(label, "values must be one or more", shown, f", got {shown}")
+        raise _values_error(label, "values must be one or more", given, f", got {short_repr(given)}")
     if distinct.size < values.size:
-        again = f", got {distinct[counts > 1][0]:g} more than once in {shown}"
-        raise _values_error(label, "values must differ", shown, again)
+        again = f", got {distinct[counts > 1][0]:g} more than once in {short_repr(given)}"
+        raise _values_error(label, "values must differ", given, again)
     return values
 
 
@@ -301,5 +301,5 @@ def _parse_number(label: str, written: str) -> float:
     return number
 
 
-def _values_error(label: str, rule: str, written: str, given: str) -> InvalidInput:
+def _values_error(label: str, rule: str, written: Any, given: str) -> InvalidInput:
     return InvalidInput(f"{label}: {rule}{given}", field=label, rule=rule, value=written)

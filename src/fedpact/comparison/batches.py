@@ -61,15 +61,10 @@ def solve_arrays(
             errors[index] = found
             contributions[index] = payments[index] = sides[index] = np.nan
         else:
-            contributions[index], payments[index], sides[index] = (
-                found.contributions,
-                found.payments,
-                found.side_payments,
-            )
+            contributions[index], payments[index] = found.contributions, found.payments
+            sides[index] = found.side_payments
         if progress is not None:
             progress(count - len(alone) + done + 1)
-    if progress is not None:
-        progress(count)
     return Outcomes(
         federation=federation,
         arrays=arrays,
@@ -100,20 +95,14 @@ def _solve_one(federation: Federation, arrays: FederationArrays, rules: Mechanis
 
 
 def _check_federations(given: Iterable[Federation]) -> list[Federation]:
-    field, rule = "federations", "must be a list of federations"
-    if not isinstance(given, Iterable):
-        raise InvalidInput(field=field, rule=rule, value=given, given=f", got {type(given).__name__}")
-    listed = list(given)
-    if not listed:
-        raise InvalidInput(field=field, rule="must be one federation or more", value=listed, given=", got none")
+    listed = list(given) if isinstance(given, Iterable) else []
+    if not listed or not all(isinstance(each, Federation) for each in listed):
+        raise InvalidInput(field="federations", rule="must be a list of one federation or more", value=given)
     for index, federation in enumerate(listed):
-        if not isinstance(federation, Federation):
-            found = f", but number {index} is {type(federation).__name__}"
-            raise InvalidInput(f"{field} {rule}{found}", field=field, index=index, rule=rule, value=federation)
         for label in ("names", "lot_owners", "task_owners", "payoff"):
             one, other = (getattr(each, label) for each in (listed[0], federation))
             same = type(one) is type(other) if label == "payoff" else np.array_equal(one, other)
             if not same:
                 why = f"must all have the same {label}: those of number {index} are not those of the first"
-                raise InvalidInput(field=field, index=index, rule=why, value=federation, given="")
+                raise InvalidInput(field="federations", index=index, rule=why, value=federation, given="")
     return listed

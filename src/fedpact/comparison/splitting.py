@@ -45,14 +45,8 @@ def splitting_gain(
     (0.0242, True)
     """
     rules = resolve_mechanism(mechanism)
-    split, posing = split_agent(federation, agent, parts)
-    honest = _known(federation, rules, first)
-    return float(rules.solve(split).utilities[posing].sum() - honest.utilities[agent_index(federation, agent)])
-
-
-def _known(federation: Federation, rules: Mechanism, first: Outcome | None) -> Outcome:
-    if first is None:
-        return rules.solve(federation)
-    if first.mechanism != rules.name or first.federation.fingerprint != federation.fingerprint:
+    if first is not None and (first.mechanism, first.federation) != (rules.name, federation):
         raise InvalidInput(f"first must be the outcome of {rules.name} for this federation, got {first!r:.80}")
-    return first
+    split, posing = split_agent(federation, agent, parts)
+    honest = (first or rules.solve(federation)).utilities[agent_index(federation, agent)]
+    return float(rules.solve(split).utilities[posing].sum() - honest)

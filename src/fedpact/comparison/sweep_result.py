@@ -8,7 +8,7 @@ smallest ratio of those whose Shapley share is above zero.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,9 @@ class Sweep:
     solved: Mapping[str, np.ndarray]
     on_boundary: Mapping[str, np.ndarray]
     in_domain: Mapping[str, np.ndarray]
-    lots: Sequence[str] = ()
-    holds: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    no_deal: Mapping[str, np.ndarray] = field(default_factory=dict)
+    lots: Sequence[str]
+    holds: Mapping[str, Mapping[str, np.ndarray]]
+    no_deal: Mapping[str, np.ndarray]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ class Sweep:
 
     def labels(self, metric: str) -> Sequence[str]:
         """Whose the numbers of a metric on its last axis are: the agents', or of contributions the lots'."""
-        return self.lots if metric in PER_LOT and self.lots else self.agents
+        return self.lots if metric in PER_LOT else self.agents
 
     def columns(self) -> dict[str, list[Any]]:
         """One row for each point and mechanism: the parameters, the mechanism, the metrics, and the flags.
@@ -124,8 +124,7 @@ class Sweep:
             flags[~solved] = None
             return flags
 
-        holds = self.holds.get(mechanism, {}).items()
-        columns |= {f"{claim}-holds": where_solved(held) for claim, held in holds}
+        columns |= {f"{claim}-holds": where_solved(held) for claim, held in self.holds[mechanism].items()}
         columns["solved"] = solved
         columns["on_boundary"] = where_solved(np.asarray(self.on_boundary[mechanism].any(axis=-1)))
         columns["in_domain"] = where_solved(self.in_domain[mechanism])
