@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from fedpact.federation import Federation, Log, Payoff, Quadratic, federation_errors
 from fedpact.federation.payoffs import FAMILIES
@@ -29,12 +29,14 @@ AGREE = "must agree with the weights file"
 OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
 AROUND = (*WORDS, "money", "uncertainty")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
-OWNER_KEYS = ("lot_owners", "task_owners")
+OWNER_KEYS = ("lot_owners", "task_owners")  # that say whose lots and tasks are where members have several
 REMEDIES = {
     "lots": "lots are named by lot_owners and lot_names, and in a table shared_caps by lots",
     "tasks": "tasks are named by task_owners and task_names",
 }
 UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
+
+MatrixNames: TypeAlias = "Sequence[list[str] | None]"
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
@@ -81,46 +83,45 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         if not isinstance(mapping, Mapping):
             raise InvalidInput(f"a scenario must be an object with keys and values, got {short_repr(mapping)}")
         check_keys(mapping, KEYS, remedies=REMEDIES)
-        parts = _read_parts(convert_prices(mapping), folder)
+        parts, (columns, rows) = _read_parts(convert_prices(mapping), folder)
         words = {key: parts.pop(key) for key in AROUND if key in parts}
         doubts = words.pop("uncertainty", None)
-        if _has_owners(parts):
-            federation = _federation_with_lots(parts, folder)
-        else:
-            parts["weights"], parts["names"] = _matrix(parts["weights"], parts.get("names"), folder)
-            federation = Federation(**parts)
+        federation = Federation(**parts)
+        for field, there, plain, full in (
+            ("lot_names", columns, federation.lot_names, federation.lot_labels),
+            ("task_names", rows, federation.task_names, federation.task_labels),
+        ):
+            if there is not None and tuple(there) != tuple(full):
+                _check_same_names(field, plain, there)
         uncertainty = None if doubts is None else _uncertainty(doubts, federation, folder)
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
 
 
-def _read_parts(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """What stands under each key, or an error that holds all errors: of reading, and of what could be read."""
+def _read_parts(mapping: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], MatrixNames]:
+    """What stands under each key, and the names in a weights file, of lots and of tasks.
+
+    Or an error that holds all errors: of reading, and of what could be read.
+    """
     errors = ErrorCollector()
     for key, remedy in REQUIRED.items():
         if key not in mapping:
             errors.errors.append(InvalidInput(field=key, rule="is missing", given=f"; add {remedy}"))
     read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
-    if errors.errors and read.get("weights") is not None:
-        given = {key: part for key, part in read.items() if part is not None and key not in AROUND}
-        if _has_owners(read):
-            matrix = errors.attempt(_matrix_with_lots, given["weights"], folder)
-            known = matrix is not None and all(read[key] is not None for key in OWNER_KEYS if key in read)
-            given |= {"weights": matrix[0]} if matrix is not None else {}
-            if read.get("lot_names", ()) is None:  # then nobody knows what these are called
-                given.pop("shared_caps", None)
-        else:
-            square = errors.attempt(_matrix, given["weights"], given.get("names"), folder)
-            known = square is not None
-            given |= {"weights": square[0], "names": square[1]} if square is not None else {}
-        if known:
-            errors.errors += federation_errors(**(STAND_INS | given))
+    parts = {key: part for key, part in read.items() if part is not None}
+    square = not any(key in mapping for key in OWNER_KEYS)
+    names: MatrixNames = (None, None)
+    matrix = errors.attempt(_matrix, parts, folder, square=square) if "weights" in parts else None
+    if matrix is not None:
+        parts["weights"], *names = matrix
+        if square and names[0] is not None:
+            parts.setdefault("names", names[0])
+    if errors.errors and matrix is not None and all(key in parts for key in OWNER_KEYS if key in mapping):
+        given = {key: part for key, part in parts.items() if key not in AROUND}
+        if read.get("lot_names", ()) is None:  # then nobody knows what these are called
+            given.pop("shared_caps", None)
+        errors.errors += federation_errors(**(STAND_INS | given))
     errors.raise_errors()
-    return read
-
-
-def _has_owners(parts: Mapping[str, Any]) -> bool:
-    """Whether members have several lots or tasks: whether it is said whose these are."""
-    return any(key in parts for key in OWNER_KEYS)
+    return parts, (None, None) if square else names
 
 
 def schema() -> dict[str, Any]:
@@ -142,56 +143,34 @@ def _rows_or_file(field: str, given: Any) -> list[list[float]] | str:
     return text(field, given) if isinstance(given, str) else rows(field, given, files=".csv or .npz")
 
 
-def _matrix(given: list[list[float]] | str, names: list[str] | None, folder: Path) -> tuple[Any, list[str] | None]:
-    """The weights, read from their file if they have one, and the names from wherever they stand."""
-    if not isinstance(given, str):
-        _check_square(given, names)
-        return given, names
-    weights, names_there, _ = read_weights(folder / given)
-    if names is not None and names_there is not None:
-        _check_same_names("names", names, names_there)
-    return weights, names_there if names is None else names
-
-
-def _federation_with_lots(parts: dict[str, Any], folder: Path) -> Federation:
-    """The federation of members with several lots or tasks, its weights from their file if they have one."""
-    weights, columns, rows = _matrix_with_lots(parts["weights"], folder)
-    federation = Federation(**(parts | {"weights": weights}))
-    for field, there, plain, full in (
-        ("lot_names", columns, federation.lot_names, federation.lot_labels),
-        ("task_names", rows, federation.task_names, federation.task_labels),
-    ):
-        if there is not None and tuple(there) != tuple(full):
-            _check_same_names(field, plain, there)
-    return federation
-
-
-def _matrix_with_lots(given: list[list[float]] | str, folder: Path) -> tuple[Any, list[str] | None, list[str] | None]:
+def _matrix(parts: Mapping[str, Any], folder: Path, *, square: bool) -> tuple[Any, list[str] | None, list[str] | None]:
     """The weights, and the names of their columns and rows if they stand in a file that has them."""
+    given, names = parts["weights"], parts.get("names")
     if isinstance(given, str):
-        return read_weights(folder / given, square=False)
-    _check_rectangular(given)
+        weights, columns, rows = read_weights(folder / given, square=square)
+        if square and names is not None and columns is not None:
+            _check_same_names("names", names, columns)
+        return weights, columns, rows
+    if square:
+        _check_rows("weights", given, len(given), "one number per member", f"{len(given)} rows", names or ())
+    elif given:
+        width = len(given[0])
+        _check_rows("weights", given, width, "one number per lot", f"{width} numbers in the first row")
     return given, None, None
 
 
-def _check_rectangular(rows: Sequence[Sequence[float]]) -> None:
-    for task, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            counts = f": {len(rows[0])} numbers in the first row, {len(row)} given"
-            rule = "must have one number per lot"
-            raise InvalidInput(field="weights", index=task, rule=rule, value=row, given=counts)
-
-
-def _check_square(rows: Sequence[Sequence[float]], names: Sequence[str] | None) -> None:
-    for agent, row in enumerate(rows):
-        if len(row) != len(rows):
+def _check_rows(
+    field: str, rows: Sequence[Sequence[float]], width: int, rule: str, counts: str, names: Sequence[str] = ()
+) -> None:
+    for index, row in enumerate(rows):
+        if len(row) != width:
             raise InvalidInput(
-                field="weights",
-                index=agent,
-                rule="must have one number per member",
+                field=field,
+                index=index,
+                rule=f"must have {rule}",
                 value=row,
-                agent=names[agent] if names is not None and agent < len(names) else None,
-                given=f": {len(rows)} rows, {len(row)} numbers given",
+                agent=names[index] if index < len(names) else None,
+                given=f": {counts}, {len(row)} numbers given",
             )
 
 
@@ -258,14 +237,10 @@ def _uncertainty_table(field: str, given: Any) -> Mapping[str, Any]:
             parts[key] = text(place, entry)
         elif key in ("weights", "correlations"):
             parts[key] = rows(place, entry, files=".npz")
-            for index, row in enumerate(parts[key]):
-                wanted = len(parts[key]) if key == "correlations" else len(parts[key][0])
-                if len(row) != wanted:
-                    counts = f": {wanted} wanted, {len(row)} numbers given"
-                    rule = (
-                        f"must have as many numbers as {'there are rows' if key == 'correlations' else 'the first row'}"
-                    )
-                    raise InvalidInput(field=place, index=index, rule=rule, value=row, given=counts)
+            square = key == "correlations"
+            width = len(parts[key]) if square else len(parts[key][0]) if parts[key] else 0
+            like = "there are rows" if square else "the first row"
+            _check_rows(place, parts[key], width, f"as many numbers as {like}", f"{width} wanted")
         else:
             parts[key] = numbers(place, entry)
     return parts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from fedpact.scenario.fields import name_list
-from fedpact.scenario.formatting import matrix_lines, toml_string, toml_value
+from fedpact.scenario.formatting import matrix_lines, quoted, toml_value
 from fedpact.scenario.reading import parse_scenario
 from fedpact.utils.errors import InvalidInput
 
@@ -86,16 +86,17 @@ def template(names: Sequence[str] | int = 3, *, lots: Sequence[str] = (), tasks:
 
 def scenario_text(answers: ScenarioAnswers) -> str:
     """The commented file that says this; checked to load."""
-    content = _parts()["file"].format(
-        title=toml_string(answers.title),
+    parts, first_lots = _parts(), [f"{answers.names[0]}: {lot}" for lot in answers.lots[:2]]
+    content = parts["file"].format(
+        title=quoted(answers.title),
         names=toml_value(list(answers.names)),
-        ownership=_ownership(answers),
+        ownership=_ownership(answers, parts),
         giver="lot" if answers.lots else "member",
         receiver="task" if answers.tasks else "member",
-        unit=toml_string(answers.unit),
+        unit=quoted(answers.unit),
         costs=toml_value(list(answers.costs)),
         caps=toml_value([float(cap) for cap in answers.caps]),
-        shared=_parts()["shared caps"].format(lots=_first_lots(answers)) if len(answers.lots) > 1 else "",
+        shared=parts["shared caps"].format(lots=toml_value(first_lots)) if len(answers.lots) > 1 else "",
         values=toml_value(list(answers.values)),
         beta=answers.beta,
     )
@@ -120,10 +121,10 @@ def _example_weight(receiver: int, test: int, giver: int, kind: int) -> float:
     return round(base * EXAMPLE_QUALITIES[min(kind, 2)] * focus, 2)
 
 
-def _ownership(answers: ScenarioAnswers) -> str:
+def _ownership(answers: ScenarioAnswers, parts: Mapping[str, str]) -> str:
     """The weights, and whose every column and row is where members have several lots or tasks."""
     if not answers.lots:
-        return _parts()["members"].format(weights=_weights(answers.names, answers.weights))
+        return parts["members"].format(weights=_weights(answers.names, answers.weights))
     lots, tasks = answers.lots, answers.tasks
     owned = [[(name, thing or name) for name in answers.names for thing in things] for things in (lots, tasks)]
     keys = {
@@ -132,16 +133,11 @@ def _ownership(answers: ScenarioAnswers) -> str:
         for place, part in enumerate(("owners", "names"))
     }
     rows = [f"{name}: {thing}" if thing != name else name for name, thing in owned[1]]
-    return _parts()["lots"].format(weights=_weights(rows, answers.weights), **keys)
-
-
-def _first_lots(answers: ScenarioAnswers) -> str:
-    """The labels of the first member's lots."""
-    return toml_value([f"{answers.names[0]}: {lot}" for lot in answers.lots[:2]])
+    return parts["lots"].format(weights=_weights(rows, answers.weights), **keys)
 
 
 def _weights(members: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
     return "\n".join(
-        f"  {line},  # what each member's data is worth to {toml_string(member)}"
+        f"  {line},  # what each member's data is worth to {quoted(member)}"
         for member, line in zip(members, matrix_lines(rows), strict=True)
     )
