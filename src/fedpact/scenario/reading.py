@@ -152,7 +152,7 @@ def _matrix(parts: Mapping[str, Any], folder: Path, *, square: bool) -> tuple[An
             _check_same_names("names", names, columns)
         return weights, columns, rows
     if square:
-        _check_rows("weights", given, len(given), "one number per member", f"{len(given)} rows", names or ())
+        _check_rows("weights", given, len(given), "one number per member", f"{len(given)} rows", names=names or ())
     elif given:
         width = len(given[0])
         _check_rows("weights", given, width, "one number per lot", f"{width} numbers in the first row")
@@ -160,7 +160,7 @@ def _matrix(parts: Mapping[str, Any], folder: Path, *, square: bool) -> tuple[An
 
 
 def _check_rows(
-    field: str, rows: Sequence[Sequence[float]], width: int, rule: str, counts: str, names: Sequence[str] = ()
+    field: str, rows: Sequence[Sequence[float]], width: int, rule: str, counts: str, *, names: Sequence[str] = ()
 ) -> None:
     for index, row in enumerate(rows):
         if len(row) != width:
@@ -253,14 +253,13 @@ def _uncertainty(parts: Mapping[str, Any], federation: Federation, folder: Path)
     for key in [key for key in OWNERS if key in given and key not in wanted]:
         takes = f'; the family "{family}" takes {", ".join(wanted) or "no parameter"}'
         raise InvalidInput(field=f"uncertainty.{key}", rule="must belong to the payoff", value=given[key], given=takes)
-    errors = [  # families have one parameter at most
-        checked_numbers(f"uncertainty.{key}", given.pop(key), non_negative, NON_NEGATIVE, names=federation.task_labels)
-        for key in wanted
-        if key in given
-    ]
+    for key in wanted:  # families have one parameter at most
+        if key in given:
+            field, names = f"uncertainty.{key}", federation.task_labels
+            given["parameter"] = checked_numbers(field, given.pop(key), non_negative, NON_NEGATIVE, names=names)
     if isinstance(given.get("correlations"), str):
         given["factor"] = read_factor(folder / given.pop("correlations"))
-    return Uncertainty(parameter=errors[0] if errors else 0.0, **given)
+    return Uncertainty(**given)
 
 
 def _money(field: str, given: Any) -> Money:
