@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from fedpact.federation import Federation, Log, Payoff, Quadratic, federation_errors
+from fedpact.federation import Federation, Log, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import capacities, check_keys, name, name_list, number, numbers, rows, table, text
 from fedpact.scenario.matrix_files import read_factor, read_weights
@@ -35,8 +35,6 @@ REMEDIES = {
     "tasks": "tasks are named by task_owners and task_names",
 }
 UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
-
-MatrixNames: TypeAlias = "Sequence[list[str] | None]"
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
@@ -83,45 +81,71 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         if not isinstance(mapping, Mapping):
             raise InvalidInput(f"a scenario must be an object with keys and values, got {short_repr(mapping)}")
         check_keys(mapping, KEYS, remedies=REMEDIES)
-        parts, (columns, rows) = _read_parts(convert_prices(mapping), folder)
+        mapping = convert_prices(mapping)
+        errors = ErrorCollector()
+        for key, remedy in REQUIRED.items():
+            if key not in mapping:
+                errors.errors.append(InvalidInput(field=key, rule="is missing", given=f"; add {remedy}"))
+        read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
+        parts = {key: part for key, part in read.items() if part is not None}
         words = {key: parts.pop(key) for key in AROUND if key in parts}
         doubts = words.pop("uncertainty", None)
-        federation = Federation(**parts)
-        for field, there, plain, full in (
-            ("lot_names", columns, federation.lot_names, federation.lot_labels),
-            ("task_names", rows, federation.task_names, federation.task_labels),
-        ):
-            if there is not None and tuple(there) != tuple(full):
-                _check_same_names(field, plain, there)
+        if "lot_names" in mapping and "lot_names" not in parts:  # then nobody knows what these are called
+            parts.pop("shared_caps", None)
+        federation = None
+        if all(key in parts for key in ("weights", *OWNER_KEYS) if key in mapping or key == "weights"):
+            federation = errors.attempt(_federation, parts, folder)
+        errors.raise_errors()
+        assert federation is not None
         uncertainty = None if doubts is None else _uncertainty(doubts, federation, folder)
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
 
 
-def _read_parts(mapping: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], MatrixNames]:
-    """What stands under each key, and the names in a weights file, of lots and of tasks.
+def _federation(parts: dict[str, Any], folder: Path) -> Federation:
+    """The federation of what could be read, its weights from their file if they have one."""
+    weights, names = parts["weights"], parts.get("names")
+    square = not any(key in parts for key in OWNER_KEYS)
+    columns = rows = None
+    if isinstance(weights, str):
+        weights, columns, rows = read_weights(folder / weights, square=square)
+        if square and names is None:
+            names = columns
+        elif square and columns is not None:
+            _check_same_names("names", names, columns)
+    elif square:
+        _check_rows("weights", weights, len(weights), "one number per member", f"{len(weights)} rows", names=names)
+    else:
+        width = len(weights[0]) if weights else 0
+        _check_rows("weights", weights, width, "one number per lot", f"{width} numbers in the first row")
+    federation = Federation(**(STAND_INS | parts | {"weights": weights, "names": names}))
+    for field, there, plain, full in (
+        ("lot_names", columns, federation.lot_names, federation.lot_labels),
+        ("task_names", rows, federation.task_names, federation.task_labels),
+    ):
+        if not square and there is not None and tuple(there) != tuple(full):
+            _check_same_names(field, plain, there)
+    return federation
 
-    Or an error that holds all errors: of reading, and of what could be read.
-    """
-    errors = ErrorCollector()
-    for key, remedy in REQUIRED.items():
-        if key not in mapping:
-            errors.errors.append(InvalidInput(field=key, rule="is missing", given=f"; add {remedy}"))
-    read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
-    parts = {key: part for key, part in read.items() if part is not None}
-    square = not any(key in mapping for key in OWNER_KEYS)
-    names: MatrixNames = (None, None)
-    matrix = errors.attempt(_matrix, parts, folder, square=square) if "weights" in parts else None
-    if matrix is not None:
-        parts["weights"], *names = matrix
-        if square and names[0] is not None:
-            parts.setdefault("names", names[0])
-    if errors.errors and matrix is not None and all(key in parts for key in OWNER_KEYS if key in mapping):
-        given = {key: part for key, part in parts.items() if key not in AROUND}
-        if read.get("lot_names", ()) is None:  # then nobody knows what these are called
-            given.pop("shared_caps", None)
-        errors.errors += federation_errors(**(STAND_INS | given))
-    errors.raise_errors()
-    return parts, (None, None) if square else names
+
+def _check_rows(
+    field: str,
+    rows: Sequence[Sequence[float]],
+    width: int,
+    rule: str,
+    counts: str,
+    *,
+    names: Sequence[str] | None = None,
+) -> None:
+    for index, row in enumerate(rows):
+        if len(row) != width:
+            raise InvalidInput(
+                field=field,
+                index=index,
+                rule=f"must have {rule}",
+                value=row,
+                agent=names[index] if names and index < len(names) else None,
+                given=f": {counts}, {len(row)} numbers given",
+            )
 
 
 def schema() -> dict[str, Any]:
@@ -141,37 +165,6 @@ def schema() -> dict[str, Any]:
 
 def _rows_or_file(field: str, given: Any) -> list[list[float]] | str:
     return text(field, given) if isinstance(given, str) else rows(field, given, files=".csv or .npz")
-
-
-def _matrix(parts: Mapping[str, Any], folder: Path, *, square: bool) -> tuple[Any, list[str] | None, list[str] | None]:
-    """The weights, and the names of their columns and rows if they stand in a file that has them."""
-    given, names = parts["weights"], parts.get("names")
-    if isinstance(given, str):
-        weights, columns, rows = read_weights(folder / given, square=square)
-        if square and names is not None and columns is not None:
-            _check_same_names("names", names, columns)
-        return weights, columns, rows
-    if square:
-        _check_rows("weights", given, len(given), "one number per member", f"{len(given)} rows", names=names or ())
-    elif given:
-        width = len(given[0])
-        _check_rows("weights", given, width, "one number per lot", f"{width} numbers in the first row")
-    return given, None, None
-
-
-def _check_rows(
-    field: str, rows: Sequence[Sequence[float]], width: int, rule: str, counts: str, *, names: Sequence[str] = ()
-) -> None:
-    for index, row in enumerate(rows):
-        if len(row) != width:
-            raise InvalidInput(
-                field=field,
-                index=index,
-                rule=f"must have {rule}",
-                value=row,
-                agent=names[index] if index < len(names) else None,
-                given=f": {counts}, {len(row)} numbers given",
-            )
 
 
 def _check_same_names(field: str, names: Sequence[str], names_there: Sequence[str]) -> None:

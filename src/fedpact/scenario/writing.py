@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fedpact.federation import Cost, Federation, Linear, Payoff, Quadratic
+from fedpact.federation import Federation, Linear, Payoff
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import INFINITY_TEXTS
 from fedpact.scenario.formatting import json_text, toml_text
@@ -62,6 +62,7 @@ def _document(scenario: Scenario, weights_file: str = "", correlations_file: str
     federation = scenario.federation
     if federation.is_sparse and not weights_file:
         raise InvalidInput("sparse weights need a file of their own; use save_scenario")
+    costs, linear = federation.costs, _shared(federation.costs.linear)
     document = {
         "title": scenario.title,
         "description": scenario.description,
@@ -70,7 +71,7 @@ def _document(scenario: Scenario, weights_file: str = "", correlations_file: str
         "names": list(federation.names),
         **_ownership(federation),
         "weights": weights_file if federation.is_sparse else federation.weights.tolist(),
-        "costs": _costs(federation.costs),
+        "costs": linear if isinstance(costs, Linear) else {"linear": linear, "quadratic": _shared(costs.quadratic)},
         "caps": _shared(federation.caps),
         "shared_caps": _shared_caps(federation),
         "values": _shared(federation.values),
@@ -103,15 +104,6 @@ def _shared_caps(federation: Federation) -> list[dict[str, Any]]:
 def _shared(numbers: FloatArray) -> Any:
     """One number if all agents have the same, bit for bit (0.0 and -0.0 differ); otherwise the list."""
     return numbers.item(0) if len({number.tobytes() for number in numbers}) == 1 else numbers.tolist()
-
-
-def _costs(costs: Cost) -> Any:
-    match costs:
-        case Linear():
-            return _shared(costs.linear)
-        case Quadratic():
-            return {"linear": _shared(costs.linear), "quadratic": _shared(costs.quadratic)}
-    raise InvalidInput(f"costs must be Linear or Quadratic to be written, got {short_repr(costs)}")
 
 
 def _payoff(payoff: Payoff) -> dict[str, Any]:
