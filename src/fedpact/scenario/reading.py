@@ -93,7 +93,7 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         if "lot_names" in mapping and "lot_names" not in parts:  # then nobody knows what these are called
             parts.pop("shared_caps", None)
         federation = None
-        if all(key in parts for key in ("weights", *OWNER_KEYS) if key in mapping or key == "weights"):
+        if "weights" in parts and all(key in parts for key in OWNER_KEYS if key in mapping):
             federation = errors.attempt(_federation, parts, folder)
         errors.raise_errors()
         assert federation is not None
@@ -103,7 +103,8 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
 
 def _federation(parts: dict[str, Any], folder: Path) -> Federation:
     """The federation of what could be read, its weights from their file if they have one."""
-    weights, names = parts["weights"], parts.get("names")
+    weights: Any = parts["weights"]
+    names: Any = parts.get("names")
     square = not any(key in parts for key in OWNER_KEYS)
     columns = rows = None
     if isinstance(weights, str):
@@ -112,11 +113,9 @@ def _federation(parts: dict[str, Any], folder: Path) -> Federation:
             names = columns
         elif square and columns is not None:
             _check_same_names("names", names, columns)
-    elif square:
-        _check_rows("weights", weights, len(weights), "one number per member", f"{len(weights)} rows", names=names)
     else:
-        width = len(weights[0]) if weights else 0
-        _check_rows("weights", weights, width, "one number per lot", f"{width} numbers in the first row")
+        width, each = (len(weights), "member") if square else (len(weights[0]) if weights else 0, "lot")
+        _check_rows("weights", weights, width, f"one number per {each}", names if square and names else ())
     federation = Federation(**(STAND_INS | parts | {"weights": weights, "names": names}))
     for field, there, plain, full in (
         ("lot_names", columns, federation.lot_names, federation.lot_labels),
@@ -127,25 +126,12 @@ def _federation(parts: dict[str, Any], folder: Path) -> Federation:
     return federation
 
 
-def _check_rows(
-    field: str,
-    rows: Sequence[Sequence[float]],
-    width: int,
-    rule: str,
-    counts: str,
-    *,
-    names: Sequence[str] | None = None,
-) -> None:
+def _check_rows(field: str, rows: Sequence[Sequence[float]], width: int, rule: str, names: Sequence[str] = ()) -> None:
     for index, row in enumerate(rows):
         if len(row) != width:
-            raise InvalidInput(
-                field=field,
-                index=index,
-                rule=f"must have {rule}",
-                value=row,
-                agent=names[index] if names and index < len(names) else None,
-                given=f": {counts}, {len(row)} numbers given",
-            )
+            counts = f": {width} wanted, {len(row)} numbers given"
+            name = names[index] if index < len(names) else None
+            raise InvalidInput(field=field, index=index, rule=f"must have {rule}", value=row, agent=name, given=counts)
 
 
 def schema() -> dict[str, Any]:
@@ -233,7 +219,7 @@ def _uncertainty_table(field: str, given: Any) -> Mapping[str, Any]:
             square = key == "correlations"
             width = len(parts[key]) if square else len(parts[key][0]) if parts[key] else 0
             like = "there are rows" if square else "the first row"
-            _check_rows(place, parts[key], width, f"as many numbers as {like}", f"{width} wanted")
+            _check_rows(place, parts[key], width, f"as many numbers as {like}")
         else:
             parts[key] = numbers(place, entry)
     return parts

@@ -116,10 +116,13 @@ REFUSED_BY_BOTH = [
 REFUSED_BY_US = [
     (
         good(weights=[[1.0, 0.2, 0.4], [0.1, 1.0], [0.3, 0.5]]),
-        '[1] must have one number per member: 3 rows, 2 numbers given (member "South")',
+        '[1] must have one number per member: 3 wanted, 2 numbers given (member "South")',
     ),
-    (good(weights=[[1.0, 0.2, 0.4], [0.1, 1.0, 2.0]]), "weights[0] must have one number per member: 2 rows, 3 numbers"),
-    (good(names=..., weights=[[1.0], [0.1]]), "weights[0] must have one number per member: 2 rows, 1 numbers given"),
+    (
+        good(weights=[[1.0, 0.2, 0.4], [0.1, 1.0, 2.0]]),
+        "weights[0] must have one number per member: 2 wanted, 3 numbers",
+    ),
+    (good(names=..., weights=[[1.0], [0.1]]), "weights[0] must have one number per member: 2 wanted, 1 numbers given"),
     (good(weights=[[1.0]]), "names must have one entry per member: 1 rows of weights, 3 names given"),
     (good(names=["North", "South"]), "names must have one entry per member: 3 rows of weights, 2 names given"),
     (good(names=..., weights=[[1.0, math.nan], [0.0, 1.0]]), "weights[0, 1] must be finite, got nan"),

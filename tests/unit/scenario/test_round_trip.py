@@ -243,5 +243,5 @@ def test_lots_in_a_weights_file(tmp_path):
 
 def test_rows_of_different_length_are_refused(tmp_path):
     document = scenario_to_dict(LOTS) | {"weights": [[1.0, 0.4, 0.5], [0.2, 1.0]]}
-    with pytest.raises(InvalidInput, match=r"weights\[1\] must have one number per lot: 3 numbers in the first row"):
+    with pytest.raises(InvalidInput, match=r"weights\[1\] must have one number per lot: 3 wanted, 2 numbers given$"):
         parse_scenario(document, where="here", folder=tmp_path)
