@@ -40,10 +40,8 @@ def name(field: str, given: Any, *, index: Index = ()) -> str:
 def name_list(field: str, given: Any) -> list[str]:
     """A list of names, none of them blank."""
     if not isinstance(given, list):
-        each = "member" if field == "names" else field.partition("_")[0]
-        rule = f"names of {field.rpartition('.')[2]}" if field.endswith(("lots", "tasks")) else f"one name per {each}"
         remedy = f"; write it as {short_repr([given])}" if isinstance(given, str) else ""
-        raise _refusal(field, (), f"must be a list of {rule}", given, remedy)
+        raise _refusal(field, (), "must be a list of names", given, remedy)
     errors = ErrorCollector()
     for agent, entry in enumerate(given):
         errors.attempt(name, field, entry, index=agent)

@@ -114,8 +114,7 @@ def _federation(parts: dict[str, Any], folder: Path) -> Federation:
         elif square and columns is not None:
             _check_same_names("names", names, columns)
     else:
-        width, each = (len(weights), "member") if square else (len(weights[0]) if weights else 0, "lot")
-        _check_rows("weights", weights, width, f"one number per {each}", names if square and names else ())
+        _check_rows(weights, names if square and names else (), square=square)
     federation = Federation(**(STAND_INS | parts | {"weights": weights, "names": names}))
     for field, there, plain, full in (
         ("lot_names", columns, federation.lot_names, federation.lot_labels),
@@ -126,12 +125,14 @@ def _federation(parts: dict[str, Any], folder: Path) -> Federation:
     return federation
 
 
-def _check_rows(field: str, rows: Sequence[Sequence[float]], width: int, rule: str, names: Sequence[str] = ()) -> None:
+def _check_rows(rows: Sequence[Sequence[float]], names: Sequence[str], *, square: bool) -> None:
     for index, row in enumerate(rows):
-        if len(row) != width:
-            counts = f": {width} wanted, {len(row)} numbers given"
+        wanted = len(rows if square else rows[0])
+        if len(row) != wanted:
+            rule = f"must have one number per {'member' if square else 'lot'}"
+            given = f": {wanted} wanted, {len(row)} numbers given"
             name = names[index] if index < len(names) else None
-            raise InvalidInput(field=field, index=index, rule=f"must have {rule}", value=row, agent=name, given=counts)
+            raise InvalidInput(field="weights", index=index, rule=rule, value=row, agent=name, given=given)
 
 
 def schema() -> dict[str, Any]:
@@ -216,10 +217,6 @@ def _uncertainty_table(field: str, given: Any) -> Mapping[str, Any]:
             parts[key] = text(place, entry)
         elif key in ("weights", "correlations"):
             parts[key] = rows(place, entry, files=".npz")
-            square = key == "correlations"
-            width = len(parts[key]) if square else len(parts[key][0]) if parts[key] else 0
-            like = "there are rows" if square else "the first row"
-            _check_rows(place, parts[key], width, f"as many numbers as {like}")
         else:
             parts[key] = numbers(place, entry)
     return parts

@@ -76,14 +76,10 @@ class Scenario:
     not_recommended: str = ""
 
     def __post_init__(self) -> None:
-        kinds: Mapping[str, tuple[Any, str]] = {
+        kinds: Mapping[str, tuple[Any, str]] = dict.fromkeys(WORDS, (str, "must be a text")) | {
             "federation": (Federation, "must be a Federation"),
-            "title": (str, "must be a text"),
-            "description": (str, "must be a text"),
             "money": (Money | None, 'must be Money("EUR", 1000.0) or the like, or None'),
             "uncertainty": (Uncertainty | None, "must be an Uncertainty or None"),
-            "unit": (str, 'must be a text such as "thousand records"'),
-            "not_recommended": (str, "must be a text"),
         }
         for field, (kind, rule) in kinds.items():
             if not isinstance(given := getattr(self, field), kind):

@@ -119,10 +119,7 @@ def test_worth_per_agent_goes_with_the_values() -> None:
     [
         ({"weights": ...}, "uncertainty.weights is missing"),
         ({"weights": 0.1}, "uncertainty.weights must be a list of rows, or the name of a .npz file, got 0.1"),
-        (
-            {"weights": [[0.1, 0.1], [0.1]]},
-            "uncertainty.weights[1] must have as many numbers as the first row: 2 wanted",
-        ),
+        ({"weights": [[0.1, 0.1], [0.1]]}, "uncertainty.weights must be a matrix of numbers, got [[0.1, 0.1], [0.1]]"),
         ({"weights": [[0.1]]}, "uncertainty.correlations must be 3 x 3"),
         ({"weights": [[0.1, -1.0], [0.1, 0.1]]}, "uncertainty.weights[0, 1] must be at least zero and finite, got -1"),
         ({"weights": [[0.1, "x"], [0.1, 0.1]]}, "uncertainty.weights[0, 1] must be a number, got 'x'"),
