@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -17,13 +17,11 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.parallel import is_configured, map_parallel
 
 
-def solve_batch(
-    federations: Iterable[Federation], mechanism: Mechanism | str, *, progress: Callable[[int], None] | None = None
-) -> Outcomes:
+def solve_batch(federations: Iterable[Federation], mechanism: Mechanism | str) -> Outcomes:
     """The outcomes of a mechanism on federations with the same members, lots and tasks: a sequence of `Outcome`.
 
-    `progress` is called with the number of federations that are done, now and then. A federation that cannot be solved
-    does not touch the others: its numbers are NaN, `statuses` says why, and `outcomes[index]` raises it.
+    A federation that cannot be solved does not touch the others: its numbers are NaN, `statuses` says why, and
+    `outcomes[index]` raises it.
 
     Examples
     --------
@@ -35,16 +33,10 @@ def solve_batch(
     [9.0215, 9.0215, 9.0215]
     """
     listed = _check_federations(federations)
-    return solve_arrays(listed[0], stack(listed), resolve_mechanism(mechanism), progress=progress)
+    return solve_arrays(listed[0], stack(listed), resolve_mechanism(mechanism))
 
 
-def solve_arrays(
-    federation: Federation,
-    arrays: FederationArrays,
-    rules: Mechanism,
-    *,
-    progress: Callable[[int], None] | None = None,
-) -> Outcomes:
+def solve_arrays(federation: Federation, arrays: FederationArrays, rules: Mechanism) -> Outcomes:
     """The outcomes of federations given by their numbers, with one leading axis; `federation` is one like them."""
     (count,) = arrays.shape
     together = rules.solve_stack(arrays)
@@ -56,15 +48,13 @@ def solve_arrays(
             payments[solved] = rules.payments(arrays.at(solved), contributions[solved])
     errors: dict[int, Exception] = {}
     alone = np.flatnonzero(np.isnan(payments).any(axis=-1)).tolist()
-    for done, (index, found) in enumerate(zip(alone, _solve_each(federation, arrays, rules, alone), strict=True)):
+    for index, found in zip(alone, _solve_each(federation, arrays, rules, alone), strict=True):
         if isinstance(found, Exception):
             errors[index] = found
             contributions[index] = payments[index] = sides[index] = np.nan
         else:
             contributions[index], payments[index] = found.contributions, found.payments
             sides[index] = found.side_payments
-        if progress is not None:
-            progress(count - len(alone) + done + 1)
     return Outcomes(
         federation=federation,
         arrays=arrays,

@@ -56,8 +56,7 @@ class Comparison:
             if outcome.mechanism == mechanism:
                 return outcome
         known = ", ".join(outcome.mechanism for outcome in self.outcomes)
-        why = f"there is no outcome of {mechanism!r} here; there are {known}"
-        raise InvalidInput(why, field="mechanism", rule=f"must be one of {known}", value=mechanism)
+        raise InvalidInput(field="mechanism", rule=f"must be one of {known}", value=mechanism)
 
     def __iter__(self) -> Iterator[Outcome]:
         return iter(self.outcomes)
@@ -121,10 +120,8 @@ class Comparison:
     def splitting_gains(self) -> Mapping[str, Mapping[str, float] | None]:
         """For every mechanism under which members federate, what each member gains by posing as two, by its name.
 
-        Everybody up to 12 members, and up to 64 where a mechanism pays by the sample; else those who contribute most:
-        the more members the fewer of them, since each takes solving once more (three of 50). Members are missing of
-        whom no equilibrium is certified that they could be compared with. None where it is not worked out: side
-        payments of more than 8 members, and what takes solving among more than 100.
+        Of many members, those who contribute most; None where it is not worked out. `certificates.split_proof` says
+        which these are.
         """
         return {
             outcome.mechanism: outcome.certificates[Claim.SPLIT_PROOF].witness.get("gains") or None
@@ -168,7 +165,8 @@ class Comparison:
             return Verdict.UNDEFINED
         if found.blocks:
             return Verdict.VIOLATED
-        return Verdict.HOLDS if _is_settled(found, self[mechanism]) else Verdict.NOT_REFUTED
+        proved = found.exact or found.upper_bound <= self[mechanism].tolerances.sum()
+        return Verdict.HOLDS if proved else Verdict.NOT_REFUTED
 
     @cached_property
     def verdicts(self) -> Mapping[str, Mapping[Claim, Verdict]]:
@@ -280,10 +278,10 @@ def compare(
                 raise
             unsolved[mechanism.name] = str(error)
     drawn = [each for each in chosen if each.name not in unsolved]
-    if mechanisms == ALL:
-        drawn = [each for each in drawn if each in compared_mechanisms(federation)]
-    if mechanisms in (None, ALL) and federation.n_agents > MAX_AGENTS_FAIR_DRAWN:
-        drawn = [each for each in drawn if not each.has_side_payments]
+    if mechanisms in (None, ALL):
+        quick = federation.n_agents <= MAX_AGENTS_FAIR_DRAWN
+        usual = [each for each in compared_mechanisms(federation) if quick or not each.has_side_payments]
+        drawn = [each for each in drawn if each in usual]
     return Comparison(
         federation=federation,
         outcomes=tuple(outcomes),
@@ -300,8 +298,3 @@ def _follow_departures(outcome: Outcome, mechanism: Mechanism) -> StableFederati
         return at_once
     one_by_one = stable_federation(outcome.federation, mechanism, first=outcome, leave="worst")
     return one_by_one if len(one_by_one.members) > 1 and one_by_one.welfare > at_once.welfare else at_once
-
-
-def _is_settled(found: BlockingGroup, outcome: Outcome) -> bool:
-    """Whether the group is the worst one, or none gains more than rounding."""
-    return found.exact or bool(found.upper_bound <= outcome.tolerances.sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,6 @@ from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NoFairDeal
 
-MAX_SWEPT_AGENTS = 500
 MAX_POINTS = 1_000_000
 MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
 BATCHED_POINTS, BATCHED_COALITIONS = 500, 1 << 15  # at most, in a piece whose points are solved together
@@ -72,9 +72,10 @@ def sweep(
     written: list[Any] = [vary] if isinstance(vary, str | Axis) else list(getattr(vary, "items", lambda: vary)())
     metrics = [metrics] if isinstance(metrics, str) else [str(name) for name in metrics]
     rules = resolve_mechanisms(mechanisms)
-    _check(federation, written, metrics)
+    _check(written, metrics)
     axes = [each if isinstance(each, Axis) else parse_axis(each, federation) for each in written]
-    _check_grid(federation, axes, metrics, len(rules))
+    check_axes(federation, axes)
+    _check_size(federation, axes, metrics, len(rules))
     pieces = {each.name: _cut(federation, axes, each, metrics) for each in rules}
     varied = [(axis.label, axis.field, np.array(axis.places).tolist(), axis.points.tobytes()) for axis in axes]
     done = solve_pieces(
@@ -109,7 +110,7 @@ def sweep(
 
 def _cut(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str]) -> list[Piece]:
     """The pieces of the grid under one mechanism; points are counted with the last axis fastest."""
-    total = int(np.prod([axis.points.size for axis in axes]))
+    total = math.prod(axis.points.size for axis in axes)
     vectorised = is_vectorised(federation, mechanism) and not any(metric in MARGINS for metric in metrics)
     batched = min(BATCHED_POINTS, max(SINGLE_POINTS, BATCHED_COALITIONS >> federation.n_agents))
     size = batched if vectorised else SINGLE_POINTS
@@ -152,7 +153,7 @@ def _judge(outcomes: Outcomes, claim: Claim) -> tuple[FloatArray, NDArray[np.boo
 
 def uses_workers(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
     """Whether a sweep is shared out to worker processes."""
-    total = int(np.prod([axis.points.size for axis in axes]))
+    total = math.prod(axis.points.size for axis in axes)
     return not is_vectorised(federation, mechanism) and pays_to_share(total)
 
 
@@ -162,14 +163,10 @@ def is_vectorised(federation: Federation, mechanism: Mechanism) -> bool:
     return stacks and federation.n_agents <= MAX_STACKED_AGENTS
 
 
-def _check(federation: Federation, written: Sequence[Any], metrics: Sequence[str]) -> None:
+def _check(written: Sequence[Any], metrics: Sequence[str]) -> None:
     if len(written) not in {1, 2}:
         why = f"a sweep varies one or two parameters, got {len(written)}"
         raise InvalidInput(why, field="vary", rule="must be one or two parameters", value=list(written))
-    if federation.n_agents > MAX_SWEPT_AGENTS:
-        why = f"sweeps take up to {MAX_SWEPT_AGENTS} members, got {federation.n_agents}; take some of them with take()"
-        rule = f"must have up to {MAX_SWEPT_AGENTS} members"
-        raise InvalidInput(why, field="federation", rule=rule, value=federation.n_agents)
     for name in metrics:
         if name not in METRICS:
             known = ", ".join(METRICS)
@@ -180,16 +177,10 @@ def _check(federation: Federation, written: Sequence[Any], metrics: Sequence[str
         raise InvalidInput(why, field="metrics", rule="must be one or more, each once", value=list(metrics))
 
 
-def _check_grid(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], n_mechanisms: int) -> None:
-    check_axes(federation, axes)
-    points = int(np.prod([axis.points.size for axis in axes], dtype=object))
-    if points > MAX_POINTS:
-        why = f"a sweep has up to {MAX_POINTS:,} points, got {points:,}; take fewer values"
-        raise InvalidInput(why, field="vary", rule=f"must make up to {MAX_POINTS:,} points", value=points)
-    each = sum(federation.n_agents if metric in PER_AGENT else 1 for metric in metrics)
-    numbers = points * each * n_mechanisms
-    if numbers > MAX_NUMBERS:
-        raise InvalidInput(
-            f"a sweep has up to {MAX_NUMBERS:,} numbers, got {numbers:,}: {points:,} points, {n_mechanisms} "
-            f"mechanisms, {each} numbers each; take fewer values or metrics"
-        )
+def _check_size(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], n_mechanisms: int) -> None:
+    points = math.prod(axis.points.size for axis in axes)
+    numbers = points * n_mechanisms * sum(federation.n_agents if metric in PER_AGENT else 1 for metric in metrics)
+    if points > MAX_POINTS or numbers > MAX_NUMBERS:
+        rule = f"must make up to {MAX_POINTS:,} points, and {MAX_NUMBERS:,} numbers in all"
+        given = f", got {points:,} points and {numbers:,} numbers; take fewer values, metrics or mechanisms"
+        raise InvalidInput(field="vary", rule=rule, value=points, given=given)
