@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from fedpact.certificates.claims import Certificate, Claim
 from fedpact.deals.outcome import Outcome, Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, stack
@@ -64,6 +65,16 @@ def solve_arrays(federation: Federation, arrays: FederationArrays, rules: Mechan
         side_payments=sides,
         errors=errors,
     )
+
+
+def certify_each(outcomes: Outcomes, claim: Claim, among: range | None = None) -> list[Certificate | None]:
+    """The certificate of a claim for each outcome, or for some; None where there is none or it cannot be worked out."""
+    found: list[Certificate | None] = [None] * len(outcomes)
+    for index in np.flatnonzero(outcomes.solved).tolist():
+        if among is None or index in among:
+            with suppress(*SOLVER_ERRORS):
+                found[index] = outcomes[index].certificates[claim]
+    return found
 
 
 def _solve_each(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.comparison.batches import solve_batch
+from fedpact.comparison.batches import certify_each, solve_batch
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
 from fedpact.comparison.pieces import Arrays, Piece, solve_pieces
 from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
-from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.mechanisms.registry import ALL
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -217,7 +215,7 @@ def _solve_kind(
 def _judge(drawn: list[Federation], mechanism: Mechanism, best: FloatArray, split: range) -> Arrays:
     outcomes = solve_batch(drawn, mechanism)
     gaps, tols = outcomes.reciprocity_gaps.min(axis=1), outcomes.tolerances.sum(axis=1)
-    found: Arrays = {str(claim): _verdict_codes(outcomes, claim, range(len(drawn))) for claim in CERTIFIED}
+    found: Arrays = {str(claim): _verdict_codes(outcomes, claim) for claim in CERTIFIED}
     known = outcomes.solved & ~np.isnan(gaps)
     found[Claim.RECIPROCITY] = np.where(known, gaps >= -tols, NOT_KNOWN).astype(np.int8)
     found[Claim.SPLIT_PROOF] = _verdict_codes(outcomes, Claim.SPLIT_PROOF, split if mechanism.federated else range(0))
@@ -232,18 +230,12 @@ def _judge(drawn: list[Federation], mechanism: Mechanism, best: FloatArray, spli
     }
 
 
-def _verdict_codes(outcomes: Outcomes, claim: Claim, among: range) -> np.ndarray:
+def _verdict_codes(outcomes: Outcomes, claim: Claim, among: range | None = None) -> np.ndarray:
     """1 where a claim holds, 0 where it is violated, NOT_KNOWN otherwise; that nobody gains by posing as two also
     counts where nobody was found to."""
-    codes = {Verdict.HOLDS: 1, Verdict.VIOLATED: 0}
-    if claim is Claim.SPLIT_PROOF:
-        codes[Verdict.NOT_REFUTED] = 1
-    found = np.full(len(outcomes), NOT_KNOWN, dtype=np.int8)
-    for index in np.flatnonzero(outcomes.solved).tolist():
-        if index in among:
-            with suppress(*SOLVER_ERRORS):
-                found[index] = codes.get(outcomes[index].certificates[claim].verdict, NOT_KNOWN)
-    return found
+    codes = {Verdict.HOLDS: 1, Verdict.VIOLATED: 0} | ({Verdict.NOT_REFUTED: 1} if claim is Claim.SPLIT_PROOF else {})
+    found = certify_each(outcomes, claim, among)
+    return np.array([NOT_KNOWN if each is None else codes.get(each.verdict, NOT_KNOWN) for each in found], np.int8)
 
 
 def _check(kinds: str | Sequence[str] | None, count: int, n_agents: int, seed: int, splits: int) -> tuple[str, ...]:

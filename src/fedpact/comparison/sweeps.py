@@ -1,26 +1,31 @@
-"""Running a sweep: the grid in pieces (`fedpact.comparison.pieces`), each a batch under one mechanism."""
+"""Metrics of mechanisms over one or two parameters of a federation.
+
+Metrics are the fields of an outcome, and the margins of its certificates by the claim's name. "reciprocity" is the
+field, the smallest of the agents' ratios; the margin of that claim is "reciprocity-margin". "lowest_fair_part" is the
+smallest ratio of those whose Shapley share is above zero.
+
+The grid is cut into pieces (`fedpact.comparison.pieces`), each a batch under one mechanism.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
-from fedpact.comparison.batches import solve_arrays
+from fedpact.comparison.batches import certify_each, solve_arrays
 from fedpact.comparison.pieces import Arrays, Piece, pays_to_share, solve_pieces
-from fedpact.comparison.sweep_result import FIELDS, MARGINS, METRICS, Sweep
-from fedpact.deals.outcome import PER_AGENT, Outcomes
+from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
-from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NoFairDeal
@@ -31,6 +36,131 @@ BATCHED_POINTS, BATCHED_COALITIONS = 500, 1 << 15  # at most, in a piece whose p
 SINGLE_POINTS = 10  # in other pieces
 MAX_STACKED_AGENTS = 12  # whose federations are solved at once
 FLAGS = ("solved", "on_boundary", "in_domain", "no_deal")
+FIELDS = (*PER_AGENT, "welfare", "reciprocity", "lowest_fair_part")
+MARGINS: Mapping[str, Claim] = {f"{claim}-margin" if claim in FIELDS else str(claim): claim for claim in Claim}
+METRICS = (*FIELDS, *MARGINS)
+
+# Everything else is in units of payoff.
+UNITS: Mapping[str, str] = {
+    "contributions": "samples",
+    "reciprocity_ratios": "ratio",
+    "reciprocity": "ratio",
+    "lowest_fair_part": "ratio",
+    "net_externality": "payoff per sample",
+}
+
+
+def unit_of(metric: str) -> str:
+    """What a metric is counted in."""
+    return UNITS.get(metric, "payoff")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sweep:
+    """Metrics over a grid of one or two parameters.
+
+    Attributes
+    ----------
+    axes
+        What was varied.
+    agents, lots
+        The agents' names, and those of their lots: the same where everybody has one.
+    mechanisms
+        By name.
+    metrics
+        `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is
+        theirs; NaN where there is no equilibrium or the metric is undefined.
+    solved, on_boundary, in_domain
+        By mechanism, over the grid: whether an equilibrium was found; whether each agent contributes nothing or its cap
+        (with the agents on a last axis); whether every coalition's reach lies in the domain, as Shapley values need.
+        The last two say nothing where no equilibrium was found: they are false there, and empty in `columns`.
+    no_deal
+        By mechanism, over the grid: whether none was found because no deal keeps what the mechanism promises.
+    holds
+        `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved.
+        A margin a little below zero may be rounding; this says whether it counts. False where nothing was solved.
+    """
+
+    axes: Sequence[Axis]
+    agents: Sequence[str]
+    mechanisms: Mapping[str, Mechanism]
+    metrics: Mapping[str, Mapping[str, FloatArray]]
+    solved: Mapping[str, np.ndarray]
+    on_boundary: Mapping[str, np.ndarray]
+    in_domain: Mapping[str, np.ndarray]
+    lots: Sequence[str]
+    holds: Mapping[str, Mapping[str, np.ndarray]]
+    no_deal: Mapping[str, np.ndarray]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of points along every axis."""
+        return tuple(axis.points.size for axis in self.axes)
+
+    def title(self, mechanism: str) -> str:
+        """What people call a mechanism."""
+        return self.mechanisms[mechanism].title
+
+    def is_per_agent(self, metric: str) -> bool:
+        """Whether a metric has a number for each agent."""
+        return next(iter(self.metrics.values()))[metric].ndim > len(self.shape)
+
+    def labels(self, metric: str) -> Sequence[str]:
+        """Whose the numbers of a metric on its last axis are: the agents', or of contributions the lots'."""
+        return self.lots if metric in PER_LOT else self.agents
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row for each point and mechanism: the parameters, the mechanism, the metrics, and the flags.
+
+        A parameter that has the name of a metric's column, as the costs of an agent may, is called "varied costs[...]".
+        """
+        grids = np.meshgrid(*(axis.points for axis in self.axes), indexing="ij")
+        parts = [self._columns_of(mechanism) for mechanism in self.metrics]
+        count, size = len(parts), int(np.prod(self.shape))
+        columns: dict[str, list[Any]] = {}
+        for axis, grid in zip(self.axes, grids, strict=True):
+            name = f"varied {axis.label}" if axis.label in parts[0] else axis.label
+            columns[name] = grid.ravel().tolist() * count
+        columns["mechanism"] = [mechanism for mechanism in self.metrics for _ in range(size)]
+        for name in parts[0]:
+            columns[name] = [number for part in parts for number in part[name].ravel().tolist()]
+        return columns
+
+    def _columns_of(self, mechanism: str) -> dict[str, np.ndarray]:
+        """The metrics and flags of one mechanism, by the names of their columns."""
+        columns: dict[str, np.ndarray] = {}
+        for metric, numbers in self.metrics[mechanism].items():
+            if self.is_per_agent(metric):
+                columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.labels(metric))}
+            else:
+                columns[metric] = numbers
+        solved = self.solved[mechanism]
+
+        def where_solved(flags: np.ndarray) -> np.ndarray:
+            flags = flags.astype(object)
+            flags[~solved] = None
+            return flags
+
+        columns |= {f"{claim}-holds": where_solved(held) for claim, held in self.holds[mechanism].items()}
+        columns["solved"] = solved
+        columns["on_boundary"] = where_solved(np.asarray(self.on_boundary[mechanism].any(axis=-1)))
+        columns["in_domain"] = where_solved(self.in_domain[mechanism])
+        return columns
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each point and mechanism; needs pandas."""
+        from fedpact.report.display import sweep_frame  # noqa: PLC0415 - optional dependency
+
+        return sweep_frame(self)
+
+    def plot(self, *, money: Any = None, data: str = "", figure: Any = None) -> Any:
+        """Curves for one parameter, heat maps for two, on `figure` or a new one; needs matplotlib.
+
+        Amounts are in `money` (`fedpact.Money`) where it is given, contributions in units of `data`.
+        """
+        from fedpact.report.plots import plot_sweep  # noqa: PLC0415 - optional dependency
+
+        return plot_sweep(self, money=money, data=data, figure=figure)
 
 
 def sweep(
@@ -135,20 +265,12 @@ def _solve_points(
     outcomes = solve_arrays(federation, arrays_at(federation, axes, points), mechanism)
     found: Arrays = {metric: np.asarray(getattr(outcomes, metric)) for metric in metrics if metric in FIELDS}
     for metric in (metric for metric in metrics if metric in MARGINS):
-        found[metric], found[f"{metric}-holds"] = _judge(outcomes, MARGINS[metric])
+        proofs = certify_each(outcomes, MARGINS[metric])
+        found[metric] = np.array([np.nan if proof is None else proof.margin for proof in proofs])
+        found[f"{metric}-holds"] = np.array([proof is not None and proof.holds for proof in proofs])
     no_deal = [isinstance(outcomes.errors.get(index), NoFairDeal) for index in range(stop - start)]
     flags = {"on_boundary": outcomes.on_boundary, "in_domain": outcomes.in_domain & outcomes.solved}
     return found | flags | {"solved": outcomes.solved, "no_deal": np.array(no_deal)}
-
-
-def _judge(outcomes: Outcomes, claim: Claim) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """The margins of a claim, NaN where it could not be worked out, and whether it holds."""
-    margins, holds = np.full(len(outcomes), np.nan), np.zeros(len(outcomes), dtype=bool)
-    for index in np.flatnonzero(outcomes.solved).tolist():
-        with suppress(*SOLVER_ERRORS):
-            certificate = outcomes[index].certificates[claim]
-            margins[index], holds[index] = certificate.margin, certificate.holds
-    return margins, holds
 
 
 def uses_workers(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:

@@ -97,7 +97,7 @@ def test_all_mechanisms_but_two_take_several_lots() -> None:
 
 
 def test_unknown_outcome_is_named(hospitals: fp.Comparison) -> None:
-    with pytest.raises(fp.InvalidInput, match="mechanism must be one of externality, shapley, .*got 'vcg'"):
+    with pytest.raises(fp.InvalidInput, match=r"mechanism must be one of externality, shapley, .*got 'vcg'"):
         hospitals["vcg"]
 
 

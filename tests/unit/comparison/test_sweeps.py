@@ -15,7 +15,7 @@ import fedpact as fp
 from fedpact.comparison import pieces
 from fedpact.comparison import sweeps as running
 from fedpact.comparison.axes import arrays_at
-from fedpact.comparison.sweep_result import METRICS
+from fedpact.comparison.sweeps import METRICS
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS
 from fedpact.scenario.examples import example
