@@ -137,13 +137,7 @@ def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int
     count = len(compared_mechanisms(scenario.federation) if rules is None else resolve_mechanisms(rules))
     with progress(2 * count + 3) as begin:
         compared = compare_mechanisms(
-            scenario.federation,
-            rules,
-            progress=lambda title: begin(f"solving {title}"),
-            uncertainty=scenario.uncertainty,
-            draws=draws,
-            rng=seed,
-            not_recommended=scenario.not_recommended,
+            scenario, rules, progress=lambda title: begin(f"solving {title}"), draws=draws, rng=seed
         )
         if not compared.outcomes:
             raise NotConverged("; ".join(compared.unsolved.values()))

@@ -233,11 +233,11 @@ def compare(
     uncertainty: Uncertainty | None = None,
     draws: int | None = None,
     rng: np.random.Generator | int | None = 0,
-    not_recommended: str = "",
 ) -> Comparison:
     """Solve a federation under several mechanisms, given as objects or by name; see `compared_mechanisms` otherwise.
 
-    A scenario is its federation, with its uncertainty and what was measured of it.
+    A scenario is its federation, with its uncertainty; one of a pilot may say that its deal was measured to lose. The
+    recommendation is then to stay alone, for that reason.
 
     "all" stands for all of fedpact's own, those of the literature included (`docs/theory/field.md`); one that does not
     take such a federation is then listed in `unsolved`, and `Comparison.verdicts` is the table of what holds.
@@ -245,8 +245,7 @@ def compare(
     A baseline without an admissible equilibrium, or a fair deal that does not exist, is listed in `unsolved`; another
     mechanism that fails raises. `progress` is told the title of each mechanism before it is solved. With `uncertainty`,
     which a fitted scenario carries, every mechanism is also solved on `draws` of the federation (see
-    `fedpact.comparison.outlook.outlooks`). With `not_recommended`, which the scenario of a pilot carries whose deal was
-    measured to lose, the recommendation is to stay alone, for that reason.
+    `fedpact.comparison.outlook.outlooks`).
 
     Examples
     --------
@@ -257,10 +256,10 @@ def compare(
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
+    not_recommended = ""
     if isinstance(federation, Scenario):
         uncertainty = federation.uncertainty if uncertainty is None else uncertainty
-        not_recommended = not_recommended or federation.not_recommended
-        federation = federation.federation
+        not_recommended, federation = federation.not_recommended, federation.federation
     require_federation(federation)
     chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}

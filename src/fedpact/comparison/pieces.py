@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -47,18 +48,33 @@ class Piece:
     vectorised: bool = False
 
 
+def cut(label: str, total: int, size: int, solve: Callable[..., Arrays], *, vectorised: bool = False) -> list[Piece]:
+    """Pieces of up to `size` federations, in order; `solve` takes the numbers `start` and `stop` of those it solves."""
+    spans = [(start, min(start + size, total)) for start in range(0, total, size)]
+    return [
+        Piece(
+            name=f"{label}-{start}-{stop}",
+            size=stop - start,
+            solve=partial(solve, start=start, stop=stop),
+            vectorised=vectorised,
+        )
+        for start, stop in spans
+    ]
+
+
 def solve_pieces(
-    pieces: Sequence[Piece],
+    parts: Mapping[str, Sequence[Piece]],
     *,
     checkpoint: str | os.PathLike[str] | None,
     mechanisms: Sequence[Mechanism],
     identity: tuple[Any, ...],
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, Arrays]:
-    """What was found in every piece, by its name; those in the folder `checkpoint` are loaded, the others kept there.
+    """What was found in the pieces of every part, joined; those in the folder `checkpoint` are loaded or kept there.
 
     The `identity` is, beside the mechanisms, everything that makes the pieces what they are.
     """
+    pieces = [piece for part in parts.values() for piece in part]
     report = progress or (lambda done, total: None)
     kept = None
     done: dict[str, Arrays] = {}
@@ -80,7 +96,11 @@ def solve_pieces(
             done[piece.name] = found
             finished += piece.size
             report(finished, total)
-    return done
+    found_in = {label: [done[piece.name] for piece in part] for label, part in parts.items()}
+    return {
+        label: {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        for label, found in found_in.items()
+    }
 
 
 def pays_to_share(n_federations: int) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.comparison.batches import certify_each, solve_batch
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
-from fedpact.comparison.pieces import Arrays, Piece, solve_pieces
+from fedpact.comparison.pieces import Arrays, cut, solve_pieces
 from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
@@ -164,43 +164,28 @@ def study(
     (1.0, 0.0)
     """
     chosen, rules = _check(kinds, count, n_agents, seed, splits), resolve_mechanisms(mechanisms)
-    spans = [(start, min(start + PIECE_SIZE, count)) for start in range(0, count, PIECE_SIZE)]
-    pieces = {
-        kind: [
-            Piece(
-                name=f"{kind}-{start}-{stop}",
-                size=stop - start,
-                solve=partial(_solve_kind, kind, rules, start, stop, n_agents=n_agents, seed=seed, splits=splits),
-            )
-            for start, stop in spans
-        ]
-        for kind in chosen
-    }
+    drawn = {"n_agents": n_agents, "seed": seed, "splits": splits}
     done = solve_pieces(
-        [piece for parts in pieces.values() for piece in parts],
+        {kind: cut(kind, count, PIECE_SIZE, partial(_solve_kind, kind, rules, **drawn)) for kind in chosen},
         checkpoint=checkpoint,
         mechanisms=rules,
-        identity=("study", n_agents, seed, splits),
+        identity=("study", drawn),
         progress=progress,
     )
-
-    def join(kind: str, label: str) -> np.ndarray:
-        return np.concatenate([done[piece.name][label] for piece in pieces[kind]])
-
     return FieldStudy(
         kinds=chosen,
         mechanisms={each.name: each for each in rules},
         n_agents=n_agents,
         seed=seed,
         numbers={
-            kind: {each.name: {name: join(kind, f"{each.name}:{name}") for name in FIELDS} for each in rules}
-            for kind in chosen
+            kind: {each.name: {name: found[f"{each.name}:{name}"] for name in FIELDS} for each in rules}
+            for kind, found in done.items()
         },
     )
 
 
 def _solve_kind(
-    kind: str, mechanisms: Sequence[Mechanism], start: int, stop: int, *, n_agents: int, seed: int, splits: int
+    kind: str, mechanisms: Sequence[Mechanism], *, n_agents: int, seed: int, splits: int, start: int, stop: int
 ) -> Arrays:
     """Some federations of a kind through all mechanisms: what is asked of them, by mechanism and name."""
     drawn = draw_federations(kind, start, stop, n_agents=n_agents, seed=seed)

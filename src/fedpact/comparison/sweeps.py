@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
 from fedpact.comparison.batches import certify_each, solve_arrays
-from fedpact.comparison.pieces import Arrays, Piece, pays_to_share, solve_pieces
+from fedpact.comparison.pieces import Arrays, Piece, cut, pays_to_share, solve_pieces
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
@@ -206,54 +206,42 @@ def sweep(
     axes = [each if isinstance(each, Axis) else parse_axis(each, federation) for each in written]
     check_axes(federation, axes)
     _check_size(federation, axes, metrics, len(rules))
-    pieces = {each.name: _cut(federation, axes, each, metrics) for each in rules}
     varied = [(axis.label, axis.field, np.array(axis.places).tolist(), axis.points.tobytes()) for axis in axes]
     done = solve_pieces(
-        [piece for parts in pieces.values() for piece in parts],
+        {each.name: _cut(federation, axes, each, metrics) for each in rules},
         checkpoint=checkpoint,
         mechanisms=rules,
         identity=(federation.fingerprint, varied, metrics),
         progress=progress,
     )
     shape = tuple(axis.points.size for axis in axes)
-
-    def join(name: str) -> dict[str, np.ndarray]:
-        """An array over the grid, by mechanism."""
-        joined = {rule: np.concatenate([done[each.name][name] for each in parts]) for rule, parts in pieces.items()}
-        whole = {rule: parts.reshape(shape + parts.shape[1:]) for rule, parts in joined.items()}
-        for array in whole.values():
-            array.setflags(write=False)
-        return whole
-
-    found = {metric: join(metric) for metric in metrics}
-    held = {str(MARGINS[metric]): join(f"{metric}-holds") for metric in metrics if metric in MARGINS}
+    for arrays in done.values():
+        for name, array in arrays.items():
+            arrays[name] = array.reshape(shape + array.shape[1:])
+            arrays[name].setflags(write=False)
+    held = {str(MARGINS[metric]): f"{metric}-holds" for metric in metrics if metric in MARGINS}
     return Sweep(
         axes=tuple(axes),
         agents=federation.names,
         lots=federation.lot_labels,
         mechanisms={each.name: each for each in rules},
-        metrics={rule: {metric: found[metric][rule] for metric in metrics} for rule in pieces},
-        holds={rule: {claim: each[rule] for claim, each in held.items()} for rule in pieces},
-        **{flag: join(flag) for flag in FLAGS},
+        metrics={rule: {metric: found[metric] for metric in metrics} for rule, found in done.items()},
+        holds={rule: {claim: found[name] for claim, name in held.items()} for rule, found in done.items()},
+        **{flag: {rule: found[flag] for rule, found in done.items()} for flag in FLAGS},
     )
 
 
 def _cut(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str]) -> list[Piece]:
     """The pieces of the grid under one mechanism; points are counted with the last axis fastest."""
-    total = math.prod(axis.points.size for axis in axes)
     vectorised = is_vectorised(federation, mechanism) and not any(metric in MARGINS for metric in metrics)
     batched = min(BATCHED_POINTS, max(SINGLE_POINTS, BATCHED_COALITIONS >> federation.n_agents))
-    size = batched if vectorised else SINGLE_POINTS
-    spans = [(start, min(start + size, total)) for start in range(0, total, size)]
-    return [
-        Piece(
-            name=f"{mechanism.name}-{start}-{stop}",
-            size=stop - start,
-            solve=partial(_solve_points, federation, axes, mechanism, metrics, start=start, stop=stop),
-            vectorised=vectorised,
-        )
-        for start, stop in spans
-    ]
+    return cut(
+        mechanism.name,
+        math.prod(axis.points.size for axis in axes),
+        batched if vectorised else SINGLE_POINTS,
+        partial(_solve_points, federation, axes, mechanism, metrics),
+        vectorised=vectorised,
+    )
 
 
 def _solve_points(
