@@ -89,11 +89,9 @@ def _refusal(field: str, index: Index, rule: str, given: Any, remedy: str = "") 
 
 def capacities(field: str, given: Any) -> float | list[float]:
     """Like `numbers`, with infinity also spelled out."""
-    return numbers(field, [_infinity(entry) for entry in given] if isinstance(given, list) else _infinity(given))
-
-
-def _infinity(given: Any) -> Any:
-    return math.inf if given in INFINITY_TEXTS else given
+    if isinstance(given, list):
+        return numbers(field, [math.inf if entry in INFINITY_TEXTS else entry for entry in given])
+    return math.inf if given in INFINITY_TEXTS else numbers(field, given)
 
 
 def table(field: str, given: Any, known: Iterable[str], *, required: Iterable[str] = ()) -> Mapping[str, Any]:

@@ -26,15 +26,13 @@ from fedpact.utils.errors import ErrorCollector, InvalidInput, error_context, sh
 from fedpact.utils.files import DECODERS, choose_format, read_text
 
 AGREE = "must agree with the weights file"
-OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
-AROUND = (*WORDS, "money", "uncertainty")  # keys that are no argument of `Federation`
+AROUND = (*WORDS, "money")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
 OWNER_KEYS = ("lot_owners", "task_owners")  # that say whose lots and tasks are where members have several
 REMEDIES = {
     "lots": "lots are named by lot_owners and lot_names, and in a table shared_caps by lots",
     "tasks": "tasks are named by task_owners and task_names",
 }
-UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
@@ -89,7 +87,7 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
         parts = {key: part for key, part in read.items() if part is not None}
         words = {key: parts.pop(key) for key in AROUND if key in parts}
-        doubts = words.pop("uncertainty", None)
+        parts.pop("uncertainty", None)
         if "lot_names" in mapping and "lot_names" not in parts:  # then nobody knows what these are called
             parts.pop("shared_caps", None)
         federation = None
@@ -97,7 +95,8 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
             federation = errors.attempt(_federation, parts, folder)
         errors.raise_errors()
         assert federation is not None
-        uncertainty = None if doubts is None else _uncertainty(doubts, federation, folder)
+        doubted = "uncertainty" in mapping
+        uncertainty = _uncertainty(mapping["uncertainty"], federation, folder) if doubted else None
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
 
 
@@ -189,53 +188,35 @@ def _shared_caps(field: str, given: Any) -> list[dict[str, Any]]:
 
 
 def _payoff(field: str, given: Any) -> Payoff:
-    given = table(field, given, ["family", *OWNERS], required=["family"])
+    parameters = [key for family in FAMILIES.values() for key in family.parameter_names()]
+    given = table(field, given, ["family", *parameters], required=["family"])
     name = text(f"{field}.family", given["family"])
     if name not in FAMILIES:
         one_of = f"must be one of {', '.join(FAMILIES)}"
         raise InvalidInput(field=f"{field}.family", rule=one_of, value=name)
     wanted = FAMILIES[name].parameter_names()
-    takes = ", ".join(wanted) or "no parameter"
-    for key in given:
-        if key != "family" and key not in wanted:
-            wrong = f'belongs to the family "{OWNERS[key]}"'
-            raise InvalidInput(field=f"{field}.{key}", rule=wrong, value=given[key], given=f'; "{name}" takes {takes}')
-    for key in wanted:
-        if key not in given:
-            why = f'; the family "{name}" needs it'
-            raise InvalidInput(field=f"{field}.{key}", rule="is missing", given=why)
+    table(field, given, ["family", *wanted], required=["family", *wanted])
     return FAMILIES[name](**{key: numbers(f"{field}.{key}", given[key]) for key in wanted})
 
 
-def _uncertainty_table(field: str, given: Any) -> Mapping[str, Any]:
-    """The table with its types checked; what it says about a federation is the business of `_uncertainty`."""
-    given = table(field, given, UNCERTAIN, required=["weights"])
+def _uncertainty(given: Any, federation: Federation, folder: Path) -> Uncertainty:
+    """The uncertainty a table states about a federation."""
+    wanted = federation.payoff.parameter_names()
+    table("uncertainty", given, ("weights", "values", *wanted, "signs", "correlations"), required=["weights"])
     parts: dict[str, Any] = {}
     for key, entry in given.items():
-        place = f"{field}.{key}"
-        if key == "signs" or (key == "correlations" and isinstance(entry, str)):
+        place = f"uncertainty.{key}"
+        if key == "signs":
             parts[key] = text(place, entry)
+        elif key == "correlations" and isinstance(entry, str):
+            parts["factor"] = read_factor(folder / text(place, entry))
         elif key in ("weights", "correlations"):
             parts[key] = rows(place, entry, files=".npz")
         else:
-            parts[key] = numbers(place, entry)
-    return parts
-
-
-def _uncertainty(parts: Mapping[str, Any], federation: Federation, folder: Path) -> Uncertainty:
-    """The uncertainty a table states about a federation."""
-    family, given = federation.payoff.family, dict(parts)
-    wanted = federation.payoff.parameter_names()
-    for key in [key for key in OWNERS if key in given and key not in wanted]:
-        takes = f'; the family "{family}" takes {", ".join(wanted) or "no parameter"}'
-        raise InvalidInput(field=f"uncertainty.{key}", rule="must belong to the payoff", value=given[key], given=takes)
-    for key in wanted:  # families have one parameter at most
-        if key in given:
-            field, names = f"uncertainty.{key}", federation.task_labels
-            given["parameter"] = checked_numbers(field, given.pop(key), non_negative, NON_NEGATIVE, names=names)
-    if isinstance(given.get("correlations"), str):
-        given["factor"] = read_factor(folder / given.pop("correlations"))
-    return Uncertainty(**given)
+            found, names = numbers(place, entry), federation.task_labels
+            label = "parameter" if key in wanted else key  # families have one at most
+            parts[label] = checked_numbers(place, found, non_negative, NON_NEGATIVE, names=names)
+    return Uncertainty(**parts)
 
 
 def _money(field: str, given: Any) -> Money:
@@ -264,7 +245,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "shared_caps": _shared_caps,
     "money": _money,
     "not_recommended": text,
-    "uncertainty": _uncertainty_table,
+    "uncertainty": lambda field, given: given,  # read once the federation is known
 }
 
 REQUIRED: Mapping[str, str] = {

@@ -126,8 +126,7 @@ class Uncertainty:
         """
         self.check(federation)
         noise = np.random.default_rng(rng).standard_normal((count, self.root.shape[1])) @ self.root.T
-        places = np.cumsum([self.parameter.size, self.values.size])
-        of_parameter, of_values, of_weights = np.split(noise, places, axis=1)
+        of_parameter, of_values, of_weights = self._split(noise)
 
         def positive(numbers: FloatArray, errors: FloatArray, strayed: FloatArray) -> FloatArray:
             return np.asarray(
@@ -146,28 +145,30 @@ class Uncertainty:
     def take(self, tasks: ArrayLike, lots: ArrayLike) -> Uncertainty:
         """The uncertainty of some of the tasks and lots, given by their indices; of agents with one each, of both."""
         chosen, columns = np.asarray(tasks, dtype=np.intp), np.asarray(lots, dtype=np.intp)
-        places = []
-        first = 0
-        for numbers in (self.parameter, self.values):
-            places.append(first + (chosen if numbers.ndim else np.zeros(1, dtype=np.intp)))
-            first += numbers.size
-        places.append(first + (chosen[:, None] * self.weights.shape[1] + columns).ravel())
-        kept = np.concatenate(places)
+
+        def some(numbers: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+            """Those of the tasks chosen, where there is one per task."""
+            return numbers[chosen] if shape else numbers
+
+        of_parameter, of_values, of_weights = self._split(np.arange(self.n_numbers))
+        own = some(of_parameter, self.parameter.shape), some(of_values, self.values.shape)
+        kept = np.concatenate([*own, of_weights.reshape(self.weights.shape)[np.ix_(chosen, columns)].ravel()])
         return Uncertainty(
             weights=self.weights[np.ix_(chosen, columns)],
-            values=self.values[chosen] if self.values.ndim else self.values,
-            parameter=self.parameter[chosen] if self.parameter.ndim else self.parameter,
+            values=some(self.values, self.values.shape),
+            parameter=some(self.parameter, self.parameter.shape),
             correlations=None if self.correlations is None else self.correlations[np.ix_(kept, kept)],
             factor=None if self.factor is None else self.factor[kept],
             signs=self.signs,
         )
 
+    def _split(self, numbers: NDArray[Any]) -> list[NDArray[Any]]:
+        """What belongs to the parameter, the values and the weights, along the last axis."""
+        return np.split(numbers, np.cumsum([self.parameter.size, self.values.size]), axis=-1)
+
     def _weights(self, federation: Federation, strayed: FloatArray) -> FloatArray:
         weights = federation.dense_weights()
-        if federation.has_lots:
-            own = weight_units(weights, federation.task_owners[:, None] == federation.lot_owners)
-        else:
-            own = weights.diagonal()[:, None]
+        own = weight_units(weights, federation.task_owners[:, None] == federation.lot_owners)
         errors = self.weights / np.hypot(weights, own)
         drawn = own * np.sinh(np.arcsinh(weights / own) + _near(strayed * errors))
         if self.signs == "positive":

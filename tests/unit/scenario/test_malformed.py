@@ -88,11 +88,14 @@ REFUSED_BY_BOTH = [
         power_law(family="powerlaw"),
         "payoff.family must be one of power-law, exponential, log, michaelis, got 'powerlaw'",
     ),
-    (good(payoff={"family": "power-law"}), 'payoff.beta is missing; the family "power-law" needs it'),
-    (power_law(rate=1), 'payoff.rate belongs to the family "exponential"; "power-law" takes beta'),
+    (
+        good(payoff={"family": "power-law"}),
+        "payoff.beta is missing; payoff needs the keys family, beta",
+    ),
+    (power_law(rate=1), "unknown key 'payoff.rate'; known keys here are family, beta"),
     (
         good(payoff={"family": "log", "half": 1}),
-        'payoff.half belongs to the family "michaelis"; "log" takes no parameter',
+        "unknown key 'payoff.half'; known keys here are family",
     ),
     (power_law(bta=1), "unknown key 'payoff.bta'; did you mean \"payoff.beta\"?"),
     (

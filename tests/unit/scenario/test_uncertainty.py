@@ -125,7 +125,7 @@ def test_worth_per_agent_goes_with_the_values() -> None:
         ({"weights": [[0.1, "x"], [0.1, 0.1]]}, "uncertainty.weights[0, 1] must be a number, got 'x'"),
         ({"beta": -0.1}, "uncertainty.beta must be at least zero, got -0.1"),
         ({"beta": [0.1, 0.1, 0.1]}, "uncertainty.beta must be a number or one number per member: 2 members, 3 numbers"),
-        ({"rate": 0.1}, 'uncertainty.rate must belong to the payoff; the family "power-law" takes beta'),
+        ({"rate": 0.1}, "unknown key 'uncertainty.rate'; known keys here are weights, values, beta, signs"),
         ({"sings": "any"}, 'did you mean "uncertainty.signs"?'),
         ({"signs": "both"}, "uncertainty.signs must be one of positive, any, got 'both'"),
         ({"correlations": [[1.0]]}, "uncertainty.correlations must be 6 x 6"),
