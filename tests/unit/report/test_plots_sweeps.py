@@ -42,7 +42,7 @@ def made(
         axes=axes,
         agents=names,
         lots=names,
-        holds=dict.fromkeys(mechanisms, {}),
+        holds={name: {} for name in mechanisms},
         no_deal=dict.fromkeys(mechanisms, np.zeros(shape, dtype=bool)),
         mechanisms={name: MECHANISMS[name] for name in mechanisms},
         metrics=dict.fromkeys(mechanisms, given),
