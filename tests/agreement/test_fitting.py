@@ -113,7 +113,7 @@ def held_by_a_wrong_model(law: Callable[..., Law], seed: int, *, runs: int, repe
     for mechanism in mechanisms:
         outcome, outlook = mechanism.solve(federation), outlooks[mechanism.name]
         gains = true_gains(log, outcome)
-        deviations = np.nanstd(outlook.ir_gaps, axis=0)
+        deviations = np.nanstd(outlook.outcomes.ir_gaps, axis=0)
         inside.append(np.abs(gains - outcome.ir_gaps) <= found.quantile(0.95) * deviations)
         leaves = outlook.leave_probabilities
         wrongly.append(((leaves < 0.05) & (gains < 0.0)) | ((leaves > 0.95) & (gains > 0.0)))

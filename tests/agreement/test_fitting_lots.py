@@ -100,8 +100,8 @@ def test_a_fit_of_lots_becomes_a_scenario_whose_deal_has_an_outlook(tmp_path: Pa
     np.testing.assert_array_equal(some.uncertainty.weights[:2, :3], again.uncertainty.weights[4:, 6:])
     compared = fp.compare(again.federation, [fp.ExternalityMechanism()], uncertainty=again.uncertainty, draws=3)
     outlook = compared.uncertainty["externality"]
-    assert outlook.contributions.shape == (3, 9) and outlook.payments.shape == (3, 3)
-    np.testing.assert_allclose(outlook.payments.sum(axis=1), 0.0, atol=1e-8)
+    assert outlook.outcomes.contributions.shape == (3, 9) and outlook.outcomes.payments.shape == (3, 3)
+    np.testing.assert_allclose(outlook.outcomes.payments.sum(axis=1), 0.0, atol=1e-8)
 
 
 @pytest.mark.slow

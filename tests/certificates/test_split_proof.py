@@ -31,7 +31,7 @@ def test_the_margin_is_the_largest_gain(name: str) -> None:
     federation = hospitals().federation
     outcome = MECHANISMS[name].solve(federation)
     certificate = outcome.certificates[Claim.SPLIT_PROOF]
-    gains = np.array([fp.splitting_gain(federation, name, agent, first=outcome) for agent in federation.names])
+    gains = np.array([fp.splitting_gain(federation, name, agent) for agent in federation.names])
     assert certificate.margin == pytest.approx(-gains[certificate.witness["index"]], abs=certificate.tol)
     assert certificate.holds == bool((gains <= 0.0).all())
     witness = certificate.witness

@@ -137,13 +137,7 @@ def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int
     count = len(compared_mechanisms(scenario.federation) if rules is None else resolve_mechanisms(rules))
     with progress(2 * count + 3) as begin:
         compared = compare_mechanisms(
-            scenario.federation,
-            rules,
-            progress=lambda title: begin(f"solving {title}"),
-            uncertainty=scenario.uncertainty,
-            draws=draws,
-            rng=seed,
-            not_recommended=scenario.not_recommended,
+            scenario, rules, progress=lambda title: begin(f"solving {title}"), draws=draws, rng=seed
         )
         if not compared.outcomes:
             raise NotConverged("; ".join(compared.unsolved.values()))
@@ -297,7 +291,7 @@ def _titles(outcomes: Sequence[Outcome], compared: Comparison) -> list[str]:
 def _show_outlook(outlook: Outlook, unit: Unit) -> None:
     """Intervals of payments and gains, who may leave, and what would keep them."""
     payments, gains = outlook.interval("payments"), outlook.interval("ir_gaps")
-    columns = [("payment", _interval_texts(payments, unit))] if np.nan_to_num(outlook.payments).any() else []
+    columns = [("payment", _interval_texts(payments, unit))] if np.nan_to_num(outlook.outcomes.payments).any() else []
     columns += [("gain", _interval_texts(gains, unit))]
     if not outlook.assumption:
         columns += [

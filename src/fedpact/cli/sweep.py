@@ -30,7 +30,7 @@ from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import Sweep
 from fedpact.comparison import sweep as run_sweep
-from fedpact.comparison.sweep_result import MARGINS, METRICS, unit_of
+from fedpact.comparison.sweeps import MARGINS, METRICS, unit_of
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism
 from fedpact.report.numbers import Unit, number_text, percent

@@ -16,8 +16,7 @@ from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
 from fedpact.comparison.splitting import splitting_gain
 from fedpact.comparison.studies import FieldStudy, study
-from fedpact.comparison.sweep_result import Sweep
-from fedpact.comparison.sweeps import sweep
+from fedpact.comparison.sweeps import Sweep, sweep
 from fedpact.solvers.nucleolus import LeastCore
 
 __all__ = [

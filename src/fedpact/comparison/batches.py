@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
 import numpy as np
 
+from fedpact.certificates.claims import Certificate, Claim
 from fedpact.deals.outcome import Outcome, Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, stack
@@ -17,13 +18,11 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.parallel import is_configured, map_parallel
 
 
-def solve_batch(
-    federations: Iterable[Federation], mechanism: Mechanism | str, *, progress: Callable[[int], None] | None = None
-) -> Outcomes:
+def solve_batch(federations: Iterable[Federation], mechanism: Mechanism | str) -> Outcomes:
     """The outcomes of a mechanism on federations with the same members, lots and tasks: a sequence of `Outcome`.
 
-    `progress` is called with the number of federations that are done, now and then. A federation that cannot be solved
-    does not touch the others: its numbers are NaN, `statuses` says why, and `outcomes[index]` raises it.
+    A federation that cannot be solved does not touch the others: its numbers are NaN, `statuses` says why, and
+    `outcomes[index]` raises it.
 
     Examples
     --------
@@ -35,16 +34,10 @@ def solve_batch(
     [9.0215, 9.0215, 9.0215]
     """
     listed = _check_federations(federations)
-    return solve_arrays(listed[0], stack(listed), resolve_mechanism(mechanism), progress=progress)
+    return solve_arrays(listed[0], stack(listed), resolve_mechanism(mechanism))
 
 
-def solve_arrays(
-    federation: Federation,
-    arrays: FederationArrays,
-    rules: Mechanism,
-    *,
-    progress: Callable[[int], None] | None = None,
-) -> Outcomes:
+def solve_arrays(federation: Federation, arrays: FederationArrays, rules: Mechanism) -> Outcomes:
     """The outcomes of federations given by their numbers, with one leading axis; `federation` is one like them."""
     (count,) = arrays.shape
     together = rules.solve_stack(arrays)
@@ -56,20 +49,13 @@ def solve_arrays(
             payments[solved] = rules.payments(arrays.at(solved), contributions[solved])
     errors: dict[int, Exception] = {}
     alone = np.flatnonzero(np.isnan(payments).any(axis=-1)).tolist()
-    for done, (index, found) in enumerate(zip(alone, _solve_each(federation, arrays, rules, alone), strict=True)):
+    for index, found in zip(alone, _solve_each(federation, arrays, rules, alone), strict=True):
         if isinstance(found, Exception):
             errors[index] = found
             contributions[index] = payments[index] = sides[index] = np.nan
         else:
-            contributions[index], payments[index], sides[index] = (
-                found.contributions,
-                found.payments,
-                found.side_payments,
-            )
-        if progress is not None:
-            progress(count - len(alone) + done + 1)
-    if progress is not None:
-        progress(count)
+            contributions[index], payments[index] = found.contributions, found.payments
+            sides[index] = found.side_payments
     return Outcomes(
         federation=federation,
         arrays=arrays,
@@ -79,6 +65,16 @@ def solve_arrays(
         side_payments=sides,
         errors=errors,
     )
+
+
+def certify_each(outcomes: Outcomes, claim: Claim, among: range | None = None) -> list[Certificate | None]:
+    """The certificate of a claim for each outcome, or for some; None where there is none or it cannot be worked out."""
+    found: list[Certificate | None] = [None] * len(outcomes)
+    for index in np.flatnonzero(outcomes.solved).tolist():
+        if among is None or index in among:
+            with suppress(*SOLVER_ERRORS):
+                found[index] = outcomes[index].certificates[claim]
+    return found
 
 
 def _solve_each(
@@ -100,20 +96,14 @@ def _solve_one(federation: Federation, arrays: FederationArrays, rules: Mechanis
 
 
 def _check_federations(given: Iterable[Federation]) -> list[Federation]:
-    field, rule = "federations", "must be a list of federations"
-    if not isinstance(given, Iterable):
-        raise InvalidInput(field=field, rule=rule, value=given, given=f", got {type(given).__name__}")
-    listed = list(given)
-    if not listed:
-        raise InvalidInput(field=field, rule="must be one federation or more", value=listed, given=", got none")
+    listed = list(given) if isinstance(given, Iterable) else []
+    if not listed or not all(isinstance(each, Federation) for each in listed):
+        raise InvalidInput(field="federations", rule="must be a list of one federation or more", value=given)
     for index, federation in enumerate(listed):
-        if not isinstance(federation, Federation):
-            found = f", but number {index} is {type(federation).__name__}"
-            raise InvalidInput(f"{field} {rule}{found}", field=field, index=index, rule=rule, value=federation)
         for label in ("names", "lot_owners", "task_owners", "payoff"):
             one, other = (getattr(each, label) for each in (listed[0], federation))
             same = type(one) is type(other) if label == "payoff" else np.array_equal(one, other)
             if not same:
                 why = f"must all have the same {label}: those of number {index} are not those of the first"
-                raise InvalidInput(field=field, index=index, rule=why, value=federation, given="")
+                raise InvalidInput(field="federations", index=index, rule=why, value=federation, given="")
     return listed

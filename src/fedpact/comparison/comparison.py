@@ -56,8 +56,7 @@ class Comparison:
             if outcome.mechanism == mechanism:
                 return outcome
         known = ", ".join(outcome.mechanism for outcome in self.outcomes)
-        why = f"there is no outcome of {mechanism!r} here; there are {known}"
-        raise InvalidInput(why, field="mechanism", rule=f"must be one of {known}", value=mechanism)
+        raise InvalidInput(field="mechanism", rule=f"must be one of {known}", value=mechanism)
 
     def __iter__(self) -> Iterator[Outcome]:
         return iter(self.outcomes)
@@ -121,10 +120,8 @@ class Comparison:
     def splitting_gains(self) -> Mapping[str, Mapping[str, float] | None]:
         """For every mechanism under which members federate, what each member gains by posing as two, by its name.
 
-        Everybody up to 12 members, and up to 64 where a mechanism pays by the sample; else those who contribute most:
-        the more members the fewer of them, since each takes solving once more (three of 50). Members are missing of
-        whom no equilibrium is certified that they could be compared with. None where it is not worked out: side
-        payments of more than 8 members, and what takes solving among more than 100.
+        Of many members, those who contribute most; None where it is not worked out. `certificates.split_proof` says
+        which these are.
         """
         return {
             outcome.mechanism: outcome.certificates[Claim.SPLIT_PROOF].witness.get("gains") or None
@@ -168,7 +165,8 @@ class Comparison:
             return Verdict.UNDEFINED
         if found.blocks:
             return Verdict.VIOLATED
-        return Verdict.HOLDS if _is_settled(found, self[mechanism]) else Verdict.NOT_REFUTED
+        proved = found.exact or found.upper_bound <= self[mechanism].tolerances.sum()
+        return Verdict.HOLDS if proved else Verdict.NOT_REFUTED
 
     @cached_property
     def verdicts(self) -> Mapping[str, Mapping[Claim, Verdict]]:
@@ -235,11 +233,11 @@ def compare(
     uncertainty: Uncertainty | None = None,
     draws: int | None = None,
     rng: np.random.Generator | int | None = 0,
-    not_recommended: str = "",
 ) -> Comparison:
     """Solve a federation under several mechanisms, given as objects or by name; see `compared_mechanisms` otherwise.
 
-    A scenario is its federation, with its uncertainty and what was measured of it.
+    A scenario is its federation, with its uncertainty; one of a pilot may say that its deal was measured to lose. The
+    recommendation is then to stay alone, for that reason.
 
     "all" stands for all of fedpact's own, those of the literature included (`docs/theory/field.md`); one that does not
     take such a federation is then listed in `unsolved`, and `Comparison.verdicts` is the table of what holds.
@@ -247,8 +245,7 @@ def compare(
     A baseline without an admissible equilibrium, or a fair deal that does not exist, is listed in `unsolved`; another
     mechanism that fails raises. `progress` is told the title of each mechanism before it is solved. With `uncertainty`,
     which a fitted scenario carries, every mechanism is also solved on `draws` of the federation (see
-    `fedpact.comparison.outlook.outlooks`). With `not_recommended`, which the scenario of a pilot carries whose deal was
-    measured to lose, the recommendation is to stay alone, for that reason.
+    `fedpact.comparison.outlook.outlooks`).
 
     Examples
     --------
@@ -259,10 +256,10 @@ def compare(
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
+    not_recommended = ""
     if isinstance(federation, Scenario):
         uncertainty = federation.uncertainty if uncertainty is None else uncertainty
-        not_recommended = not_recommended or federation.not_recommended
-        federation = federation.federation
+        not_recommended, federation = federation.not_recommended, federation.federation
     require_federation(federation)
     chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}
@@ -280,38 +277,18 @@ def compare(
                 raise
             unsolved[mechanism.name] = str(error)
     drawn = [each for each in chosen if each.name not in unsolved]
-    if mechanisms == ALL:
-        drawn = [each for each in drawn if each in compared_mechanisms(federation)]
-    if mechanisms in (None, ALL) and federation.n_agents > MAX_AGENTS_FAIR_DRAWN:
-        drawn = [each for each in drawn if not each.has_side_payments]
+    if mechanisms in (None, ALL):
+        quick = federation.n_agents <= MAX_AGENTS_FAIR_DRAWN
+        usual = [each for each in compared_mechanisms(federation) if quick or not each.has_side_payments]
+        drawn = [each for each in drawn if each in usual]
     return Comparison(
         federation=federation,
         outcomes=tuple(outcomes),
         mechanisms={mechanism.name: mechanism for mechanism in chosen},
         unsolved=unsolved,
-        uncertainty=_outlooks(federation, uncertainty, drawn, draws, rng),
+        uncertainty={} if uncertainty is None else outlooks(federation, uncertainty, drawn, count=draws, rng=rng),
         not_recommended=not_recommended,
     )
-
-
-def _outlooks(
-    federation: Federation,
-    uncertainty: Uncertainty | None,
-    solved: Sequence[Mechanism],
-    draws: int | None,
-    rng: np.random.Generator | int | None,
-) -> Mapping[str, Outlook]:
-    """The outlook under each mechanism; a baseline that can be solved on no draw is left out."""
-    found: dict[str, Outlook] = {}
-    if uncertainty is None:
-        return found
-    for mechanism in solved:
-        try:
-            found |= outlooks(federation, uncertainty, [mechanism], count=draws, rng=rng)
-        except NotConverged:
-            if not (mechanism.is_baseline or mechanism.has_side_payments):
-                raise
-    return found
 
 
 def _follow_departures(outcome: Outcome, mechanism: Mechanism) -> StableFederation:
@@ -320,8 +297,3 @@ def _follow_departures(outcome: Outcome, mechanism: Mechanism) -> StableFederati
         return at_once
     one_by_one = stable_federation(outcome.federation, mechanism, first=outcome, leave="worst")
     return one_by_one if len(one_by_one.members) > 1 and one_by_one.welfare > at_once.welfare else at_once
-
-
-def _is_settled(found: BlockingGroup, outcome: Outcome) -> bool:
-    """Whether the group is the worst one, or none gains more than rounding."""
-    return found.exact or bool(found.upper_bound <= outcome.tolerances.sum())

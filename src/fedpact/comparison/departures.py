@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpact.comparison.groups import blocking_group
 from fedpact.deals import Deal
@@ -124,43 +123,38 @@ def stable_federation(
     if leave not in ORDERS:
         raise InvalidInput(f"leave must be one of {', '.join(ORDERS)}, got {leave!r}")
     rules = resolve_mechanism(mechanism)
-    members = np.arange(federation.n_agents)
     outcome: Outcome | None = first or rules.solve(federation)
     assert outcome is not None
-    all_stay = outcome.welfare
+    all_stay, elsewhere = outcome.welfare, 0.0
     departures: list[Departure] = []
-    elsewhere = 0.0
     while outcome is not None and (departure := _next_departure(outcome, leave)) is not None:
         departures.append(departure)
         going = np.isin(outcome.agents, departure.leavers)
         elsewhere += float(outcome.utilities[going].sum()) + departure.gain
-        members = members[~going]
-        if not _can_share(federation, members):
-            members = members[:0]
-        outcome = rules.solve(federation.take(members)) if members.size else None
-    inside = outcome.welfare if outcome is not None else 0.0
+        left = outcome.federation
+        can_share = not (going[left.lot_owners].all() or going[left.task_owners].all())
+        outcome = rules.solve(left.take(~going)) if can_share else None
     return StableFederation(
         members=outcome.agents if outcome is not None else (),
         outcome=outcome,
         departures=tuple(departures),
         welfare_all_stay=all_stay,
-        welfare=inside + elsewhere,
+        welfare=elsewhere + (outcome.welfare if outcome is not None else 0.0),
     )
-
-
-def _can_share(federation: Federation, members: NDArray[np.intp]) -> bool:
-    """Whether some of them have data and some have a use for it."""
-    owned = (federation.lot_owners, federation.task_owners)
-    return all(bool(np.isin(owners, members).any()) for owners in owned)
 
 
 def _next_departure(outcome: Outcome, leave: str) -> Departure | None:
     """Who leaves a deal next; None if everybody stays."""
     if leave == "groups" and len(outcome.agents) > 1:
         found = blocking_group(outcome, proper=True)
-        endowments = _group_endowments(outcome, np.isin(outcome.agents, found.group), found.gain)
-        gone = Departure(outcome=outcome, leavers=found.group, endowments=endowments, gain=found.gain)
-        return gone if found.blocks else None
+        if not found.blocks:
+            return None
+        going = np.isin(outcome.agents, found.group)
+        lacking = np.where(going, outcome.endowments, 0.0)
+        # Members whose data harms one another may lack more alone than they gain together: then it takes that.
+        rest = max(found.gain - float(lacking.sum()), 0.0)
+        endowments = np.asarray(lacking + going * rest / going.sum())
+        return Departure(outcome=outcome, leavers=found.group, endowments=endowments, gain=found.gain)
     if not outcome.leavers:
         return None
     going = np.isin(outcome.agents, outcome.leavers)
@@ -169,13 +163,3 @@ def _next_departure(outcome: Outcome, leave: str) -> Departure | None:
     leavers = tuple(name for name, goes in zip(outcome.agents, going, strict=True) if goes)
     gain = -float(outcome.ir_gaps[going].sum())
     return Departure(outcome=outcome, leavers=leavers, endowments=outcome.endowments, gain=gain)
-
-
-def _group_endowments(outcome: Outcome, going: NDArray[np.bool_], gain: float) -> FloatArray:
-    """What keeps a group: for each member what it lacks alone, and what is left of the group's gain equally.
-
-    Members whose data harms one another may lack more alone than they gain together: then it takes that.
-    """
-    lacking = np.where(going, outcome.endowments, 0.0)
-    rest = max(gain - float(lacking.sum()), 0.0)
-    return np.asarray(lacking + np.where(going, rest / going.sum(), 0.0))

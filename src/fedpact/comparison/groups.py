@@ -27,12 +27,10 @@ from fedpact.solvers.groups import (
     worst_group,
 )
 from fedpact.solvers.nucleolus import LeastCore, nucleolus
-from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names
 
 MAX_NAMES_LISTED = 20  # in an error
-GIVEN_GROUP = "the group given, solved alone"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,7 +83,7 @@ def blocking_group(
     group
         Names or numbers of members, to ask what these gain by leaving together; no other group is looked at then.
     proper
-        Whether somebody must stay behind: then everybody together is no group.
+        Whether somebody must stay behind: then everybody together is no group to look at.
 
     Examples
     --------
@@ -102,68 +100,45 @@ def blocking_group(
     if not isinstance(outcome, Outcome):
         rule = "must be a deal, as fp.ExternalityMechanism().solve(federation) makes one"
         raise InvalidInput(field="outcome", rule=rule, value=outcome, given=f", got {type(outcome).__name__}")
-    federation = outcome.federation
+    federation, arrays = outcome.federation, outcome.arrays
     if group is not None:
-        members = _membership(federation, group, proper=proper)
+        members = _membership(federation, group)
         best = group_optima(federation, members[None, :])
-        gain = float(best.gains(outcome.utilities)[0])
-        return _describe(outcome, members, best.contributions[0], gain, gain, exact=True, method=GIVEN_GROUP)
-    found = worst_group(federation, outcome.utilities, proper=proper)
-    upper_bound = found.upper_bound
-    if not found.exact and federation.admits(outcome.contributions):
-        bounds = price_bounds(federation, outcome.utilities, outcome.contributions)
-        upper_bound = min(upper_bound, float(np.maximum(bounds, 0.0).sum()))
-    upper_bound = max(upper_bound, found.gain)
-    return _describe(
-        outcome, found.members, found.contributions, found.gain, upper_bound, exact=found.exact, method=found.method
-    )
-
-
-def _membership(federation: Federation, group: Sequence[str | int], *, proper: bool) -> BoolArray:
-    """(n,): who is in a group given by names or numbers."""
-    names = join_names(federation.names, most=MAX_NAMES_LISTED)
-    given = [group] if isinstance(group, str | int) else list(group)
-    rule = f"must name one or more of the members, each once: {names}"
-    if any(isinstance(each, str) and each not in federation.names for each in given):
-        raise InvalidInput(field="group", rule=rule, value=given)
-    places = [agent_index(federation, each) for each in given]
-    if not places or len(set(places)) < len(places):
-        raise InvalidInput(field="group", rule=rule, value=given)
-    if proper and len(places) == federation.n_agents:
-        raise InvalidInput(field="group", rule="must leave somebody behind where proper is True", value=given)
-    return np.isin(np.arange(federation.n_agents), places)
-
-
-def _describe(
-    outcome: Outcome,
-    members: BoolArray,
-    contributions: FloatArray,
-    gain: float,
-    upper_bound: float,
-    *,
-    exact: bool,
-    method: str,
-) -> BlockingGroup:
-    """A group with what its members have and would have."""
-    federation = outcome.federation
-    names = tuple(name for name, inside in zip(federation.names, members, strict=True) if inside)
-    arrays, brought = outcome.arrays, members[federation.lot_owners]
+        gain, contributions = float(best.gains(outcome.utilities)[0]), best.contributions[0]
+        upper_bound, exact, method = gain, True, "the group given, solved alone"
+    else:
+        found = worst_group(federation, outcome.utilities, proper=proper)
+        members, gain, contributions = found.members, found.gain, found.contributions
+        upper_bound, exact, method = found.upper_bound, found.exact, found.method
+        if not exact and federation.admits(outcome.contributions):
+            bounds = price_bounds(federation, outcome.utilities, outcome.contributions)
+            upper_bound = max(gain, min(upper_bound, float(np.maximum(bounds, 0.0).sum())))
+    names = [federation.names[agent] for agent in np.flatnonzero(members)]
     would_have = (arrays.payoffs(contributions) - arrays.spending(contributions))[members]
+    lots = np.flatnonzero(members[federation.lot_owners]).tolist()
     return BlockingGroup(
-        group=names,
+        group=tuple(names),
         gain=gain,
         upper_bound=upper_bound,
         exact=exact,
         blocks=bool(gain > outcome.tolerances[members].sum()),
-        utilities=dict(zip(names, np.asarray(outcome.utilities)[members].tolist(), strict=True)),
+        utilities=dict(zip(names, outcome.utilities[members].tolist(), strict=True)),
         group_utilities=dict(zip(names, would_have.tolist(), strict=True)),
-        group_contributions={
-            label: float(amount)
-            for label, amount, inside in zip(federation.lot_labels, contributions, brought, strict=True)
-            if inside
-        },
+        group_contributions={federation.lot_labels[lot]: float(contributions[lot]) for lot in lots},
         method=method,
     )
+
+
+def _membership(federation: Federation, group: Sequence[str | int]) -> BoolArray:
+    """(n,): who is in a group given by names or numbers."""
+    given = [group] if isinstance(group, str | int) else list(group)
+    known = [each for each in given if each in federation.names or not isinstance(each, str)]
+    indices = {agent_index(federation, each) for each in known}
+    if not given or len(indices) < len(given):
+        names = join_names(federation.names, most=MAX_NAMES_LISTED)
+        rule = f"must name one or more of the members, each once: {names}"
+        raise InvalidInput(field="group", rule=rule, value=given)
+    return np.isin(np.arange(federation.n_agents), list(indices))
 
 
 def least_core(federation: Federation) -> LeastCore:
@@ -175,10 +150,9 @@ def least_core(federation: Federation) -> LeastCore:
     >>> least_core(hospitals().federation).level > 0
     True
     """
-    if federation.n_agents == 1:
-        why = "the least core needs at least two members, got a federation of one: nobody can leave anybody"
-        raise InvalidInput(why, field="federation", rule="must have at least two members", value=1)
-    if federation.n_agents > MAX_LISTED_AGENTS:
-        rule, size = f"must have at most {MAX_LISTED_AGENTS} members", federation.n_agents
-        raise InvalidInput(field="federation", rule=rule, value=size, given=f", got {size}: it needs all 2^n groups")
+    size = federation.n_agents
+    if not 2 <= size <= MAX_LISTED_AGENTS:
+        rule = f"must have two to {MAX_LISTED_AGENTS} members"
+        given = f", got {size}: the least core needs all 2^n groups, and somebody who can leave"
+        raise InvalidInput(field="federation", rule=rule, value=size, given=given)
     return nucleolus(KnownGroups(federation))

@@ -10,109 +10,98 @@ assumed, and no draw could show otherwise. `Outlook.assumption` says so; such pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from fedpact.certificates.claims import Claim
 from fedpact.comparison.batches import solve_arrays
 from fedpact.comparison.sweeps import is_vectorised
+from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
-from fedpact.mechanisms import Mechanism, resolve_mechanism, resolve_mechanisms
-from fedpact.scenario import FederationDraws, Uncertainty
+from fedpact.mechanisms import Mechanism, resolve_mechanisms
+from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 LEVEL, ASSURANCE = 0.9, 0.95
 STACKED_DRAWS, SINGLE_DRAWS = 400, 60  # by default, of mechanisms that solve many federations at once, and of others
-SEED = 0
 ASSUMED = "assumed: data that is shared never harms, under which nobody can lose by this deal; not measured"
+FIELDS = ("contributions", "payments", "ir_gaps", "reciprocity_ratios", "lowest_fair_part", "welfare", "reciprocity")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outlook:
-    """What a mechanism may make of an uncertain federation; arrays are (draws, n) unless said otherwise.
-
-    Where members have several lots, contributions are (draws, lots).
+    """What a mechanism may make of an uncertain federation.
 
     Attributes
     ----------
-    mechanism, title, agents
-        Whose outcomes these are.
-    contributions, payments, ir_gaps, reciprocity_ratios
-        By draw; NaN where the mechanism could not be solved or a ratio is not defined.
-    lowest_fair_part, welfare
-        (draws,): the smallest ratio of those whose Shapley share is above zero, and the welfare.
-    leaves
-        Whether the member would rather train alone, beyond rounding.
-    level
-        Probability of the intervals.
-    assurance
-        Probability with which `keeping_endowments` keep a member.
+    outcomes
+        One per draw; NaN where the mechanism could not be solved.
     assumption
         What has decided that nobody can leave, in words, whatever was measured; empty where the draws decide.
+    level, assurance
+        Probability of the intervals, and that with which `keeping_endowments` keep a member.
     """
 
-    mechanism: str
-    title: str
-    agents: Sequence[str]
-    contributions: FloatArray
-    payments: FloatArray
-    ir_gaps: FloatArray
-    reciprocity_ratios: FloatArray
-    lowest_fair_part: FloatArray
-    welfare: FloatArray
-    leaves: np.ndarray
+    outcomes: Outcomes
+    assumption: str = ""
     level: float = LEVEL
     assurance: float = ASSURANCE
-    assumption: str = ""
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name."""
+        return self.outcomes.rules.name
+
+    @property
+    def title(self) -> str:
+        """What people call the mechanism."""
+        return self.outcomes.rules.title
+
+    @property
+    def agents(self) -> Sequence[str]:
+        """The members' names."""
+        return self.outcomes.federation.names
 
     @property
     def n_draws(self) -> int:
         """How many draws were solved."""
-        return int(self._solved.sum())
+        return int(self.outcomes.solved.sum())
 
     @property
     def n_unsolved(self) -> int:
         """How many draws could not be solved."""
-        return int((~self._solved).sum())
+        return len(self.outcomes) - self.n_draws
 
     @cached_property
     def leave_probabilities(self) -> FloatArray:
-        """(n,): the part of the draws in which the member would leave."""
-        return read_only_copy(self.leaves[self._solved].mean(axis=0))
+        """(n,): the part of the draws in which the member would leave, beyond rounding."""
+        return read_only_copy(self.outcomes.would_leave[self.outcomes.solved].mean(axis=0))
 
     @cached_property
     def keeping_endowments(self) -> FloatArray:
         """(n,): the endowment that keeps the member in `assurance` of the draws."""
-        losses = np.where(self.leaves, -self.ir_gaps, 0.0)[self._solved]
+        losses = np.where(self.outcomes.would_leave, -self.outcomes.ir_gaps, 0.0)[self.outcomes.solved]
         return read_only_copy(np.maximum(np.quantile(losses, self.assurance, axis=0, method="higher"), 0.0))
 
     def interval(self, field: str) -> FloatArray:
-        """(n, 2) for a field per member, (2,) for the others; "reciprocity" is the smallest ratio of all."""
-        known = (
-            "contributions",
-            "payments",
-            "ir_gaps",
-            "reciprocity_ratios",
-            "lowest_fair_part",
-            "welfare",
-            "reciprocity",
-        )
-        if field not in known:
-            raise InvalidInput(field="field", rule=f"must be one of {', '.join(known)}", value=field)
-        numbers = self.reciprocity_ratios.min(axis=1) if field == "reciprocity" else getattr(self, field)
-        solved = numbers[self._solved]
+        """(n, 2) for a field per member or lot, (2,) for the others, of the draws in which it is defined."""
+        if field not in FIELDS:
+            raise InvalidInput(field="field", rule=f"must be one of {', '.join(FIELDS)}", value=field)
+        numbers = np.asarray(getattr(self.outcomes, field))[self.outcomes.solved]
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
-        return read_only_copy(np.stack([_quantile(solved, tail) for tail in tails], axis=-1))
-
-    @cached_property
-    def _solved(self) -> np.ndarray:
-        return np.asarray(~np.isnan(self.payments).any(axis=1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # where it is defined in no draw, and so are its ends
+            if np.isfinite(numbers).all():
+                ends = np.quantile(numbers, tails, axis=0)
+            else:  # ratios may be infinite, and there is nothing between one that is and one that is not
+                ends = np.nanquantile(numbers, tails, axis=0, method="nearest")
+        return read_only_copy(np.moveaxis(ends, 0, -1))
 
 
 def outlooks(
@@ -121,8 +110,7 @@ def outlooks(
     mechanisms: Sequence[Mechanism | str] | None = None,
     *,
     count: int | None = None,
-    rng: np.random.Generator | int | None = SEED,
-    progress: Callable[[str], None] | None = None,
+    rng: np.random.Generator | int | None = 0,
 ) -> Mapping[str, Outlook]:
     """The outlook under each mechanism in which members federate, by the mechanism's name.
 
@@ -131,83 +119,43 @@ def outlooks(
     federation, uncertainty
         The numbers, and how sure they are.
     mechanisms
-        All of fedpact's if not given; those in which nobody federates are left out, as nothing changes hands.
+        All of fedpact's if not given; those in which nobody federates are left out, as nothing changes hands, and so
+        are baselines and fair deals that there are on none of the draws.
     count
         How many draws; 400 where a mechanism solves many at once, else 60.
     rng
         A Generator, an int or None; the same draws serve every mechanism.
-    progress
-        Told the title of each mechanism before it is solved.
 
     Raises
     ------
     NotConverged
-        If a mechanism could be solved on none of the draws.
+        If another mechanism could be solved on none of the draws.
     """
-    chosen = [each for each in resolve_mechanisms(mechanisms) if each.federated]
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise InvalidInput(field="count", rule="must be a positive whole number of draws", value=count)
-
-    def judged(mechanism: Mechanism, outlook: Outlook) -> Outlook:
-        return replace(outlook, assumption=ASSUMED if nobody_can_lose(federation, uncertainty, mechanism) else "")
-
     drawn = uncertainty.draws(federation, count or STACKED_DRAWS, rng)
+    no_harm = uncertainty.signs == "positive" and not federation.has_harm
     found = {}
-    for mechanism in chosen:
-        if progress is not None:
-            progress(mechanism.title)
-        most = None if count or is_vectorised(federation, mechanism) else SINGLE_DRAWS
-        outlook = outlook_of(federation, drawn_arrays(federation, drawn, most), mechanism)
-        found[mechanism.name] = judged(mechanism, outlook)
+    for mechanism in resolve_mechanisms(mechanisms):
+        if not mechanism.federated:
+            continue
+        few = drawn if count or is_vectorised(federation, mechanism) else drawn.at(slice(SINGLE_DRAWS))
+        # Without harm nobody loses who pays nothing: others' data only adds to what a member could do alone.
+        promised = Claim.INDIVIDUAL_RATIONALITY in mechanism.promises(federation) or not mechanism.has_payments
+        try:
+            outcomes = solve_draws(federation, few, mechanism)
+        except NotConverged:
+            if not (mechanism.is_baseline or mechanism.has_side_payments):
+                raise
+            continue
+        found[mechanism.name] = Outlook(outcomes=outcomes, assumption=ASSUMED if no_harm and promised else "")
     return found
 
 
-def nobody_can_lose(federation: Federation, uncertainty: Uncertainty, mechanism: Mechanism) -> bool:
-    """Whether all draws have weights of at least zero, and nobody loses under a mechanism then.
-
-    Either it promises that, or nobody pays: others' data only adds to what a member could do alone.
-    """
-    if uncertainty.signs != "positive" or federation.has_harm:
-        return False
-    return Claim.INDIVIDUAL_RATIONALITY in mechanism.promises(federation) or not mechanism.has_payments
-
-
-def drawn_arrays(federation: Federation, drawn: FederationDraws, max_draws: int | None = None) -> FederationArrays:
-    """The numbers of the drawn federations, at most the first `max_draws`, with one leading axis."""
-    arrays = federation.arrays
-    parameters = dict.fromkeys(arrays.payoff.parameters, drawn.parameter[:max_draws])
-    weights, values = drawn.weights[:max_draws], drawn.values[:max_draws]
-    payoff = arrays.payoff.unchecked(**parameters)
-    return arrays.repeated(len(weights), weights=weights, values=values, payoff=payoff)
-
-
-def outlook_of(federation: Federation, drawn: FederationArrays, mechanism: Mechanism | str) -> Outlook:
-    """The outlook of a mechanism on federations that were drawn already."""
-    mechanism = resolve_mechanism(mechanism)
+def solve_draws(federation: Federation, drawn: FederationArrays, mechanism: Mechanism) -> Outcomes:
+    """The outcomes of a mechanism on federations that were drawn; loud where there is none."""
     outcomes = solve_arrays(federation, drawn, mechanism)
     if not outcomes.solved.any():
         why = f"{mechanism.title} could be solved on none of {len(outcomes)} draws"
         raise NotConverged(why) from outcomes.errors[0]
-    return Outlook(
-        mechanism=mechanism.name,
-        title=mechanism.title,
-        agents=federation.names,
-        contributions=outcomes.contributions,
-        payments=outcomes.payments,
-        ir_gaps=outcomes.ir_gaps,
-        reciprocity_ratios=outcomes.reciprocity_ratios,
-        lowest_fair_part=outcomes.lowest_fair_part,
-        welfare=outcomes.welfare,
-        leaves=outcomes.would_leave,
-    )
-
-
-def _quantile(numbers: FloatArray, tail: float) -> Any:
-    """By column, of what is defined; infinite ratios count, so no interpolation between them."""
-    columns = numbers.reshape(len(numbers), -1).T
-    method: Any = "linear" if np.isfinite(numbers).all() else "nearest"
-    found = [
-        np.quantile(known, tail, method=method) if (known := column[~np.isnan(column)]).size else np.nan
-        for column in columns
-    ]
-    return np.array(found).reshape(numbers.shape[1:])
+    return outcomes

@@ -9,7 +9,7 @@ everybody's numbers. So they are named beside what is recommended, with what the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,7 +71,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
             if each.leavers
         ]
         nobody = "Nobody gains by federating: no mechanism does better than everybody alone"
-        return Recommendation(mechanism="standalone", sentences=_sentences([nobody, *lost]))
+        return Recommendation(mechanism="standalone", sentences=tuple(f"{part}." for part in [nobody, *lost]))
     plain = [name for name in stable if not comparison.mechanisms[name].has_side_payments] or list(stable)
     most = max(stable[name].welfare for name in plain)
     near = [name for name in plain if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
@@ -82,7 +82,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
         return holds, float(share), stable[name].welfare
 
     chosen = max(near, key=rank)
-    return Recommendation(mechanism=chosen, sentences=_sentences(_reasons(comparison, chosen)))
+    return Recommendation(mechanism=chosen, sentences=tuple(f"{part}." for part in _reasons(comparison, chosen)))
 
 
 def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
@@ -165,8 +165,7 @@ def _splitting(comparison: Comparison, name: str) -> list[str]:
     if split is None:
         return []
     member, gain = split
-    has = float(outcome.utilities[outcome.agents.index(member)])
-    much = f"gain {_share(gain, has)}" if has > 0 else "gain"
+    much = _gain(gain, float(outcome.utilities[outcome.agents.index(member)]))
     return [f"Under {comparison.title(name)}, {member} would {much} by posing as two"]
 
 
@@ -190,21 +189,19 @@ def _group_gain(comparison: Comparison, name: str) -> str:
     """Who would leave together, and what that brings them of what they have."""
     found = comparison.blocking_groups[name]
     assert found is not None
-    has = sum(found.utilities.values())
-    much = f"gain {_share(found.gain, has)}" if has > 0 else "gain"
+    much = _gain(found.gain, sum(found.utilities.values()))
     if len(found.group) == 1:
         return f"{found.group[0]} would {much} by leaving"
-    everybody = comparison.federation.names
-    group = group_text(found.group, everybody, most=MAX_NAMES)
+    group = group_text(found.group, comparison.federation.names, most=MAX_NAMES)
     return f"{group} would {much} in total by leaving together, to be shared among them"
+
+
+def _gain(gain: float, has: float) -> str:
+    return f"gain {100.0 * gain / has:.2g} %" if has > 0 else "gain"
 
 
 def _names(names: Sequence[str]) -> str:
     return join_names(names, most=MAX_NAMES)
-
-
-def _sentences(parts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{part}." for part in parts)
 
 
 def _percent(part: float) -> str:
@@ -213,7 +210,3 @@ def _percent(part: float) -> str:
 
 def _whole(part: float) -> str:
     return f"{100.0 * part:.0f} %" if part >= 0 else "less than nothing"
-
-
-def _share(gain: float, has: float) -> str:
-    return f"{100.0 * gain / has:.2g} %"

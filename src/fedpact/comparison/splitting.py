@@ -9,21 +9,12 @@ Where a mechanism has several equilibria, those that its `solve` chooses are com
 
 from __future__ import annotations
 
-from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.splitting import agent_index, split_agent
 from fedpact.mechanisms import Mechanism, resolve_mechanism
-from fedpact.utils.errors import InvalidInput
 
 
-def splitting_gain(
-    federation: Federation,
-    mechanism: Mechanism | str,
-    agent: int | str,
-    parts: int = 2,
-    *,
-    first: Outcome | None = None,
-) -> float:
+def splitting_gain(federation: Federation, mechanism: Mechanism | str, agent: int | str, parts: int = 2) -> float:
     """What an agent gains by posing as `parts` agents that share its cap and value, in units of payoff.
 
     Parameters
@@ -34,8 +25,6 @@ def splitting_gain(
         By name or by number.
     parts
         How many names it uses, at least two.
-    first
-        The outcome without false names, if it is known already.
 
     Examples
     --------
@@ -46,13 +35,5 @@ def splitting_gain(
     """
     rules = resolve_mechanism(mechanism)
     split, posing = split_agent(federation, agent, parts)
-    honest = _known(federation, rules, first)
-    return float(rules.solve(split).utilities[posing].sum() - honest.utilities[agent_index(federation, agent)])
-
-
-def _known(federation: Federation, rules: Mechanism, first: Outcome | None) -> Outcome:
-    if first is None:
-        return rules.solve(federation)
-    if first.mechanism != rules.name or first.federation.fingerprint != federation.fingerprint:
-        raise InvalidInput(f"first must be the outcome of {rules.name} for this federation, got {first!r:.80}")
-    return first
+    honest = rules.solve(federation).utilities[agent_index(federation, agent)]
+    return float(rules.solve(split).utilities[posing].sum() - honest)

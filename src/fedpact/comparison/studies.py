@@ -3,33 +3,28 @@
 The result keeps the numbers of every federation, by kind and mechanism.
 
 Federations are drawn by kind (`federation_kinds`) and worked on in pieces, each a batch that goes through all
-mechanisms; what groups reach by themselves is worked out once for all of them. Pieces are shared out to worker
-processes where there are enough of them. Finished ones can be kept, so that an interrupted study goes on where it was.
+mechanisms.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.comparison.batches import solve_batch
+from fedpact.comparison.batches import certify_each, solve_batch
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
-from fedpact.comparison.sweeps import Arrays, Piece, mechanism_source, solve_pieces
+from fedpact.comparison.pieces import Arrays, cut, solve_pieces
 from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
-from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.mechanisms.registry import ALL
-from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput
 
 NOT_KNOWN = -1  # of a property that is undefined, or was not looked at
@@ -38,13 +33,7 @@ DEFAULT_COUNT, DEFAULT_AGENTS, DEFAULT_SPLITS = 100, 5, 10
 PIECE_SIZE = 100  # federations
 MAX_STUDIED_AGENTS = 10  # with more, all groups of thousands of federations take too long
 MAX_FEDERATIONS = 1_000_000  # of all kinds
-CERTIFIED = (
-    Claim.NASH,
-    Claim.BUDGET_BALANCE,
-    Claim.SOCIAL_OPTIMALITY,
-    Claim.INDIVIDUAL_RATIONALITY,
-    Claim.CORE,
-)
+CERTIFIED = tuple(claim for claim in Claim if claim not in (Claim.RECIPROCITY, Claim.SPLIT_PROOF))
 FIELDS = ("welfare", "share_of_best", "lowest_share", "budget", "solved", *(str(claim) for claim in Claim))
 
 
@@ -175,92 +164,63 @@ def study(
     (1.0, 0.0)
     """
     chosen, rules = _check(kinds, count, n_agents, seed, splits), resolve_mechanisms(mechanisms)
-    pieces = [
-        StudyPiece(
-            kind=kind, mechanisms=rules, n_agents=n_agents, seed=seed, splits=splits, start=start,
-            stop=min(start + PIECE_SIZE, count),
-        )
-        for kind in chosen
-        for start in range(0, count, PIECE_SIZE)
-    ]  # fmt: skip
-    kept = Checkpoint(Path(checkpoint), _identity(rules, n_agents, seed, splits)) if checkpoint else None
-    done = solve_pieces(pieces, kept, progress)
-
-    def join(kind: str, label: str) -> np.ndarray:
-        return np.concatenate([done[piece.name][label] for piece in pieces if piece.kind == kind])
-
+    drawn = {"n_agents": n_agents, "seed": seed, "splits": splits}
+    done = solve_pieces(
+        {kind: cut(kind, count, PIECE_SIZE, partial(_solve_kind, kind, rules, **drawn)) for kind in chosen},
+        checkpoint=checkpoint,
+        mechanisms=rules,
+        identity=("study", drawn),
+        progress=progress,
+    )
     return FieldStudy(
         kinds=chosen,
         mechanisms={each.name: each for each in rules},
         n_agents=n_agents,
         seed=seed,
         numbers={
-            kind: {each.name: {name: join(kind, f"{each.name}:{name}") for name in FIELDS} for each in rules}
-            for kind in chosen
+            kind: {each.name: {name: found[f"{each.name}:{name}"] for name in FIELDS} for each in rules}
+            for kind, found in done.items()
         },
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StudyPiece(Piece):
-    """Some federations of one kind through all mechanisms."""
+def _solve_kind(
+    kind: str, mechanisms: Sequence[Mechanism], *, n_agents: int, seed: int, splits: int, start: int, stop: int
+) -> Arrays:
+    """Some federations of a kind through all mechanisms: what is asked of them, by mechanism and name."""
+    drawn = draw_federations(kind, start, stop, n_agents=n_agents, seed=seed)
+    best = solve_batch(drawn, "externality").welfare
+    return {
+        f"{mechanism.name}:{name}": part
+        for mechanism in mechanisms
+        for name, part in _judge(drawn, mechanism, best, range(max(splits - start, 0))).items()
+    }
 
-    kind: str
-    mechanisms: Sequence[Mechanism]
-    n_agents: int
-    seed: int
-    splits: int
 
-    @property
-    def name(self) -> str:
-        """What tells it from the others."""
-        return f"{self.kind}-{self.start}-{self.stop}"
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of what `solve` finds, by name."""
-        return {f"{each.name}:{name}": (self.size,) for each in self.mechanisms for name in FIELDS}
-
-    def solve(self) -> Arrays:
-        """Everything that is asked of its federations, by mechanism and name."""
-        drawn = draw_federations(self.kind, self.start, self.stop, n_agents=self.n_agents, seed=self.seed)
-        best = solve_batch(drawn, "externality").welfare
-        found: Arrays = {}
-        for mechanism in self.mechanisms:
-            found |= {f"{mechanism.name}:{name}": part for name, part in self._judge(drawn, mechanism, best).items()}
-        return found
-
-    def _judge(self, drawn: list[Federation], mechanism: Mechanism, best: FloatArray) -> Arrays:
-        outcomes = solve_batch(drawn, mechanism)
-        gaps, tols = outcomes.reciprocity_gaps.min(axis=1), outcomes.tolerances.sum(axis=1)
-        found: Arrays = {str(claim): _verdict_codes(outcomes, claim) for claim in CERTIFIED}
-        known = outcomes.solved & ~np.isnan(gaps)
-        found[Claim.RECIPROCITY] = np.where(known, gaps >= -tols, NOT_KNOWN).astype(np.int8)
-        tried = range(max(self.splits - self.start, 0)) if mechanism.federated else range(0)
-        found[Claim.SPLIT_PROOF] = _verdict_codes(outcomes, Claim.SPLIT_PROOF, tried)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(best > 0, outcomes.welfare / best, np.nan)
-        return found | {
-            "welfare": np.asarray(outcomes.welfare),
-            "share_of_best": share,
-            "lowest_share": np.asarray(outcomes.lowest_fair_part),
-            "budget": outcomes.payments.sum(axis=1),
-            "solved": outcomes.solved,
-        }
+def _judge(drawn: list[Federation], mechanism: Mechanism, best: FloatArray, split: range) -> Arrays:
+    outcomes = solve_batch(drawn, mechanism)
+    gaps, tols = outcomes.reciprocity_gaps.min(axis=1), outcomes.tolerances.sum(axis=1)
+    found: Arrays = {str(claim): _verdict_codes(outcomes, claim) for claim in CERTIFIED}
+    known = outcomes.solved & ~np.isnan(gaps)
+    found[Claim.RECIPROCITY] = np.where(known, gaps >= -tols, NOT_KNOWN).astype(np.int8)
+    found[Claim.SPLIT_PROOF] = _verdict_codes(outcomes, Claim.SPLIT_PROOF, split if mechanism.federated else range(0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(best > 0, outcomes.welfare / best, np.nan)
+    return found | {
+        "welfare": np.asarray(outcomes.welfare),
+        "share_of_best": share,
+        "lowest_share": np.asarray(outcomes.lowest_fair_part),
+        "budget": outcomes.payments.sum(axis=1),
+        "solved": outcomes.solved,
+    }
 
 
 def _verdict_codes(outcomes: Outcomes, claim: Claim, among: range | None = None) -> np.ndarray:
     """1 where a claim holds, 0 where it is violated, NOT_KNOWN otherwise; that nobody gains by posing as two also
     counts where nobody was found to."""
-    codes = {Verdict.HOLDS: 1, Verdict.VIOLATED: 0}
-    if claim is Claim.SPLIT_PROOF:
-        codes[Verdict.NOT_REFUTED] = 1
-    found = np.full(len(outcomes), NOT_KNOWN, dtype=np.int8)
-    for index in np.flatnonzero(outcomes.solved).tolist():
-        if among is None or index in among:
-            with suppress(*SOLVER_ERRORS):
-                found[index] = codes.get(outcomes[index].certificates[claim].verdict, NOT_KNOWN)
-    return found
+    codes = {Verdict.HOLDS: 1, Verdict.VIOLATED: 0} | ({Verdict.NOT_REFUTED: 1} if claim is Claim.SPLIT_PROOF else {})
+    found = certify_each(outcomes, claim, among)
+    return np.array([NOT_KNOWN if each is None else codes.get(each.verdict, NOT_KNOWN) for each in found], np.int8)
 
 
 def _check(kinds: str | Sequence[str] | None, count: int, n_agents: int, seed: int, splits: int) -> tuple[str, ...]:
@@ -271,21 +231,12 @@ def _check(kinds: str | Sequence[str] | None, count: int, n_agents: int, seed: i
             raise InvalidInput(field="kinds", rule=f"must be among {known}", value=kind)
     if not chosen or len(set(chosen)) < len(chosen):
         raise InvalidInput(field="kinds", rule="must be one or more, each once", value=list(chosen))
-    most = min(MAX_STUDIED_AGENTS, MAX_LISTED_AGENTS)
     for label, number, low, high in (
         ("count", count, 1, MAX_FEDERATIONS // len(chosen)),
-        ("n_agents", n_agents, 1, most),
+        ("n_agents", n_agents, 1, MAX_STUDIED_AGENTS),
         ("splits", splits, 0, MAX_FEDERATIONS),
         ("seed", seed, 0, 2**63),
     ):
         if not low <= number <= high:
             raise InvalidInput(field=label, rule=f"must be from {low} to {high}", value=number)
     return chosen
-
-
-def _identity(mechanisms: Sequence[Mechanism], n_agents: int, seed: int, splits: int) -> str:
-    """Everything that makes a piece what it is beside its kind and place."""
-    from importlib.metadata import version  # noqa: PLC0415 - for checkpoints only
-
-    rules = [(each.name, repr(each), mechanism_source(each)) for each in mechanisms]
-    return repr(("study", version("fedpact"), rules, n_agents, seed, splits))

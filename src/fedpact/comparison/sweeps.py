@@ -1,83 +1,166 @@
-"""Running a sweep: the grid in pieces, each a batch; on all cores; finished pieces are kept.
+"""Metrics of mechanisms over one or two parameters of a federation.
 
-Where a mechanism solves few members of many federations at once, that is fast in one process. Otherwise, and where
-certificates are asked for, pieces are shared out to worker processes, where there is enough to do for them to pay.
+Metrics are the fields of an outcome, and the margins of its certificates by the claim's name. "reciprocity" is the
+field, the smallest of the agents' ratios; the margin of that claim is "reciprocity-margin". "lowest_fair_part" is the
+smallest ratio of those whose Shapley share is above zero.
+
+The grid is cut into pieces (`fedpact.comparison.pieces`), each a batch under one mechanism.
 """
 
 from __future__ import annotations
 
-import inspect
+import math
 import os
-import sys
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
-from fedpact.comparison.batches import solve_arrays
-from fedpact.comparison.sweep_result import FIELDS, MARGINS, METRICS, Sweep, claims_among
-from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
+from fedpact.comparison.batches import certify_each, solve_arrays
+from fedpact.comparison.pieces import Arrays, Piece, cut, pays_to_share, solve_pieces
+from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
-from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput, NoFairDeal
-from fedpact.utils.parallel import map_parallel, worker_count
 
-MAX_SWEPT_AGENTS = 500
-MAX_AXES = 2
 MAX_POINTS = 1_000_000
 MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
 BATCHED_POINTS, BATCHED_COALITIONS = 500, 1 << 15  # at most, in a piece whose points are solved together
 SINGLE_POINTS = 10  # in other pieces
-MIN_SHARED_POINTS = 200  # for which starting worker processes pays
 MAX_STACKED_AGENTS = 12  # whose federations are solved at once
+FLAGS = ("solved", "on_boundary", "in_domain", "no_deal")
+FIELDS = (*PER_AGENT, "welfare", "reciprocity", "lowest_fair_part")
+MARGINS: Mapping[str, Claim] = {f"{claim}-margin" if claim in FIELDS else str(claim): claim for claim in Claim}
+METRICS = (*FIELDS, *MARGINS)
 
-Arrays = dict[str, np.ndarray]
+# Everything else is in units of payoff.
+UNITS: Mapping[str, str] = {
+    "contributions": "samples",
+    "reciprocity_ratios": "ratio",
+    "reciprocity": "ratio",
+    "lowest_fair_part": "ratio",
+    "net_externality": "payoff per sample",
+}
+
+
+def unit_of(metric: str) -> str:
+    """What a metric is counted in."""
+    return UNITS.get(metric, "payoff")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Piece(ABC):
-    """Federations `start` to `stop` of a sweep or a study, solved by themselves, perhaps in another process.
+class Sweep:
+    """Metrics over a grid of one or two parameters.
 
     Attributes
     ----------
-    vectorised
-        Whether it is so fast that other processes would not help.
+    axes
+        What was varied.
+    agents, lots
+        The agents' names, and those of their lots: the same where everybody has one.
+    mechanisms
+        By name.
+    metrics
+        `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is
+        theirs; NaN where there is no equilibrium or the metric is undefined.
+    solved, on_boundary, in_domain
+        By mechanism, over the grid: whether an equilibrium was found; whether each agent contributes nothing or its cap
+        (with the agents on a last axis); whether every coalition's reach lies in the domain, as Shapley values need.
+        The last two say nothing where no equilibrium was found: they are false there, and empty in `columns`.
+    no_deal
+        By mechanism, over the grid: whether none was found because no deal keeps what the mechanism promises.
+    holds
+        `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved.
+        A margin a little below zero may be rounding; this says whether it counts. False where nothing was solved.
     """
 
-    start: int
-    stop: int
-    vectorised: bool = False
+    axes: Sequence[Axis]
+    agents: Sequence[str]
+    mechanisms: Mapping[str, Mechanism]
+    metrics: Mapping[str, Mapping[str, FloatArray]]
+    solved: Mapping[str, np.ndarray]
+    on_boundary: Mapping[str, np.ndarray]
+    in_domain: Mapping[str, np.ndarray]
+    lots: Sequence[str]
+    holds: Mapping[str, Mapping[str, np.ndarray]]
+    no_deal: Mapping[str, np.ndarray]
 
     @property
-    @abstractmethod
-    def name(self) -> str:
-        """What tells it from the others."""
+    def shape(self) -> tuple[int, ...]:
+        """The number of points along every axis."""
+        return tuple(axis.points.size for axis in self.axes)
 
-    @property
-    def size(self) -> int:
-        """How many federations there are in it."""
-        return self.stop - self.start
+    def title(self, mechanism: str) -> str:
+        """What people call a mechanism."""
+        return self.mechanisms[mechanism].title
 
-    @property
-    @abstractmethod
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of what `solve` finds, by name."""
+    def is_per_agent(self, metric: str) -> bool:
+        """Whether a metric has a number for each agent."""
+        return next(iter(self.metrics.values()))[metric].ndim > len(self.shape)
 
-    @abstractmethod
-    def solve(self) -> Arrays:
-        """What is asked of its federations, by name."""
+    def labels(self, metric: str) -> Sequence[str]:
+        """Whose the numbers of a metric on its last axis are: the agents', or of contributions the lots'."""
+        return self.lots if metric in PER_LOT else self.agents
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row for each point and mechanism: the parameters, the mechanism, the metrics, and the flags.
+
+        A parameter that has the name of a metric's column, as the costs of an agent may, is called "varied costs[...]".
+        """
+        grids = np.meshgrid(*(axis.points for axis in self.axes), indexing="ij")
+        parts = [self._columns_of(mechanism) for mechanism in self.metrics]
+        count, size = len(parts), int(np.prod(self.shape))
+        columns: dict[str, list[Any]] = {}
+        for axis, grid in zip(self.axes, grids, strict=True):
+            name = f"varied {axis.label}" if axis.label in parts[0] else axis.label
+            columns[name] = grid.ravel().tolist() * count
+        columns["mechanism"] = [mechanism for mechanism in self.metrics for _ in range(size)]
+        for name in parts[0]:
+            columns[name] = [number for part in parts for number in part[name].ravel().tolist()]
+        return columns
+
+    def _columns_of(self, mechanism: str) -> dict[str, np.ndarray]:
+        """The metrics and flags of one mechanism, by the names of their columns."""
+        columns: dict[str, np.ndarray] = {}
+        for metric, numbers in self.metrics[mechanism].items():
+            if self.is_per_agent(metric):
+                columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.labels(metric))}
+            else:
+                columns[metric] = numbers
+        solved = self.solved[mechanism]
+
+        def where_solved(flags: np.ndarray) -> np.ndarray:
+            flags = flags.astype(object)
+            flags[~solved] = None
+            return flags
+
+        columns |= {f"{claim}-holds": where_solved(held) for claim, held in self.holds[mechanism].items()}
+        columns["solved"] = solved
+        columns["on_boundary"] = where_solved(np.asarray(self.on_boundary[mechanism].any(axis=-1)))
+        columns["in_domain"] = where_solved(self.in_domain[mechanism])
+        return columns
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each point and mechanism; needs pandas."""
+        from fedpact.report.display import sweep_frame  # noqa: PLC0415 - optional dependency
+
+        return sweep_frame(self)
+
+    def plot(self, *, money: Any = None, data: str = "", figure: Any = None) -> Any:
+        """Curves for one parameter, heat maps for two, on `figure` or a new one; needs matplotlib.
+
+        Amounts are in `money` (`fedpact.Money`) where it is given, contributions in units of `data`.
+        """
+        from fedpact.report.plots import plot_sweep  # noqa: PLC0415 - optional dependency
+
+        return plot_sweep(self, money=money, data=data, figure=figure)
 
 
 def sweep(
@@ -119,90 +202,69 @@ def sweep(
     written: list[Any] = [vary] if isinstance(vary, str | Axis) else list(getattr(vary, "items", lambda: vary)())
     metrics = [metrics] if isinstance(metrics, str) else [str(name) for name in metrics]
     rules = resolve_mechanisms(mechanisms)
-    _check(federation, written, metrics)
+    _check(written, metrics)
     axes = [each if isinstance(each, Axis) else parse_axis(each, federation) for each in written]
-    _check_grid(federation, axes, metrics, len(rules))
-    pieces = [piece for each in rules for piece in _cut(federation, axes, each, metrics)]
-    kept = Checkpoint(Path(checkpoint), _identity(federation, axes, metrics, rules)) if checkpoint else None
-    done = solve_pieces(pieces, kept, progress)
-    return _assemble(federation, axes, metrics, rules, [(piece, done[piece.name]) for piece in pieces])
+    check_axes(federation, axes)
+    _check_size(federation, axes, metrics, len(rules))
+    varied = [(axis.label, axis.field, np.array(axis.places).tolist(), axis.points.tobytes()) for axis in axes]
+    done = solve_pieces(
+        {each.name: _cut(federation, axes, each, metrics) for each in rules},
+        checkpoint=checkpoint,
+        mechanisms=rules,
+        identity=(federation.fingerprint, varied, metrics),
+        progress=progress,
+    )
+    shape = tuple(axis.points.size for axis in axes)
+    for arrays in done.values():
+        for name, array in arrays.items():
+            arrays[name] = array.reshape(shape + array.shape[1:])
+            arrays[name].setflags(write=False)
+    held = {str(MARGINS[metric]): f"{metric}-holds" for metric in metrics if metric in MARGINS}
+    return Sweep(
+        axes=tuple(axes),
+        agents=federation.names,
+        lots=federation.lot_labels,
+        mechanisms={each.name: each for each in rules},
+        metrics={rule: {metric: found[metric] for metric in metrics} for rule, found in done.items()},
+        holds={rule: {claim: found[name] for claim, name in held.items()} for rule, found in done.items()},
+        **{flag: {rule: found[flag] for rule, found in done.items()} for flag in FLAGS},
+    )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SweepPiece(Piece):
-    """Some points of the grid under one mechanism, counted with the last axis fastest, solved as one batch."""
-
-    federation: Federation
-    axes: Sequence[Axis]
-    mechanism: Mechanism
-    metrics: Sequence[str]
-
-    @property
-    def name(self) -> str:
-        """What tells it from the others."""
-        return f"{self.mechanism.name}-{self.start}-{self.stop}"
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of what `solve` finds, by name."""
-        names = [*self.metrics, *claims_among(self.metrics), "solved", "on_boundary", "in_domain", "no_deal"]
-        widths = dict.fromkeys(PER_AGENT, self.federation.n_agents) | dict.fromkeys(
-            (*PER_LOT, "on_boundary"), self.federation.n_lots
-        )
-        return {name: (self.size, widths[name]) if name in widths else (self.size,) for name in names}
-
-    def solve(self) -> Arrays:
-        """The metrics and flags of its points, by name."""
-        shape = tuple(axis.points.size for axis in self.axes)
-        places = np.unravel_index(np.arange(self.start, self.stop), shape)
-        points = [axis.points[place] for axis, place in zip(self.axes, places, strict=True)]
-        outcomes = solve_arrays(self.federation, arrays_at(self.federation, self.axes, points), self.mechanism)
-        found: Arrays = {metric: np.asarray(getattr(outcomes, metric)) for metric in self.metrics if metric in FIELDS}
-        for metric, claim in ((metric, MARGINS[metric]) for metric in self.metrics if metric in MARGINS):
-            found[metric], found[f"{claim}-holds"] = _judge(outcomes, claim)
-        no_deal = [isinstance(outcomes.errors.get(index), NoFairDeal) for index in range(self.size)]
-        flags = {"on_boundary": outcomes.on_boundary, "in_domain": outcomes.in_domain & outcomes.solved}
-        return found | flags | {"solved": outcomes.solved, "no_deal": np.array(no_deal)}
-
-
-def _judge(outcomes: Outcomes, claim: Claim) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """The margins of a claim, NaN where it could not be worked out, and whether it holds."""
-    margins, holds = np.full(len(outcomes), np.nan), np.zeros(len(outcomes), dtype=bool)
-    for index in np.flatnonzero(outcomes.solved).tolist():
-        with suppress(*SOLVER_ERRORS):
-            certificate = outcomes[index].certificates[claim]
-            margins[index], holds[index] = certificate.margin, certificate.holds
-    return margins, holds
-
-
-def _cut(
-    federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str]
-) -> Iterator[SweepPiece]:
-    """The pieces of the grid under one mechanism, in order."""
-    total = int(np.prod([axis.points.size for axis in axes]))
+def _cut(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str]) -> list[Piece]:
+    """The pieces of the grid under one mechanism; points are counted with the last axis fastest."""
     vectorised = is_vectorised(federation, mechanism) and not any(metric in MARGINS for metric in metrics)
     batched = min(BATCHED_POINTS, max(SINGLE_POINTS, BATCHED_COALITIONS >> federation.n_agents))
-    size = batched if vectorised else SINGLE_POINTS
-    for start in range(0, total, size):
-        yield SweepPiece(
-            federation=federation,
-            axes=axes,
-            mechanism=mechanism,
-            metrics=metrics,
-            start=start,
-            stop=min(start + size, total),
-            vectorised=vectorised,
-        )
+    return cut(
+        mechanism.name,
+        math.prod(axis.points.size for axis in axes),
+        batched if vectorised else SINGLE_POINTS,
+        partial(_solve_points, federation, axes, mechanism, metrics),
+        vectorised=vectorised,
+    )
 
 
-def _pays_to_share(n_points: int) -> bool:
-    return n_points >= MIN_SHARED_POINTS and worker_count() > 1
+def _solve_points(
+    federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str], *, start: int, stop: int
+) -> Arrays:
+    """The metrics and flags of some points of the grid, by name."""
+    indices = np.unravel_index(np.arange(start, stop), [axis.points.size for axis in axes])
+    points = [axis.points[index] for axis, index in zip(axes, indices, strict=True)]
+    outcomes = solve_arrays(federation, arrays_at(federation, axes, points), mechanism)
+    found: Arrays = {metric: np.asarray(getattr(outcomes, metric)) for metric in metrics if metric in FIELDS}
+    for metric in (metric for metric in metrics if metric in MARGINS):
+        proofs = certify_each(outcomes, MARGINS[metric])
+        found[metric] = np.array([np.nan if proof is None else proof.margin for proof in proofs])
+        found[f"{metric}-holds"] = np.array([proof is not None and proof.holds for proof in proofs])
+    no_deal = [isinstance(outcomes.errors.get(index), NoFairDeal) for index in range(stop - start)]
+    flags = {"on_boundary": outcomes.on_boundary, "in_domain": outcomes.in_domain & outcomes.solved}
+    return found | flags | {"solved": outcomes.solved, "no_deal": np.array(no_deal)}
 
 
 def uses_workers(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
     """Whether a sweep is shared out to worker processes."""
-    total = int(np.prod([axis.points.size for axis in axes]))
-    return not is_vectorised(federation, mechanism) and _pays_to_share(total)
+    total = math.prod(axis.points.size for axis in axes)
+    return not is_vectorised(federation, mechanism) and pays_to_share(total)
 
 
 def is_vectorised(federation: Federation, mechanism: Mechanism) -> bool:
@@ -211,14 +273,10 @@ def is_vectorised(federation: Federation, mechanism: Mechanism) -> bool:
     return stacks and federation.n_agents <= MAX_STACKED_AGENTS
 
 
-def _check(federation: Federation, written: Sequence[Any], metrics: Sequence[str]) -> None:
-    if not 1 <= len(written) <= MAX_AXES:
+def _check(written: Sequence[Any], metrics: Sequence[str]) -> None:
+    if len(written) not in {1, 2}:
         why = f"a sweep varies one or two parameters, got {len(written)}"
         raise InvalidInput(why, field="vary", rule="must be one or two parameters", value=list(written))
-    if federation.n_agents > MAX_SWEPT_AGENTS:
-        why = f"sweeps take up to {MAX_SWEPT_AGENTS} members, got {federation.n_agents}; take some of them with take()"
-        rule = f"must have up to {MAX_SWEPT_AGENTS} members"
-        raise InvalidInput(why, field="federation", rule=rule, value=federation.n_agents)
     for name in metrics:
         if name not in METRICS:
             known = ", ".join(METRICS)
@@ -229,115 +287,10 @@ def _check(federation: Federation, written: Sequence[Any], metrics: Sequence[str
         raise InvalidInput(why, field="metrics", rule="must be one or more, each once", value=list(metrics))
 
 
-def _check_grid(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], n_mechanisms: int) -> None:
-    check_axes(federation, axes)
-    points = int(np.prod([axis.points.size for axis in axes], dtype=object))
-    if points > MAX_POINTS:
-        why = f"a sweep has up to {MAX_POINTS:,} points, got {points:,}; take fewer values"
-        raise InvalidInput(why, field="vary", rule=f"must make up to {MAX_POINTS:,} points", value=points)
-    each = sum(federation.n_agents if metric in PER_AGENT else 1 for metric in metrics)
-    numbers = points * each * n_mechanisms
-    if numbers > MAX_NUMBERS:
-        raise InvalidInput(
-            f"a sweep has up to {MAX_NUMBERS:,} numbers, got {numbers:,}: {points:,} points, {n_mechanisms} "
-            f"mechanisms, {each} numbers each; take fewer values or metrics"
-        )
-
-
-def solve_pieces(
-    pieces: Sequence[Piece], kept: Checkpoint | None, progress: Callable[[int, int], None] | None
-) -> dict[str, Arrays]:
-    """What was found in every piece, by its name; those on disk are loaded, the others solved and kept there."""
-    report = progress or (lambda done, total: None)
-    done: dict[str, Arrays] = {}
-    finished, total = 0, sum(piece.size for piece in pieces)
-    report(finished, total)
-    with closing(_solve_or_load(pieces, kept)) as solved:  # closing it ends the workers
-        for piece, found in solved:
-            done[piece.name] = found
-            finished += piece.size
-            report(finished, total)
-    return done
-
-
-def _solve_or_load(pieces: Sequence[Piece], kept: Checkpoint | None) -> Generator[tuple[Piece, Arrays], None, None]:
-    """Every piece with what was found, those on disk first, in no order otherwise."""
-    open_pieces = []
-    for piece in pieces:
-        found = kept.load(piece.name, piece.shapes) if kept else None
-        if found is None:
-            open_pieces.append(piece)
-        else:
-            yield piece, found
-    with closing(_solve(open_pieces)) as solved:
-        for piece, found in solved:
-            if kept:
-                kept.save(piece.name, found)
-            yield piece, found
-
-
-def _solve(pieces: Sequence[Piece]) -> Generator[tuple[Piece, Arrays], None, None]:
-    single = [piece for piece in pieces if not piece.vectorised]
-    shared = _pays_to_share(sum(piece.size for piece in single))
-    for piece in pieces:
-        if piece.vectorised or not shared:
-            yield piece, piece.solve()
-    if shared:
-        yield from map_parallel(_solve_piece, single)
-
-
-def _solve_piece(piece: Piece) -> Arrays:
-    return piece.solve()
-
-
-def _assemble(
-    federation: Federation,
-    axes: Sequence[Axis],
-    metrics: Sequence[str],
-    mechanisms: Sequence[Mechanism],
-    solved: Sequence[tuple[SweepPiece, Arrays]],
-) -> Sweep:
-    shape = tuple(axis.points.size for axis in axes)
-
-    def join(mechanism: Mechanism, name: str) -> np.ndarray:
-        parts = np.concatenate([found[name] for piece, found in solved if piece.mechanism is mechanism])
-        whole = parts.reshape(shape + parts.shape[1:])
-        whole.setflags(write=False)
-        return whole
-
-    return Sweep(
-        axes=tuple(axes),
-        agents=federation.names,
-        lots=federation.lot_labels,
-        mechanisms={each.name: each for each in mechanisms},
-        metrics={each.name: {metric: join(each, metric) for metric in metrics} for each in mechanisms},
-        solved={each.name: join(each, "solved") for each in mechanisms},
-        on_boundary={each.name: join(each, "on_boundary") for each in mechanisms},
-        in_domain={each.name: join(each, "in_domain") for each in mechanisms},
-        no_deal={each.name: join(each, "no_deal") for each in mechanisms},
-        holds={
-            each.name: {str(claim): join(each, name) for name, claim in claims_among(metrics).items()}
-            for each in mechanisms
-        },
-    )
-
-
-def _identity(
-    federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], mechanisms: Sequence[Mechanism]
-) -> str:
-    """Everything that makes a sweep what it is, for its checkpoint; the code of a mechanism may change between runs."""
-    from importlib.metadata import version  # noqa: PLC0415 - for long sweeps only
-
-    varied = [
-        (axis.label, axis.field, [place.tolist() for place in axis.places], axis.points.tobytes()) for axis in axes
-    ]
-    rules = [(each.name, repr(each), mechanism_source(each)) for each in mechanisms]
-    return repr((version("fedpact"), federation.fingerprint, varied, metrics, rules))
-
-
-def mechanism_source(mechanism: Mechanism) -> str:
-    """The code of a mechanism; where it cannot be read, something that is never the same again."""
-    try:
-        return inspect.getsource(sys.modules[type(mechanism).__module__])
-    except (KeyError, OSError, TypeError):
-        return uuid4().hex
+def _check_size(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], n_mechanisms: int) -> None:
+    points = math.prod(axis.points.size for axis in axes)
+    numbers = points * n_mechanisms * sum(federation.n_agents if metric in PER_AGENT else 1 for metric in metrics)
+    if points > MAX_POINTS or numbers > MAX_NUMBERS:
+        rule = f"must make up to {MAX_POINTS:,} points, and {MAX_NUMBERS:,} numbers in all"
+        given = f", got {points:,} points and {numbers:,} numbers; take fewer values, metrics or mechanisms"
+        raise InvalidInput(field="vary", rule=rule, value=points, given=given)

@@ -72,7 +72,7 @@ class Service:
         """All mechanisms on the federation, with everything a page shows worked out."""
 
         def work() -> Comparison:
-            found = compare(scenario.federation, not_recommended=scenario.not_recommended)
+            found = compare(scenario)
             for outcome in found:
                 _ = outcome.certificates
             _ = found.recommendation
@@ -84,7 +84,7 @@ class Service:
         """Those of the literature as well, with what each keeps; members lie, pose as two and leave for it."""
 
         def work() -> Comparison:
-            found = compare(scenario.federation, ALL, not_recommended=scenario.not_recommended)
+            found = compare(scenario, ALL)
             _ = found.verdicts, found.misreporting_gains, found.recommendation
             return found
 

@@ -12,7 +12,7 @@ from fedpact.certificates.assumptions import BOUND_TOLERANCE
 from fedpact.certificates.claims import claim_title
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, StableFederation, Sweep
-from fedpact.comparison.sweep_result import unit_of
+from fedpact.comparison.sweeps import unit_of
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal import Event
 from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells

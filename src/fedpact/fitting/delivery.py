@@ -413,7 +413,7 @@ def _doubt(
         low, high = floors + fitted.floors - source.floors, ceilings + fitted.ceilings - source.ceilings
     elif isinstance(source, Uncertainty):
         drawn = source.draws(federation, N_DRAWS, rng=0)
-        weights, shapes = drawn.weights, drawn.parameter if federation.payoff.parameters else None
+        weights, shapes = drawn.weights, next(iter(drawn.payoff.parameters.values()), None)
         low = np.broadcast_to(floors, (N_DRAWS, floors.size))
         high = floors + spans * drawn.values / federation.values
     else:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import owens_t
 
-from fedpact.comparison import Outlook
-from fedpact.comparison.outlook import drawn_arrays, outlook_of, outlooks
+from fedpact.comparison.outlook import outlooks, solve_draws
 from fedpact.comparison.sweeps import is_vectorised
+from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import Owners
 from fedpact.federation.validation import Costs
@@ -31,7 +31,6 @@ from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances
 from fedpact.fitting.result import Draws, Fit
 from fedpact.mechanisms import DEFAULT_MECHANISMS, Mechanism, resolve_mechanisms
-from fedpact.scenario import FederationDraws
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
@@ -140,7 +139,7 @@ def deal_doubts(fit: Fit, *, costs: Costs, caps: ArrayLike = np.inf, worth: Arra
     return DealDoubts(
         labels=tuple((each.title, agent) for each in found for agent in each.agents),
         leave_probabilities=np.concatenate([each.leave_probabilities for each in found]),
-        payment_spreads=np.concatenate([_open([each], len(each.payments)).spreads for each in found]),
+        payment_spreads=np.concatenate([_open([each.outcomes], len(each.outcomes)).spreads for each in found]),
         assumptions=tuple(each.assumption for each in found for _ in each.agents),
     )
 
@@ -186,7 +185,7 @@ def suggest(
     drawn = fit.draws(COMPILED_DRAWS, generator)
     rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.observations.task_labels)
     found = _outlooks(federation, drawn, rates, mechanisms, progress)
-    n_draws = min(len(each.payments) for each in found)
+    n_draws = min(map(len, found))
     what = _open(found, n_draws)
     if progress is not None:
         progress("weighing candidates")
@@ -251,16 +250,18 @@ def _outlooks(
     rates: FloatArray,
     mechanisms: Sequence[Mechanism | str] | None,
     progress: Callable[[str], None] | None,
-) -> list[Outlook]:
-    draws = FederationDraws(weights=drawn.weights, values=rates * drawn.values, parameter=drawn.beta)
+) -> list[Outcomes]:
     chosen = resolve_mechanisms(_default_mechanisms(federation) if mechanisms is None else mechanisms)
     quick = all(is_vectorised(federation, each) for each in chosen)
-    arrays = drawn_arrays(federation, draws, None if quick else PLAIN_DRAWS)
+    payoff = federation.payoff.unchecked(**dict.fromkeys(federation.payoff.parameters, drawn.beta))
+    arrays = federation.arrays.repeated(
+        len(drawn.weights), weights=drawn.weights, values=rates * drawn.values, payoff=payoff
+    ).at(slice(None if quick else PLAIN_DRAWS))
     found = []
     for mechanism in chosen:
         if progress is not None:
             progress(f"solving {mechanism.title} on draws")
-        found.append(outlook_of(federation, arrays, mechanism))
+        found.append(solve_draws(federation, arrays, mechanism))
     return found
 
 
@@ -270,16 +271,16 @@ def _default_mechanisms(federation: Federation) -> list[Mechanism]:
     return [each for each in proper if is_vectorised(federation, each)] or proper[:1]
 
 
-def _open(found: Sequence[Outlook], n_draws: int) -> _Open:
+def _open(found: Sequence[Outcomes], n_draws: int) -> _Open:
     """What is open, from the draws that every mechanism could be solved on; others count as average."""
     means, gains, payments, sizes, labels = [], [], [], [], []
-    for outlook in found:
-        gap, paid = (_filled(numbers[:n_draws]) for numbers in (outlook.ir_gaps, outlook.payments))
+    for outcomes in found:
+        gap, paid = (_filled(numbers[:n_draws]) for numbers in (outcomes.ir_gaps, outcomes.payments))
         means.append(gap.mean(axis=0))
         gains.append(_centred(gap.T, axis=-1))
         payments.append(_centred(paid.T, axis=-1))
         sizes.append(np.full(gap.shape[1], np.abs(gap).mean() + np.abs(paid).mean() + MIN_DEVIATION))
-        labels += [(outlook.title, agent) for agent in outlook.agents]
+        labels += [(outcomes.rules.title, agent) for agent in outcomes.federation.names]
     return _Open(
         means=np.concatenate(means),
         gains=np.concatenate(gains),

@@ -208,7 +208,7 @@ def _solve_reports(
 ) -> tuple[FloatArray, FloatArray]:
     """Contributions and payments on every report, (reports, n); NaN where there is no equilibrium."""
     if reports[0].n_agents <= MAX_AGENTS_IN_BATCH:
-        batch = solve_batch(reports, mechanism, progress=count)
+        batch = solve_batch(reports, mechanism)
         return batch.contributions, batch.payments
     found = np.full((2, len(reports), reports[0].n_agents), np.nan)
     for place, report in enumerate(reports):

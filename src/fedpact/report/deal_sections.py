@@ -300,7 +300,7 @@ def _outlook_panel(view: View, outlook: Outlook, gain_line: NumberLine, payment_
         "" if outlook.assumption else f"leaves: {probability_text(float(chances[agent]), outlook.n_draws)}"
         for agent in chosen.agents
     ]
-    pays = bool(np.nan_to_num(outlook.payments).any())
+    pays = bool(np.nan_to_num(outlook.outcomes.payments).any())
     needed = np.flatnonzero(outlook.keeping_endowments > view.unit.noise)
     ranked = needed[np.argsort(-outlook.keeping_endowments[needed], kind="stable")]
     return OutlookPanel(

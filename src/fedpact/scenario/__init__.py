@@ -7,11 +7,10 @@ built-in examples, and how sure the numbers are. May use: utils, federation.
 from fedpact.scenario.reading import load_scenario, parse_scenario, schema
 from fedpact.scenario.scenario import Money, Scenario
 from fedpact.scenario.template import template
-from fedpact.scenario.uncertainty import FederationDraws, Uncertainty
+from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.scenario.writing import save_scenario, scenario_to_dict
 
 __all__ = [
-    "FederationDraws",
     "Money",
     "Scenario",
     "Uncertainty",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,18 +13,15 @@ from fedpact.scenario.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import DECODERS
 
-NAMES = ("hospitals", "hospitals-lots", "hospitals-privacy", "paper-w1", "paper-w2", "paper-w3")
+EXAMPLES = ("hospitals", "hospitals-lots", "hospitals-privacy", "paper-w1", "paper-w2", "paper-w3")
 
 
 def example(name: str) -> Scenario:
     """A built-in scenario by name."""
-    if name not in NAMES:
-        raise InvalidInput(f"there is no built-in federation {name!r}; there are {', '.join(NAMES)}")
+    if name not in EXAMPLES:
+        raise InvalidInput(f"there is no built-in federation {name!r}; there are {', '.join(EXAMPLES)}")
     content = files("fedpact.scenario").joinpath("built_in", f"{name}.toml").read_text("utf-8")
     return parse_scenario(DECODERS[".toml"](content), where=name, folder=Path())
-
-
-EXAMPLES: Mapping[str, Callable[[], Scenario]] = {name: partial(example, name) for name in NAMES}
 
 
 def hospitals() -> Scenario:

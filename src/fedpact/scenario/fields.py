@@ -40,10 +40,8 @@ def name(field: str, given: Any, *, index: Index = ()) -> str:
 def name_list(field: str, given: Any) -> list[str]:
     """A list of names, none of them blank."""
     if not isinstance(given, list):
-        each = "member" if field == "names" else field.partition("_")[0]
-        rule = f"names of {field.rpartition('.')[2]}" if field.endswith(("lots", "tasks")) else f"one name per {each}"
         remedy = f"; write it as {short_repr([given])}" if isinstance(given, str) else ""
-        raise _refusal(field, (), f"must be a list of {rule}", given, remedy)
+        raise _refusal(field, (), "must be a list of names", given, remedy)
     errors = ErrorCollector()
     for agent, entry in enumerate(given):
         errors.attempt(name, field, entry, index=agent)
@@ -91,11 +89,9 @@ def _refusal(field: str, index: Index, rule: str, given: Any, remedy: str = "") 
 
 def capacities(field: str, given: Any) -> float | list[float]:
     """Like `numbers`, with infinity also spelled out."""
-    return numbers(field, [_infinity(entry) for entry in given] if isinstance(given, list) else _infinity(given))
-
-
-def _infinity(given: Any) -> Any:
-    return math.inf if given in INFINITY_TEXTS else given
+    if isinstance(given, list):
+        return numbers(field, [math.inf if entry in INFINITY_TEXTS else entry for entry in given])
+    return math.inf if given in INFINITY_TEXTS else numbers(field, given)
 
 
 def table(field: str, given: Any, known: Iterable[str], *, required: Iterable[str] = ()) -> Mapping[str, Any]:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,30 +49,20 @@ def read_factor(path: Path) -> FloatArray:
     """The factor of correlations in a file."""
     with error_context(f"correlations file {path}"):
         choose_format(path, {".npz": None})
-        content = read_bytes(path)
-        try:
-            arrays = read_arrays(content, "leave the correlations out")
+        with _readable(' with an array "factor"; write the scenario again'):
+            arrays = read_arrays(read_bytes(path), "leave the correlations out")
             return np.asarray(arrays["factor"], dtype=np.float64)
-        except InvalidInput:
-            raise
-        except Exception as error:  # a damaged archive raises whatever zipfile, zlib or NumPy stumble over
-            raise InvalidInput(
-                'the file is not a readable NPZ archive with an array "factor"; write the scenario again'
-            ) from error
 
 
-def weights_bytes(weights: sp.csr_array) -> bytes:
-    """Sparse weights as the content of an NPZ file."""
-    buffer = io.BytesIO()
-    sp.save_npz(buffer, weights)
-    return buffer.getvalue()
-
-
-def factor_bytes(factor: FloatArray) -> bytes:
-    """The factor of correlations as the content of an NPZ file."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, factor=factor)
-    return buffer.getvalue()
+@contextmanager
+def _readable(remedy: str) -> Iterator[None]:
+    """Say that an archive cannot be read, and the remedy, whatever zipfile, zlib, NumPy or SciPy stumble over."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"the file is not a readable NPZ archive{remedy}") from error
 
 
 def _read_table(path: Path, *, square: bool) -> tuple[Any, list[str] | None, list[str] | None]:
@@ -133,16 +124,8 @@ def _number(row: int, column: int, cell: str, written: NumberFormat) -> float:
 
 
 def _read_npz(path: Path) -> tuple[Any, None, None]:
-    content = read_bytes(path)
-    try:
-        weights = _matrix_of(content)
-    except InvalidInput:
-        raise
-    except Exception as error:  # a damaged archive raises whatever zipfile, zlib, NumPy or SciPy stumble over
-        raise InvalidInput(
-            "the file is not a readable NPZ archive; write it with scipy.sparse.save_npz(path, matrix) or "
-            "numpy.savez(path, weights=matrix)"
-        ) from error
+    with _readable("; write it with scipy.sparse.save_npz(path, matrix) or numpy.savez(path, weights=matrix)"):
+        weights = _matrix_of(read_bytes(path))
     if weights is None:
         raise InvalidInput('the archive has no array called "weights"; write it with numpy.savez(path, weights=matrix)')
     if weights.dtype.kind not in "iuf" or weights.dtype.itemsize > np.dtype(np.float64).itemsize:

@@ -20,14 +20,13 @@ from fedpact.scenario.quantities import DataUnit, Price, one_currency
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text
 
-PRICED = ("costs", "values")
 LARGE_WEIGHT = 10.0  # times as useful as one's own data: possible, and mostly a mistake
 PERCENT = 100.0
 
 
 def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a scenario file with money as numbers in units of payoff; others as they are."""
-    prices = {key: _prices(key, document[key]) for key in PRICED if _has_text(document.get(key))}
+    prices = {key: found for key in ("costs", "values") if (found := _prices(key, document.get(key)))}
     if not prices:
         return document
     currency = one_currency([price for found in prices.values() for price in found], " and ".join(prices))
@@ -43,28 +42,14 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return converted | {"money": document.get("money", {"currency": currency, "per_payoff": 1.0})}
 
 
-def _has_text(given: Any) -> bool:
-    """Whether something is said in words; a number in quotes is a mistake that the reader of numbers tells."""
-    entries = given if isinstance(given, list) else [given]
-    return any(isinstance(entry, str) and not _is_number(entry) for entry in entries)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _prices(field: str, given: Any) -> list[Price]:
-    entries = given if isinstance(given, list) else [given]
-    found = []
-    for place, entry in enumerate(entries):
-        label = f"{field}[{place}]" if isinstance(given, list) else field
-        if not isinstance(entry, str):
+    labels = (
+        {f"{field}[{index}]": entry for index, entry in enumerate(given)} if isinstance(given, list) else {field: given}
+    )
+    found = [Price.parse(entry, label) for label, entry in labels.items() if isinstance(entry, str)]
+    for label, entry in labels.items():
+        if found and not isinstance(entry, str):
             raise InvalidInput(f"{label} must be money like the others, got {short_repr(entry)}")
-        found.append(Price.parse(entry, label))
     return found
 
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fedpact.federation import Federation, Log, Payoff, Quadratic, federation_errors
+from fedpact.federation import Federation, Log, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import capacities, check_keys, name, name_list, number, numbers, rows, table, text
 from fedpact.scenario.matrix_files import read_factor, read_weights
@@ -26,15 +26,13 @@ from fedpact.utils.errors import ErrorCollector, InvalidInput, error_context, sh
 from fedpact.utils.files import DECODERS, choose_format, read_text
 
 AGREE = "must agree with the weights file"
-OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
-AROUND = (*WORDS, "money", "uncertainty")  # keys that are no argument of `Federation`
+AROUND = (*WORDS, "money")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
-OWNER_KEYS = ("lot_owners", "task_owners")
+OWNER_KEYS = ("lot_owners", "task_owners")  # that say whose lots and tasks are where members have several
 REMEDIES = {
     "lots": "lots are named by lot_owners and lot_names, and in a table shared_caps by lots",
     "tasks": "tasks are named by task_owners and task_names",
 }
-UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
@@ -81,46 +79,59 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         if not isinstance(mapping, Mapping):
             raise InvalidInput(f"a scenario must be an object with keys and values, got {short_repr(mapping)}")
         check_keys(mapping, KEYS, remedies=REMEDIES)
-        parts = _read_parts(convert_prices(mapping), folder)
+        mapping = convert_prices(mapping)
+        errors = ErrorCollector()
+        for key, remedy in REQUIRED.items():
+            if key not in mapping:
+                errors.errors.append(InvalidInput(field=key, rule="is missing", given=f"; add {remedy}"))
+        read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
+        parts = {key: part for key, part in read.items() if part is not None}
         words = {key: parts.pop(key) for key in AROUND if key in parts}
-        doubts = words.pop("uncertainty", None)
-        if _has_owners(parts):
-            federation = _federation_with_lots(parts, folder)
-        else:
-            parts["weights"], parts["names"] = _matrix(parts["weights"], parts.get("names"), folder)
-            federation = Federation(**parts)
-        uncertainty = None if doubts is None else _uncertainty(doubts, federation, folder)
+        parts.pop("uncertainty", None)
+        if "lot_names" in mapping and "lot_names" not in parts:  # then nobody knows what these are called
+            parts.pop("shared_caps", None)
+        federation = None
+        if "weights" in parts and all(key in parts for key in OWNER_KEYS if key in mapping):
+            federation = errors.attempt(_federation, parts, folder)
+        errors.raise_errors()
+        assert federation is not None
+        doubted = "uncertainty" in mapping
+        uncertainty = _uncertainty(mapping["uncertainty"], federation, folder) if doubted else None
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
 
 
-def _read_parts(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """What stands under each key, or an error that holds all errors: of reading, and of what could be read."""
-    errors = ErrorCollector()
-    for key, remedy in REQUIRED.items():
-        if key not in mapping:
-            errors.errors.append(InvalidInput(field=key, rule="is missing", given=f"; add {remedy}"))
-    read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
-    if errors.errors and read.get("weights") is not None:
-        given = {key: part for key, part in read.items() if part is not None and key not in AROUND}
-        if _has_owners(read):
-            matrix = errors.attempt(_matrix_with_lots, given["weights"], folder)
-            known = matrix is not None and all(read[key] is not None for key in OWNER_KEYS if key in read)
-            given |= {"weights": matrix[0]} if matrix is not None else {}
-            if read.get("lot_names", ()) is None:  # then nobody knows what these are called
-                given.pop("shared_caps", None)
-        else:
-            square = errors.attempt(_matrix, given["weights"], given.get("names"), folder)
-            known = square is not None
-            given |= {"weights": square[0], "names": square[1]} if square is not None else {}
-        if known:
-            errors.errors += federation_errors(**(STAND_INS | given))
-    errors.raise_errors()
-    return read
+def _federation(parts: dict[str, Any], folder: Path) -> Federation:
+    """The federation of what could be read, its weights from their file if they have one."""
+    weights: Any = parts["weights"]
+    names: Any = parts.get("names")
+    square = not any(key in parts for key in OWNER_KEYS)
+    columns = rows = None
+    if isinstance(weights, str):
+        weights, columns, rows = read_weights(folder / weights, square=square)
+        if square and names is None:
+            names = columns
+        elif square and columns is not None:
+            _check_same_names("names", names, columns)
+    else:
+        _check_rows(weights, names if square and names else (), square=square)
+    federation = Federation(**(STAND_INS | parts | {"weights": weights, "names": names}))
+    for field, there, plain, full in (
+        ("lot_names", columns, federation.lot_names, federation.lot_labels),
+        ("task_names", rows, federation.task_names, federation.task_labels),
+    ):
+        if not square and there is not None and tuple(there) != tuple(full):
+            _check_same_names(field, plain, there)
+    return federation
 
 
-def _has_owners(parts: Mapping[str, Any]) -> bool:
-    """Whether members have several lots or tasks: whether it is said whose these are."""
-    return any(key in parts for key in OWNER_KEYS)
+def _check_rows(rows: Sequence[Sequence[float]], names: Sequence[str], *, square: bool) -> None:
+    for index, row in enumerate(rows):
+        wanted = len(rows if square else rows[0])
+        if len(row) != wanted:
+            rule = f"must have one number per {'member' if square else 'lot'}"
+            given = f": {wanted} wanted, {len(row)} numbers given"
+            name = names[index] if index < len(names) else None
+            raise InvalidInput(field="weights", index=index, rule=rule, value=row, agent=name, given=given)
 
 
 def schema() -> dict[str, Any]:
@@ -140,59 +151,6 @@ def schema() -> dict[str, Any]:
 
 def _rows_or_file(field: str, given: Any) -> list[list[float]] | str:
     return text(field, given) if isinstance(given, str) else rows(field, given, files=".csv or .npz")
-
-
-def _matrix(given: list[list[float]] | str, names: list[str] | None, folder: Path) -> tuple[Any, list[str] | None]:
-    """The weights, read from their file if they have one, and the names from wherever they stand."""
-    if not isinstance(given, str):
-        _check_square(given, names)
-        return given, names
-    weights, names_there, _ = read_weights(folder / given)
-    if names is not None and names_there is not None:
-        _check_same_names("names", names, names_there)
-    return weights, names_there if names is None else names
-
-
-def _federation_with_lots(parts: dict[str, Any], folder: Path) -> Federation:
-    """The federation of members with several lots or tasks, its weights from their file if they have one."""
-    weights, columns, rows = _matrix_with_lots(parts["weights"], folder)
-    federation = Federation(**(parts | {"weights": weights}))
-    for field, there, plain, full in (
-        ("lot_names", columns, federation.lot_names, federation.lot_labels),
-        ("task_names", rows, federation.task_names, federation.task_labels),
-    ):
-        if there is not None and tuple(there) != tuple(full):
-            _check_same_names(field, plain, there)
-    return federation
-
-
-def _matrix_with_lots(given: list[list[float]] | str, folder: Path) -> tuple[Any, list[str] | None, list[str] | None]:
-    """The weights, and the names of their columns and rows if they stand in a file that has them."""
-    if isinstance(given, str):
-        return read_weights(folder / given, square=False)
-    _check_rectangular(given)
-    return given, None, None
-
-
-def _check_rectangular(rows: Sequence[Sequence[float]]) -> None:
-    for task, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            counts = f": {len(rows[0])} numbers in the first row, {len(row)} given"
-            rule = "must have one number per lot"
-            raise InvalidInput(field="weights", index=task, rule=rule, value=row, given=counts)
-
-
-def _check_square(rows: Sequence[Sequence[float]], names: Sequence[str] | None) -> None:
-    for agent, row in enumerate(rows):
-        if len(row) != len(rows):
-            raise InvalidInput(
-                field="weights",
-                index=agent,
-                rule="must have one number per member",
-                value=row,
-                agent=names[agent] if names is not None and agent < len(names) else None,
-                given=f": {len(rows)} rows, {len(row)} numbers given",
-            )
 
 
 def _check_same_names(field: str, names: Sequence[str], names_there: Sequence[str]) -> None:
@@ -230,62 +188,35 @@ def _shared_caps(field: str, given: Any) -> list[dict[str, Any]]:
 
 
 def _payoff(field: str, given: Any) -> Payoff:
-    given = table(field, given, ["family", *OWNERS], required=["family"])
+    parameters = [key for family in FAMILIES.values() for key in family.parameter_names()]
+    given = table(field, given, ["family", *parameters], required=["family"])
     name = text(f"{field}.family", given["family"])
     if name not in FAMILIES:
         one_of = f"must be one of {', '.join(FAMILIES)}"
         raise InvalidInput(field=f"{field}.family", rule=one_of, value=name)
     wanted = FAMILIES[name].parameter_names()
-    takes = ", ".join(wanted) or "no parameter"
-    for key in given:
-        if key != "family" and key not in wanted:
-            wrong = f'belongs to the family "{OWNERS[key]}"'
-            raise InvalidInput(field=f"{field}.{key}", rule=wrong, value=given[key], given=f'; "{name}" takes {takes}')
-    for key in wanted:
-        if key not in given:
-            why = f'; the family "{name}" needs it'
-            raise InvalidInput(field=f"{field}.{key}", rule="is missing", given=why)
+    table(field, given, ["family", *wanted], required=["family", *wanted])
     return FAMILIES[name](**{key: numbers(f"{field}.{key}", given[key]) for key in wanted})
 
 
-def _uncertainty_table(field: str, given: Any) -> Mapping[str, Any]:
-    """The table with its types checked; what it says about a federation is the business of `_uncertainty`."""
-    given = table(field, given, UNCERTAIN, required=["weights"])
+def _uncertainty(given: Any, federation: Federation, folder: Path) -> Uncertainty:
+    """The uncertainty a table states about a federation."""
+    wanted = federation.payoff.parameter_names()
+    table("uncertainty", given, ("weights", "values", *wanted, "signs", "correlations"), required=["weights"])
     parts: dict[str, Any] = {}
     for key, entry in given.items():
-        place = f"{field}.{key}"
-        if key == "signs" or (key == "correlations" and isinstance(entry, str)):
+        place = f"uncertainty.{key}"
+        if key == "signs":
             parts[key] = text(place, entry)
+        elif key == "correlations" and isinstance(entry, str):
+            parts["factor"] = read_factor(folder / text(place, entry))
         elif key in ("weights", "correlations"):
             parts[key] = rows(place, entry, files=".npz")
-            for index, row in enumerate(parts[key]):
-                wanted = len(parts[key]) if key == "correlations" else len(parts[key][0])
-                if len(row) != wanted:
-                    counts = f": {wanted} wanted, {len(row)} numbers given"
-                    rule = (
-                        f"must have as many numbers as {'there are rows' if key == 'correlations' else 'the first row'}"
-                    )
-                    raise InvalidInput(field=place, index=index, rule=rule, value=row, given=counts)
         else:
-            parts[key] = numbers(place, entry)
-    return parts
-
-
-def _uncertainty(parts: Mapping[str, Any], federation: Federation, folder: Path) -> Uncertainty:
-    """The uncertainty a table states about a federation."""
-    family, given = federation.payoff.family, dict(parts)
-    wanted = federation.payoff.parameter_names()
-    for key in [key for key in OWNERS if key in given and key not in wanted]:
-        takes = f'; the family "{family}" takes {", ".join(wanted) or "no parameter"}'
-        raise InvalidInput(field=f"uncertainty.{key}", rule="must belong to the payoff", value=given[key], given=takes)
-    errors = [  # families have one parameter at most
-        checked_numbers(f"uncertainty.{key}", given.pop(key), non_negative, NON_NEGATIVE, names=federation.task_labels)
-        for key in wanted
-        if key in given
-    ]
-    if isinstance(given.get("correlations"), str):
-        given["factor"] = read_factor(folder / given.pop("correlations"))
-    return Uncertainty(parameter=errors[0] if errors else 0.0, **given)
+            found, names = numbers(place, entry), federation.task_labels
+            label = "parameter" if key in wanted else key  # families have one at most
+            parts[label] = checked_numbers(place, found, non_negative, NON_NEGATIVE, names=names)
+    return Uncertainty(**parts)
 
 
 def _money(field: str, given: Any) -> Money:
@@ -314,7 +245,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "shared_caps": _shared_caps,
     "money": _money,
     "not_recommended": text,
-    "uncertainty": _uncertainty_table,
+    "uncertainty": lambda field, given: given,  # read once the federation is known
 }
 
 REQUIRED: Mapping[str, str] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
@@ -76,14 +76,10 @@ class Scenario:
     not_recommended: str = ""
 
     def __post_init__(self) -> None:
-        kinds: Mapping[str, tuple[Any, str]] = {
+        kinds: Mapping[str, tuple[Any, str]] = dict.fromkeys(WORDS, (str, "must be a text")) | {
             "federation": (Federation, "must be a Federation"),
-            "title": (str, "must be a text"),
-            "description": (str, "must be a text"),
             "money": (Money | None, 'must be Money("EUR", 1000.0) or the like, or None'),
             "uncertainty": (Uncertainty | None, "must be an Uncertainty or None"),
-            "unit": (str, 'must be a text such as "thousand records"'),
-            "not_recommended": (str, "must be a text"),
         }
         for field, (kind, rule) in kinds.items():
             if not isinstance(given := getattr(self, field), kind):
@@ -96,16 +92,12 @@ class Scenario:
     def take(self, agents: ArrayLike) -> Scenario:
         """The scenario of some of the agents: their indices in the order wanted, or one true or false per agent."""
         chosen = np.asarray(agents)
-        places = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.intp)
         uncertainty = self.uncertainty
-        if uncertainty is not None and self.federation.has_lots:
-            tasks, lots = (
-                np.concatenate([np.flatnonzero(owners == agent) for agent in places])
-                for owners in (self.federation.task_owners, self.federation.lot_owners)
-            )
-            uncertainty = uncertainty.take(tasks, lots=lots)
-        elif uncertainty is not None:
-            uncertainty = uncertainty.take(places)
+        if uncertainty is not None:
+            indices = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.intp)
+            owners = self.federation.task_owners, self.federation.lot_owners
+            tasks, lots = (np.concatenate([np.flatnonzero(each == agent) for agent in indices]) for each in owners)
+            uncertainty = uncertainty.take(tasks, lots)
         return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty)
 
     def replace_federation(self, federation: Federation) -> Scenario:
@@ -115,12 +107,7 @@ class Scenario:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):
             return NotImplemented
-        return (
-            self.federation == other.federation
-            and type(self.federation.costs) is type(other.federation.costs)
-            and all(getattr(self, word) == getattr(other, word) for word in WORDS)
-            and self.money == other.money
-            and self.uncertainty == other.uncertainty
-        )
+        same_costs = type(self.federation.costs) is type(other.federation.costs)
+        return same_costs and all(getattr(self, each.name) == getattr(other, each.name) for each in fields(self))
 
     __hash__ = None  # type: ignore[assignment]

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from fedpact.scenario.fields import name_list
-from fedpact.scenario.formatting import matrix_lines, toml_string, toml_value
+from fedpact.scenario.formatting import matrix_lines, quoted, toml_value
 from fedpact.scenario.reading import parse_scenario
 from fedpact.utils.errors import InvalidInput
-
-PART = re.compile(r"^=== (.+) ===\n", re.MULTILINE)
-
-
-def _parts() -> dict[str, str]:
-    """The texts of template.txt, by the name that stands above each."""
-    content = files("fedpact.scenario").joinpath("template.txt").read_text("utf-8")
-    names, texts = PART.findall(content), PART.split(content)[2::2]
-    return dict(zip(names, texts, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,18 +76,21 @@ def template(names: Sequence[str] | int = 3, *, lots: Sequence[str] = (), tasks:
 
 def scenario_text(answers: ScenarioAnswers) -> str:
     """The commented file that says this; checked to load."""
-    content = _parts()["file"].format(
-        title=toml_string(answers.title),
-        names=toml_value(list(answers.names)),
-        ownership=_ownership(answers),
-        giver="lot" if answers.lots else "member",
-        receiver="task" if answers.tasks else "member",
-        unit=toml_string(answers.unit),
-        costs=toml_value(list(answers.costs)),
-        caps=toml_value([float(cap) for cap in answers.caps]),
-        shared=_parts()["shared caps"].format(lots=_first_lots(answers)) if len(answers.lots) > 1 else "",
-        values=toml_value(list(answers.values)),
-        beta=answers.beta,
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - for new files only
+
+    made = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    made.filters |= {"quoted": quoted, "toml": lambda given: toml_value(list(given))}
+    owned = {
+        kind: [(name, thing or name) for name in answers.names for thing in things]
+        for kind, things in (("lot", answers.lots), ("task", answers.tasks))
+    }
+    rows = [f"{name}: {thing}" if thing != name else name for name, thing in owned["task"]] or answers.names
+    content = made.from_string(files("fedpact.scenario").joinpath("template.txt").read_text("utf-8")).render(
+        asdict(answers)
+        | {f"{kind}_owners": [name for name, _ in each] for kind, each in owned.items()}
+        | {f"{kind}_names": [thing for _, thing in each] for kind, each in owned.items()},
+        rows=list(zip(rows, matrix_lines(answers.weights), strict=True)),
+        first_lots=[f"{answers.names[0]}: {lot}" for lot in answers.lots[:2]],
     )
     parse_scenario(tomllib.loads(content), where="template", folder=Path())
     return content
@@ -118,30 +111,3 @@ def _example_weight(receiver: int, test: int, giver: int, kind: int) -> float:
     base = 1.0 if receiver == giver else (0.4 if giver > receiver else 0.8) / abs(receiver - giver)
     focus = 1.0 if test in (0, kind) else OTHER_KIND
     return round(base * EXAMPLE_QUALITIES[min(kind, 2)] * focus, 2)
-
-
-def _ownership(answers: ScenarioAnswers) -> str:
-    """The weights, and whose every column and row is where members have several lots or tasks."""
-    if not answers.lots:
-        return _parts()["members"].format(weights=_weights(answers.names, answers.weights))
-    lots, tasks = answers.lots, answers.tasks
-    owned = [[(name, thing or name) for name in answers.names for thing in things] for things in (lots, tasks)]
-    keys = {
-        f"{kind}_{part}": toml_value([entry[place] for entry in each])
-        for kind, each in zip(("lot", "task"), owned, strict=True)
-        for place, part in enumerate(("owners", "names"))
-    }
-    rows = [f"{name}: {thing}" if thing != name else name for name, thing in owned[1]]
-    return _parts()["lots"].format(weights=_weights(rows, answers.weights), **keys)
-
-
-def _first_lots(answers: ScenarioAnswers) -> str:
-    """The labels of the first member's lots."""
-    return toml_value([f"{answers.names[0]}: {lot}" for lot in answers.lots[:2]])
-
-
-def _weights(members: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
-    return "\n".join(
-        f"  {line},  # what each member's data is worth to {toml_string(member)}"
-        for member, line in zip(members, matrix_lines(rows), strict=True)
-    )

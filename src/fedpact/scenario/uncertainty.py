@@ -13,7 +13,7 @@ correlations = factor factor'.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import (
     MAX_ERRORS,
     NON_NEGATIVE,
@@ -35,24 +36,10 @@ from fedpact.utils.errors import InvalidInput
 WEIGHT_SIGNS = ("positive", "any")
 MAX_LOG_DEVIATION = 12.0  # of a draw from the median: further ones have no meaning
 CORRELATION_TOL = 1e-6  # correlations that people have rounded are off by as much
+EACH_NUMBER = "one row for each of the payoff's parameter, the values and the weights"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FederationDraws:
-    """Numbers a federation may have: weights (count, n, n), values and the payoff's parameter (count, n).
-
-    Of lots, weights are (count, tasks, lots) and the others (count, tasks).
-    """
-
-    weights: FloatArray
-    values: FloatArray
-    parameter: FloatArray
-
-    def __len__(self) -> int:
-        return int(self.weights.shape[0])
-
-
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Uncertainty:
     """Standard errors of a federation's numbers and their correlations.
 
@@ -72,46 +59,32 @@ class Uncertainty:
     """
 
     weights: FloatArray
-    values: FloatArray
-    parameter: FloatArray
-    correlations: FloatArray | None
-    factor: FloatArray | None
-    signs: str
+    values: FloatArray = 0.0  # type: ignore[assignment]
+    parameter: FloatArray = 0.0  # type: ignore[assignment]
+    correlations: FloatArray | None = None
+    factor: FloatArray | None = None
+    signs: str = "positive"
 
-    def __init__(
-        self,
-        *,
-        weights: ArrayLike,
-        values: ArrayLike = 0.0,
-        parameter: ArrayLike = 0.0,
-        correlations: ArrayLike | None = None,
-        factor: ArrayLike | None = None,
-        signs: str = "positive",
-    ) -> None:
-        if signs not in WEIGHT_SIGNS:
+    def __post_init__(self) -> None:
+        if self.signs not in WEIGHT_SIGNS:
             rule = f"must be one of {', '.join(WEIGHT_SIGNS)}"
-            raise InvalidInput(field="uncertainty.signs", rule=rule, value=signs)
-        checked: dict[str, Any] = {"weights": _checked_errors(weights), "signs": signs}
-        n_tasks = checked["weights"].shape[0]
-        for name, given in (("values", values), ("parameter", parameter)):
-            field = f"uncertainty.{name}"
+            raise InvalidInput(field="uncertainty.signs", rule=rule, value=self.signs)
+        weights = _matrix("uncertainty.weights", self.weights)
+        _check_entries("uncertainty.weights", weights, ~non_negative(weights), f"must be {NON_NEGATIVE}")
+        object.__setattr__(self, "weights", weights)
+        for name in ("values", "parameter"):
+            field, given = f"uncertainty.{name}", getattr(self, name)
             numbers = checked_numbers(field, given, non_negative, NON_NEGATIVE)
-            if numbers.ndim and numbers.size != n_tasks:
-                counts = f": {n_tasks} rows of weights, {numbers.size} numbers given"
+            if numbers.ndim and numbers.size != len(weights):
+                counts = f": {len(weights)} rows of weights, {numbers.size} numbers given"
                 raise InvalidInput(field=field, rule="must be a number or one per member", value=given, given=counts)
-            checked[name] = numbers
-        if correlations is not None and factor is not None:
+            object.__setattr__(self, name, numbers)
+        if self.correlations is not None and self.factor is not None:
             raise InvalidInput("uncertainty takes correlations or a factor, not both")
-        n_numbers = checked["parameter"].size + checked["values"].size + checked["weights"].size
-        checked["correlations"] = None if correlations is None else _checked_correlations(correlations, n_numbers)
-        checked["factor"] = None if factor is None else _checked_factor(factor, n_numbers)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def n_tasks(self) -> int:
-        """How many rows there are: agents, or tasks."""
-        return int(self.weights.shape[0])
+        for name, check in (("correlations", _checked_correlations), ("factor", _checked_factor)):
+            if getattr(self, name) is not None:
+                matrix = _matrix(f"uncertainty.{name}", getattr(self, name))
+                object.__setattr__(self, name, check(matrix, self.n_numbers))
 
     @property
     def n_numbers(self) -> int:
@@ -133,14 +106,14 @@ class Uncertainty:
         if federation.is_sparse:
             raise InvalidInput("uncertainty needs dense weights; write the weights as rows, or leave uncertainty out")
         if federation.weights.shape != self.weights.shape:
-            shapes = f"{_shape_text(federation.weights.shape)} weights, {_shape_text(self.weights.shape)} given"
+            shapes = "{} x {} weights, {} x {} given".format(*federation.weights.shape, *self.weights.shape)
             per = "task and one column per lot" if federation.has_lots else "member"
             raise InvalidInput(f"uncertainty.weights must have one row per {per}, like weights: {shapes}")
         if not federation.payoff.parameters and self.parameter.any():
             raise InvalidInput(f"the payoff family {federation.payoff.family} has no parameter that could be uncertain")
 
-    def draws(self, federation: Federation, count: int, rng: Any = None) -> FederationDraws:
-        """Numbers the federation may have, `count` times over.
+    def draws(self, federation: Federation, count: int, rng: Any = None) -> FederationArrays:
+        """Federations with numbers that this one may have, along a leading axis of length `count`.
 
         Parameters
         ----------
@@ -152,54 +125,57 @@ class Uncertainty:
             A Generator, an int or None.
         """
         self.check(federation)
-        n_tasks, generator = self.n_tasks, np.random.default_rng(rng)
-        noise = generator.standard_normal((count, self.root.shape[1])) @ self.root.T
-        places = np.cumsum([self.parameter.size, self.values.size])
-        of_parameter, of_values, of_weights = np.split(noise, places, axis=1)
-        given = next(iter(federation.payoff.parameters.values()), np.ones(1))
+        noise = np.random.default_rng(rng).standard_normal((count, self.root.shape[1])) @ self.root.T
+        of_parameter, of_values, of_weights = self._split(noise)
 
         def positive(numbers: FloatArray, errors: FloatArray, strayed: FloatArray) -> FloatArray:
-            return np.asarray(np.broadcast_to(numbers * np.exp(_near(strayed * errors / numbers)), (count, n_tasks)))
+            return np.asarray(
+                np.broadcast_to(numbers * np.exp(_near(strayed * errors / numbers)), (count, len(self.weights)))
+            )
 
-        return FederationDraws(
+        payoff = federation.payoff
+        drawn = {name: positive(each, self.parameter, of_parameter) for name, each in payoff.parameters.items()}
+        return federation.arrays.repeated(
+            count,
             weights=self._weights(federation, of_weights.reshape(count, *self.weights.shape)),
             values=positive(federation.values, self.values, of_values),
-            parameter=positive(given, self.parameter, of_parameter),
+            payoff=payoff.unchecked(**drawn),
         )
 
-    def take(self, agents: ArrayLike, *, lots: ArrayLike | None = None) -> Uncertainty:
-        """The uncertainty of the federation of some of the agents, given by their indices; or of tasks and lots."""
-        chosen = np.asarray(agents, dtype=np.intp)
-        columns = chosen if lots is None else np.asarray(lots, dtype=np.intp)
-        places = []
-        first = 0
-        for numbers in (self.parameter, self.values):
-            places.append(first + (chosen if numbers.ndim else np.zeros(1, dtype=np.intp)))
-            first += numbers.size
-        places.append(first + (chosen[:, None] * self.weights.shape[1] + columns).ravel())
-        kept = np.concatenate(places)
+    def take(self, tasks: ArrayLike, lots: ArrayLike) -> Uncertainty:
+        """The uncertainty of some of the tasks and lots, given by their indices; of agents with one each, of both."""
+        chosen, columns = np.asarray(tasks, dtype=np.intp), np.asarray(lots, dtype=np.intp)
+
+        def some(numbers: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+            """Those of the tasks chosen, where there is one per task."""
+            return numbers[chosen] if shape else numbers
+
+        of_parameter, of_values, of_weights = self._split(np.arange(self.n_numbers))
+        own = some(of_parameter, self.parameter.shape), some(of_values, self.values.shape)
+        kept = np.concatenate([*own, of_weights.reshape(self.weights.shape)[np.ix_(chosen, columns)].ravel()])
         return Uncertainty(
             weights=self.weights[np.ix_(chosen, columns)],
-            values=self.values[chosen] if self.values.ndim else self.values,
-            parameter=self.parameter[chosen] if self.parameter.ndim else self.parameter,
+            values=some(self.values, self.values.shape),
+            parameter=some(self.parameter, self.parameter.shape),
             correlations=None if self.correlations is None else self.correlations[np.ix_(kept, kept)],
             factor=None if self.factor is None else self.factor[kept],
             signs=self.signs,
         )
 
+    def _split(self, numbers: NDArray[Any]) -> list[NDArray[Any]]:
+        """What belongs to the parameter, the values and the weights, along the last axis."""
+        return np.split(numbers, np.cumsum([self.parameter.size, self.values.size]), axis=-1)
+
     def _weights(self, federation: Federation, strayed: FloatArray) -> FloatArray:
         weights = federation.dense_weights()
-        if federation.has_lots:
-            own = weight_units(weights, federation.task_owners[:, None] == federation.lot_owners)
-        else:
-            own = weights.diagonal()[:, None]
+        own = weight_units(weights, federation.task_owners[:, None] == federation.lot_owners)
         errors = self.weights / np.hypot(weights, own)
         drawn = own * np.sinh(np.arcsinh(weights / own) + _near(strayed * errors))
         if self.signs == "positive":
             drawn = np.maximum(drawn, np.minimum(weights, 0.0))
         if federation.has_lots:
             return drawn
-        every = np.arange(self.n_tasks)
+        every = np.arange(len(weights))
         strayed_own = strayed[:, every, every] * self.weights.diagonal() / own[:, 0]
         drawn[:, every, every] = own[:, 0] * np.exp(_near(strayed_own))
         return drawn
@@ -207,17 +183,10 @@ class Uncertainty:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Uncertainty):
             return NotImplemented
-        return self.signs == other.signs and all(
-            np.array_equal(np.atleast_1d(mine), np.atleast_1d(theirs))
-            if mine is not None and theirs is not None
-            else mine is theirs
-            for mine, theirs in zip(self._parts(), other._parts(), strict=True)
-        )
+        pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        return all(np.array_equal(np.atleast_1d(one), np.atleast_1d(theirs)) for one, theirs in pairs)
 
     __hash__ = None  # type: ignore[assignment]
-
-    def _parts(self) -> tuple[Any, ...]:
-        return self.weights, self.values, self.parameter, self.correlations, self.factor
 
 
 def weight_units(weights: FloatArray, owned: NDArray[np.bool_]) -> FloatArray:
@@ -229,10 +198,6 @@ def weight_units(weights: FloatArray, owned: NDArray[np.bool_]) -> FloatArray:
     own = np.where(owned, sizes, 0.0).max(axis=1, initial=0.0, keepdims=True)
     every = sizes.max(axis=1, initial=0.0, keepdims=True)
     return np.where(own > 0, own, np.where(every > 0, every, 1.0))
-
-
-def _shape_text(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape))
 
 
 def _near(strayed: FloatArray) -> FloatArray:
@@ -252,29 +217,15 @@ def _matrix(field: str, given: ArrayLike) -> FloatArray:
     return matrix
 
 
-def _checked_errors(given: ArrayLike) -> FloatArray:
-    field = "uncertainty.weights"
-    weights = _matrix(field, given)
-    _check_entries(field, weights, ~non_negative(weights), f"must be {NON_NEGATIVE}")
-    return weights
-
-
-def _checked_correlations(given: ArrayLike, count: int) -> FloatArray:
+def _checked_correlations(matrix: FloatArray, count: int) -> FloatArray:
     field = "uncertainty.correlations"
-    matrix = _matrix(field, given)
     if matrix.shape != (count, count):
-        raise InvalidInput(
-            field=field,
-            rule=f"must be {count} x {count}",
-            value=given,
-            given=f": one row for each of the payoff's parameter, the values and the weights; "
-            f"got {matrix.shape[0]} x {matrix.shape[1]}",
-        )
-    _check_entries(field, matrix, ~(np.abs(matrix) <= 1.0 + CORRELATION_TOL), "must lie between -1 and 1")
-    _check_entries(field, matrix, np.diag(np.abs(matrix.diagonal() - 1.0) > CORRELATION_TOL), "must be 1")
-    for row, column in np.argwhere(np.abs(matrix - matrix.T) > CORRELATION_TOL)[:1]:
+        given = f": {EACH_NUMBER}; got {matrix.shape[0]} x {matrix.shape[1]}"
+        raise InvalidInput(field=field, rule=f"must be {count} x {count}", value=matrix, given=given)
+    _check_entries(field, matrix, np.diag(~(np.abs(matrix.diagonal() - 1.0) <= CORRELATION_TOL)), "must be 1")
+    for row, column in np.argwhere(~(np.abs(matrix - matrix.T) <= CORRELATION_TOL))[:1]:
         both = f"[{row}, {column}] is {matrix[row, column]:g}, [{column}, {row}] is {matrix[column, row]:g}"
-        raise InvalidInput(field=field, rule="must be symmetric", value=given, given=f": {both}")
+        raise InvalidInput(field=field, rule="must be symmetric", value=matrix, given=f": {both}")
     lowest = float(np.linalg.eigvalsh(matrix)[0])
     if lowest < -CORRELATION_TOL * count:
         rule = "must be correlations that can occur together (no negative eigenvalue)"
@@ -290,15 +241,10 @@ def _check_entries(field: str, matrix: FloatArray, wrong: NDArray[np.bool_], rul
         )
 
 
-def _checked_factor(given: ArrayLike, count: int) -> FloatArray:
-    factor = _matrix("uncertainty.factor", given)
+def _checked_factor(factor: FloatArray, count: int) -> FloatArray:
     lengths = np.linalg.norm(factor, axis=1)
-    if factor.shape[0] != count or not np.isfinite(factor).all() or (lengths > 1 + CORRELATION_TOL).any():
-        raise InvalidInput(
-            field="uncertainty.factor",
-            rule=f"must have {count} rows of length at most one",
-            value=given,
-            given=f", one for each of the payoff's parameter, the values and the weights; got shape {factor.shape}, "
-            f"longest row {lengths.max():g}",
-        )
+    if len(factor) != count or not (lengths <= 1 + CORRELATION_TOL).all():
+        rule = f"must have {count} rows of length at most one"
+        given = f": {EACH_NUMBER}; got shape {factor.shape}, longest row {lengths.max():g}"
+        raise InvalidInput(field="uncertainty.factor", rule=rule, value=factor, given=given)
     return factor

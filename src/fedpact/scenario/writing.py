@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -9,11 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedpact.federation import Cost, Federation, Linear, Payoff, Quadratic
+import numpy as np
+import scipy.sparse as sp
+
+from fedpact.federation import Federation, Linear, Payoff
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import INFINITY_TEXTS
 from fedpact.scenario.formatting import json_text, toml_text
-from fedpact.scenario.matrix_files import factor_bytes, weights_bytes
 from fedpact.scenario.scenario import Scenario
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import FloatArray
@@ -30,39 +33,36 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     with error_context(str(path)):
         layout = choose_format(path, LAYOUTS)
-        beside = path.with_name(f"{path.stem}.weights.npz")
+        beside, together = (path.with_name(f"{path.stem}.{what}.npz") for what in ("weights", "correlations"))
         contents = {}
         if scenario.federation.is_sparse:
-            contents[beside] = weights_bytes(scenario.federation.sparse_weights())
-        together = path.with_name(f"{path.stem}.correlations.npz")
-        if scenario.uncertainty is not None and scenario.uncertainty.factor is not None:
-            contents[together] = factor_bytes(scenario.uncertainty.factor)
-        document = _document(scenario, weights_file=beside.name, correlations_file=together.name)
-        contents[path] = _encoded(layout(document))
+            contents[beside] = _bytes(lambda file: sp.save_npz(file, scenario.federation.sparse_weights()))
+        factor = None if scenario.uncertainty is None else scenario.uncertainty.factor
+        if factor is not None:
+            contents[together] = _bytes(lambda file: np.savez_compressed(file, factor=factor))
+        contents[path] = _encoded(layout(_document(scenario, beside.name, together.name)))
         replace_files(contents)
 
 
-def scenario_to_dict(
-    scenario: Scenario, *, weights_file: str | None = None, correlations_file: str | None = None
-) -> dict[str, Any]:
+def _bytes(save: Callable[[io.BytesIO], None]) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer)
+    return buffer.getvalue()
+
+
+def scenario_to_dict(scenario: Scenario) -> dict[str, Any]:
     """Plain data for `parse_scenario` or `json.dumps`: the keys of a scenario file, infinite caps spelled "inf".
 
-    Parameters
-    ----------
-    scenario
-        What to write down.
-    weights_file
-        What to call the file that holds the weights if they are sparse; plain data has no place for them.
-    correlations_file
-        What to call the file that holds the correlations of many uncertain numbers.
+    There is no place in it for sparse weights, nor for the correlations of many numbers.
     """
-    return _without_infinity(_document(scenario, weights_file=weights_file, correlations_file=correlations_file))
+    return _without_infinity(_document(scenario))
 
 
-def _document(scenario: Scenario, *, weights_file: str | None, correlations_file: str | None) -> dict[str, Any]:
+def _document(scenario: Scenario, weights_file: str = "", correlations_file: str = "") -> dict[str, Any]:
     federation = scenario.federation
-    if federation.is_sparse and weights_file is None:
-        raise InvalidInput("sparse weights need a file of their own; give weights_file, or use save_scenario")
+    if federation.is_sparse and not weights_file:
+        raise InvalidInput("sparse weights need a file of their own; use save_scenario")
+    costs, linear = federation.costs, _shared(federation.costs.linear)
     document = {
         "title": scenario.title,
         "description": scenario.description,
@@ -71,7 +71,7 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
         "names": list(federation.names),
         **_ownership(federation),
         "weights": weights_file if federation.is_sparse else federation.weights.tolist(),
-        "costs": _costs(federation.costs),
+        "costs": linear if isinstance(costs, Linear) else {"linear": linear, "quadratic": _shared(costs.quadratic)},
         "caps": _shared(federation.caps),
         "shared_caps": _shared_caps(federation),
         "values": _shared(federation.values),
@@ -84,15 +84,14 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
 
 def _ownership(federation: Federation) -> dict[str, Any]:
     """Whose lots and tasks there are, and their names; nothing where each member has one of each."""
-    owned = {"lot": (federation.lot_owners, federation.lot_names)}
-    owned |= {"task": (federation.task_owners, federation.task_names)}
     everybody = list(federation.names)
     document: dict[str, Any] = {}
-    for kind, (owners, names) in owned.items():
+    for kind in ("lot", "task"):
+        owners, names = getattr(federation, f"{kind}_owners"), list(getattr(federation, f"{kind}_names"))
         if federation.has_lots:
             document[f"{kind}_owners"] = [everybody[owner] for owner in owners]
-        if federation.has_lots or list(names) != everybody:
-            document[f"{kind}_names"] = list(names)
+        if federation.has_lots or names != everybody:
+            document[f"{kind}_names"] = names
     return document
 
 
@@ -107,15 +106,6 @@ def _shared(numbers: FloatArray) -> Any:
     return numbers.item(0) if len({number.tobytes() for number in numbers}) == 1 else numbers.tolist()
 
 
-def _costs(costs: Cost) -> Any:
-    match costs:
-        case Linear():
-            return _shared(costs.linear)
-        case Quadratic():
-            return {"linear": _shared(costs.linear), "quadratic": _shared(costs.quadratic)}
-    raise InvalidInput(f"costs must be Linear or Quadratic to be written, got {short_repr(costs)}")
-
-
 def _payoff(payoff: Payoff) -> dict[str, Any]:
     if type(payoff) not in FAMILIES.values():
         raise InvalidInput(
@@ -124,9 +114,9 @@ def _payoff(payoff: Payoff) -> dict[str, Any]:
     return {"family": payoff.family} | {key: numbers.tolist() for key, numbers in payoff.parameters.items()}
 
 
-def _uncertainty(uncertainty: Uncertainty, federation: Federation, correlations_file: str | None) -> dict[str, Any]:
-    if uncertainty.factor is not None and correlations_file is None:
-        raise InvalidInput("many correlations need a file of their own; give correlations_file, or use save_scenario")
+def _uncertainty(uncertainty: Uncertainty, federation: Federation, correlations_file: str) -> dict[str, Any]:
+    if uncertainty.factor is not None and not correlations_file:
+        raise InvalidInput("many correlations need a file of their own; use save_scenario")
     document: dict[str, Any] = {key: uncertainty.parameter.tolist() for key in federation.payoff.parameters}
     document |= {"values": uncertainty.values.tolist(), "weights": uncertainty.weights.tolist()}
     document["signs"] = uncertainty.signs
@@ -138,13 +128,9 @@ def _uncertainty(uncertainty: Uncertainty, federation: Federation, correlations_
 
 
 def _without_infinity(document: dict[str, Any]) -> dict[str, Any]:
-    caps = document["caps"]
-    spelled = [_spelled(cap) for cap in caps] if isinstance(caps, list) else _spelled(caps)
-    return document | {"caps": spelled}
-
-
-def _spelled(cap: float) -> float | str:
-    return INFINITY_TEXTS[0] if cap == math.inf else cap
+    caps = np.array(document["caps"], dtype=object)
+    caps[caps == math.inf] = INFINITY_TEXTS[0]
+    return document | {"caps": caps.tolist()}
 
 
 def _encoded(content: str) -> bytes:

@@ -68,8 +68,7 @@ class Models:
         return history
 
     def _load(self, profile: IntArray) -> Histories | None:
-        shape = (self._rounds, self._experiment.n_agents)
-        found = self._kept and self._kept.load(self._piece(profile), {"accuracies": shape, "loss": shape})
+        found = self._kept and self._kept.load(self._piece(profile))
         if not found:
             return None
         return Histories(

@@ -43,18 +43,17 @@ class Checkpoint:
                 f"{folder}: intermediate results cannot be kept there: {error.strerror}; name another file"
             ) from error
 
-    def load(self, piece: str, like: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
-        """A finished piece, if it is there, whole, and has arrays of these names and shapes."""
+    def load(self, piece: str) -> dict[str, np.ndarray] | None:
+        """A finished piece, if it is there and whole."""
         try:
             content = self._path(piece).read_bytes()
         except OSError:
             return None
         try:
             with np.load(BytesIO(content), allow_pickle=False) as stored:
-                found = {name: stored[name] for name in stored.files}
+                return {name: stored[name] for name in stored.files}
         except Exception:  # whatever a damaged file raises: the piece is worked out anew
             return None
-        return found if {name: array.shape for name, array in found.items()} == dict(like) else None
 
     def save(self, piece: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep a finished piece, whole or not at all."""

@@ -236,6 +236,13 @@ def test_corners_at_which_there_is_no_federation_are_found() -> None:
         check_axes(base, axes)
 
 
+def test_values_too_near_to_zero_are_found_inside_the_grid() -> None:
+    """None and plenty are costs that others may have beside theirs; next to nothing is not."""
+    base = fp.Federation(np.eye(2), costs=fp.Quadratic(0.1, 0.1), payoff=fp.Log())
+    with pytest.raises(fp.InvalidInput, match=r"no federation with costs\[0\] = 1e-10: .* within eight orders"):
+        parse_axis("costs[0]=0,1e-10,1", base)
+
+
 # Values: ranges, logarithmic ranges, lists.
 
 
@@ -253,7 +260,6 @@ def test_corners_at_which_there_is_no_federation_are_found() -> None:
         (" 1e-3 , .5 ", [0.001, 0.5]),
         ("10,inf", [10.0, np.inf]),
         ("-inf,0", [-np.inf, 0.0]),
-        ("-1e308:1e308:3", [-1e308, 0.0, 1e308]),
     ],
 )
 def test_written_forms(written: str, values: list[float]) -> None:
@@ -272,8 +278,6 @@ def test_even_values_carry_no_rounding() -> None:
 def test_ends_are_exact() -> None:
     thirds = parse_values("x", "0.3333333333333333:0.6666666666666666:4")
     assert thirds[[0, -1]].tolist() == [0.3333333333333333, 0.6666666666666666]
-    tiny = parse_values("x", "1e-320:3e-320:3")
-    assert tiny[[0, -1]].tolist() == [1e-320, 3e-320]
 
 
 @pytest.mark.parametrize(

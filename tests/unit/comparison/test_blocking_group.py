@@ -119,14 +119,6 @@ def test_a_group_has_members_of_the_federation_each_once(group):
         fp.blocking_group(outcome, group=group)
 
 
-def test_a_given_group_that_is_everybody_is_not_proper():
-    federation = hospitals().federation
-    outcome = fp.ShapleyMechanism().solve(federation)
-    assert fp.blocking_group(outcome, group=federation.names).group == federation.names
-    with pytest.raises(fp.InvalidInput, match="leave somebody behind"):
-        fp.blocking_group(outcome, group=federation.names, proper=True)
-
-
 def test_what_is_no_deal_is_refused_in_words():
     with pytest.raises(fp.InvalidInput, match=r"outcome must be a deal.*got Federation"):
         fp.blocking_group(hospitals().federation)

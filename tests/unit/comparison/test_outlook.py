@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import fedpact as fp
 from fedpact.comparison import Outlook, outlooks
-from fedpact.comparison.outlook import drawn_arrays, outlook_of
+from fedpact.comparison.outlook import solve_draws
 from fedpact.report import render_report
 from fedpact.report.numbers import probability_text
 from fedpact.report.records import comparison_record
@@ -31,14 +32,14 @@ def test_every_draw_is_solved_as_it_would_be_alone() -> None:
                     FEDERATION,
                     weights=drawn.weights[place],
                     values=drawn.values[place],
-                    payoff=fp.PowerLaw(drawn.parameter[place]),
+                    payoff=fp.PowerLaw(drawn.payoff.beta[place]),
                 )
             )
-            np.testing.assert_allclose(found.payments[place], single.payments, rtol=1e-5, atol=1e-6)
-            np.testing.assert_allclose(found.ir_gaps[place], single.ir_gaps, rtol=1e-5, atol=1e-6)
-            assert [name for name, leaves in zip(found.agents, found.leaves[place], strict=True) if leaves] == list(
-                single.leavers
-            )
+            np.testing.assert_allclose(found.outcomes.payments[place], single.payments, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(found.outcomes.ir_gaps[place], single.ir_gaps, rtol=1e-5, atol=1e-6)
+            assert [
+                name for name, leaves in zip(found.agents, found.outcomes.would_leave[place], strict=True) if leaves
+            ] == list(single.leavers)
 
 
 def test_without_doubt_everything_is_sure() -> None:
@@ -53,18 +54,17 @@ def test_without_doubt_everything_is_sure() -> None:
 
 
 def outlook(gaps: np.ndarray) -> Outlook:
-    zeros = np.zeros_like(gaps)
+    class Stated(SimpleNamespace):
+        def __len__(self) -> int:
+            return len(gaps)
+
     return Outlook(
-        mechanism="shapley",
-        title="Shapley",
-        agents=("A", "B"),
-        contributions=zeros,
-        payments=np.where(np.isnan(gaps), np.nan, 0.0),
-        ir_gaps=gaps,
-        reciprocity_ratios=np.where(gaps > 0, np.inf, 1.0),
-        lowest_fair_part=np.ones(len(gaps)),
-        welfare=zeros[:, 0],
-        leaves=gaps < 0,
+        outcomes=Stated(
+            ir_gaps=gaps,
+            solved=~np.isnan(gaps).any(axis=1),
+            would_leave=gaps < 0,
+            reciprocity_ratios=np.where(gaps > 0, np.inf, 1.0),
+        )
     )
 
 
@@ -93,7 +93,7 @@ def test_a_mechanism_that_nothing_solves_is_loud() -> None:
     federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
     sure = fp.Uncertainty(weights=np.zeros((2, 2)), signs="any")
     with pytest.raises(NotConverged, match="Voluntary could be solved on none of 4 draws"):
-        outlook_of(federation, drawn_arrays(federation, sure.draws(federation, 4, 0)), fp.Voluntary())
+        solve_draws(federation, sure.draws(federation, 4, 0), fp.Voluntary())
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.5, True])
@@ -133,11 +133,11 @@ def test_without_uncertainty_nothing_changes() -> None:
 
 def test_the_same_seed_gives_the_same_outlook() -> None:
     ours, theirs = (
-        outlooks(FEDERATION, DOUBT, [fp.ExternalityMechanism()], count=5, rng=seed)["externality"].payments
+        outlooks(FEDERATION, DOUBT, [fp.ExternalityMechanism()], count=5, rng=seed)["externality"].outcomes.payments
         for seed in (7, 7)
     )
     np.testing.assert_array_equal(ours, theirs)
-    other = outlooks(FEDERATION, DOUBT, [fp.ExternalityMechanism()], count=5, rng=8)["externality"].payments
+    other = outlooks(FEDERATION, DOUBT, [fp.ExternalityMechanism()], count=5, rng=8)["externality"].outcomes.payments
     assert not np.array_equal(ours, other)
 
 

@@ -23,7 +23,7 @@ def stake(outcome: fp.Outcome, agent: int) -> float:
 def test_prices_pay_the_same_under_any_number_of_names(federation: fp.Federation) -> None:
     outcome = fp.ExternalityMechanism().solve(federation)
     for parts in (2, 3):
-        gain = fp.splitting_gain(federation, "externality", 0, parts, first=outcome)
+        gain = fp.splitting_gain(federation, "externality", 0, parts)
         assert abs(gain) <= NEUTRAL * max(stake(outcome, 0), float(federation.values[0]))
 
 
@@ -60,17 +60,3 @@ def test_shapley_gain_by_best_responses() -> None:
 
     expected = utilities(by_hand)[1:].sum() - utilities(pair)[1]
     assert fp.splitting_gain(pair, fp.ShapleyMechanism(), 1) == pytest.approx(expected, rel=1e-7)
-
-
-def test_a_known_outcome_must_be_of_this_deal() -> None:
-    federation = hospitals().federation
-    other = fp.ShapleyMechanism().solve(federation)
-    with pytest.raises(fp.InvalidInput, match="first must be the outcome of externality"):
-        fp.splitting_gain(federation, "externality", 0, first=other)
-
-
-def test_the_outcome_of_another_federation_is_refused() -> None:
-    federation = hospitals().federation
-    other = fp.ShapleyMechanism().solve(federation.replace(values=2.0))
-    with pytest.raises(fp.InvalidInput, match="first must be the outcome of shapley for this federation"):
-        fp.splitting_gain(federation, "shapley", 0, first=other)

@@ -24,7 +24,7 @@ from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import negotiation_rounds
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
-from fedpact.scenario.examples import EXAMPLES, hospitals
+from fedpact.scenario.examples import example, hospitals
 from random_cases import some
 
 WEIGHT = {"kind": "weights", "receiver": 0, "giver": 1}
@@ -55,7 +55,7 @@ def mapped(ask, **changes):
 @pytest.mark.parametrize("name", EXAMPLE_TITLES)
 def test_examples_are_there_to_start_from(answers, name):
     answer = answers.example({"name": name})
-    assert read_draft(Draft.of_record(answer["draft"])).scenario == EXAMPLES[name]()
+    assert read_draft(Draft.of_record(answer["draft"])).scenario == example(name)
     assert "<form" in answer["form"] and answer["notes"] == []
 
 

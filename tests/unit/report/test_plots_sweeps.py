@@ -41,6 +41,9 @@ def made(
     return fp.Sweep(
         axes=axes,
         agents=names,
+        lots=names,
+        holds={name: {} for name in mechanisms},
+        no_deal=dict.fromkeys(mechanisms, np.zeros(shape, dtype=bool)),
         mechanisms={name: MECHANISMS[name] for name in mechanisms},
         metrics=dict.fromkeys(mechanisms, given),
         solved=dict.fromkeys(mechanisms, np.ones(shape, dtype=bool)),

@@ -201,7 +201,6 @@ def test_sparse_weights_have_no_plain_form():
     scenario = Scenario(federation=Federation(weights=sp.eye_array(3, format="csr"), costs=1.0, payoff=Log()))
     with pytest.raises(InvalidInput, match="sparse weights need a file of their own"):
         scenario_to_dict(scenario)
-    assert scenario_to_dict(scenario, weights_file="w.npz")["weights"] == "w.npz"
 
 
 LOTS = Scenario(
@@ -244,5 +243,5 @@ def test_lots_in_a_weights_file(tmp_path):
 
 def test_rows_of_different_length_are_refused(tmp_path):
     document = scenario_to_dict(LOTS) | {"weights": [[1.0, 0.4, 0.5], [0.2, 1.0]]}
-    with pytest.raises(InvalidInput, match=r"weights\[1\] must have one number per lot: 3 numbers in the first row"):
+    with pytest.raises(InvalidInput, match=r"weights\[1\] must have one number per lot: 3 wanted, 2 numbers given$"):
         parse_scenario(document, where="here", folder=tmp_path)

@@ -78,7 +78,7 @@ def test_what_the_template_offers_in_comments_loads_too():
     ("names", "message"),
     [
         (0, "names must be a list of names or a positive number of members, got 0"),
-        ("North", "names must be a list of one name per member, got 'North'"),
+        ("North", "names must be a list of names, got 'North'"),
         ([], "weights must be a square matrix"),
         (["North", "North"], 'names[1] must differ from the others, "North" appears twice'),
         (["North", 5], "names[1] must be a text in quotes, got 5"),
@@ -107,7 +107,5 @@ def test_lots_of_a_template_have_names_of_their_own() -> None:
 
 @pytest.mark.parametrize("key", ["lots", "tasks"])
 def test_one_text_is_no_list_of_names(key: str) -> None:
-    with pytest.raises(
-        InvalidInput, match=rf"^{key} must be a list of names of {key}, got 'raw'; write it as \['raw'\]$"
-    ):
+    with pytest.raises(InvalidInput, match=rf"^{key} must be a list of names, got 'raw'; write it as \['raw'\]$"):
         template(2, **{key: "raw"})

@@ -45,7 +45,7 @@ def test_files_come_back_as_they_were(suffix: str, tmp_path: Path) -> None:
         ),
         (
             [{"lots": "A: raw", "cap": 1.0}],
-            r"shared_caps\[0\].lots must be a list of names of lots, got 'A: raw'; write it as \['A: raw'\]",
+            r"shared_caps\[0\].lots must be a list of names, got 'A: raw'; write it as \['A: raw'\]",
         ),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison import sweeps
+from fedpact.comparison import pieces, sweeps
 from fedpact.utils.checkpoint import Checkpoint, remove_pieces
 
 BASE = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5), names=["a", "b"])
@@ -28,13 +28,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def solves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pieces that are solved, as they are."""
     seen: list[str] = []
-    true_way = sweeps.SweepPiece.solve
-
-    def told(piece: sweeps.SweepPiece):
-        seen.append(piece.name)
-        return true_way(piece)
-
-    monkeypatch.setattr(sweeps.SweepPiece, "solve", told)
+    monkeypatch.setattr(pieces, "solve_piece", lambda piece: seen.append(piece.name) or piece.solve())
     return seen
 
 
@@ -62,7 +56,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(solves: list[str], tmp_path: 
     told: list[int] = []
     again = fp.sweep(BASE, VARY, **ASKED, checkpoint=folder, progress=lambda done, _: told.append(done))
     assert solves[2:] == ["voluntary-4-6", "voluntary-6-7", "standalone-0-7"]
-    assert told[:3] == [0, 2, 4]
+    assert told[:2] == [4, 6]
     same(again, fp.sweep(BASE, VARY, **ASKED))
     solves.clear()
     same(fp.sweep(BASE, VARY, **ASKED, checkpoint=str(folder)), again)
@@ -70,7 +64,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(solves: list[str], tmp_path: 
     assert len(list(folder.iterdir())) == PIECES
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "bits", "text", "array", "names", "shape"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "bits", "text", "array"])
 def test_a_damaged_piece_is_worked_out_anew(solves: list[str], tmp_path: Path, damage: str) -> None:
     first = fp.sweep(BASE, VARY, **ASKED, checkpoint=tmp_path / "kept")
     (victim,) = (tmp_path / "kept").glob("*-voluntary-2-4.npz")
@@ -86,13 +80,9 @@ def test_a_damaged_piece_is_worked_out_anew(solves: list[str], tmp_path: Path, d
         victim.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
     elif damage == "text":
         victim.write_text("no numbers", encoding="utf-8")
-    elif damage == "array":
+    else:
         with victim.open("wb") as file:
             np.save(file, np.ones(3))
-    elif damage == "names":
-        np.savez(victim, **{name: array for name, array in arrays.items() if name != "welfare"})
-    else:
-        np.savez(victim, **{name: array[:1] for name, array in arrays.items()})
     solves.clear()
     same(fp.sweep(BASE, VARY, **ASKED, checkpoint=tmp_path / "kept"), first)
     assert solves == ["voluntary-2-4"]
@@ -137,11 +127,11 @@ def test_pieces_of_a_sweep_that_runs_beside_are_not_used(tmp_path: Path) -> None
     """It wrote into the folder after this one had looked."""
     mine, other = Checkpoint(tmp_path / "kept", "mine"), Checkpoint(tmp_path / "kept", "other")
     other.save("voluntary-0-2", {"welfare": np.ones(2)})
-    assert mine.load("voluntary-0-2", {"welfare": (2,)}) is None
-    assert other.load("voluntary-0-2", {"welfare": (2,)}) is not None
+    assert mine.load("voluntary-0-2") is None
+    assert other.load("voluntary-0-2") is not None
     remove_pieces(tmp_path / "kept")
     mine.save("voluntary-0-2", {"welfare": np.ones(2)})
-    assert mine.load("voluntary-0-2", {"welfare": (2,)}) is not None, "the folder is made anew"
+    assert mine.load("voluntary-0-2") is not None, "the folder is made anew"
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "sweep.npz", ".hidden"])

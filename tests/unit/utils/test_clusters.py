@@ -20,7 +20,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.cli.clusters import use_cluster
-from fedpact.comparison.outlook import drawn_arrays, outlook_of
+from fedpact.comparison.outlook import solve_draws
 from fedpact.scenario.examples import example, hospitals
 from fedpact.utils.errors import FedpactError
 from fedpact.utils.parallel import is_configured, map_parallel
@@ -135,7 +135,7 @@ def draw_lots() -> list[np.ndarray]:
     lots = example("hospitals-lots").federation
     uncertainty = fp.Uncertainty(weights=np.full(np.shape(lots.weights), 0.05), values=0.05, parameter=0.01)
     drawn = uncertainty.draws(lots, 6, 0)
-    found = outlook_of(lots, drawn_arrays(lots, drawn), "externality")
+    found = solve_draws(lots, drawn, fp.ExternalityMechanism())
     return [found.payments, found.contributions]
 
 

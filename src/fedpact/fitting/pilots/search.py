@@ -170,7 +170,7 @@ class PilotStudy:
     def compare(self, **options: Any) -> Comparison:
         """The mechanisms side by side, with their uncertainty; options as `fedpact.compare` takes them."""
         made = self.scenario
-        return compare(made.federation, uncertainty=made.uncertainty, not_recommended=made.not_recommended, **options)
+        return compare(made, **options)
 
     def plot(self, *, figure: Any = None) -> Any:
         """Learning curves, each member alone and all together, on `figure` or a new one; needs matplotlib."""

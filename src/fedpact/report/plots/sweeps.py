@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.comparison.sweep_result import unit_of
+from fedpact.comparison.sweeps import unit_of
 from fedpact.report.numbers import MINUS, Unit
 from fedpact.report.plots.style import (
     FAINT,
