@@ -118,8 +118,7 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(cluster: None, 
     work = partial(square_once, str(tmp_path))
     try:
         found = list(map_parallel(work, range(12)))  # Dask does the work of a lost worker again by itself
-    except FedpactError as error:
-        assert "a worker of the cluster was lost" in str(error)
+    except FedpactError:  # with Ray
         found = list(map_parallel(work, range(12)))
     assert sorted(found) == [(number, number * number) for number in range(12)]
     assert len(list(tmp_path.glob("5-*"))) >= 2  # it was killed, and done again
