@@ -22,8 +22,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.core import welfare_of_others
 from fedpact.certificates.deviations import Deviations, free_riding, sharing_total, unbounded_deviations
-from fedpact.certificates.proportional_sharing import sharing_in_proportion
-from fedpact.certificates.shaped_payoffs import earning_payoff
+from fedpact.certificates.fixed_points import earning_payoff, sharing_in_proportion
 from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
