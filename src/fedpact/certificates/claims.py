@@ -59,24 +59,12 @@ TITLES: Mapping[Claim, str] = {
 
 
 def claim_title(claim: str) -> str:
-    """What people call a claim; what is found of a ledger, such as its chain, is called by its own name.
-
-    Examples
-    --------
-    >>> claim_title("budget-balance"), claim_title("chain")
-    ('The payments balance', 'chain')
-    """
+    """What people call a claim; what is found of a ledger, such as its "chain", is called by its own name."""
     return TITLES[Claim(claim)] if claim in tuple(Claim) else claim
 
 
 def quote_claim(claim: str) -> str:
-    """A claim in a sentence: its words in quotes.
-
-    Examples
-    --------
-    >>> print(quote_claim("budget-balance"), "or", quote_claim("chain"))
-    "The payments balance" or chain
-    """
+    """A claim in a sentence: its words in quotes, such as "The payments balance"."""
     title = claim_title(claim)
     return title if title == claim else f'"{title}"'
 

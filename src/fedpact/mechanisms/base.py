@@ -101,6 +101,15 @@ class Mechanism(ABC):
         """What each member gets at a profile: a_i(s), unless a mechanism hands out less than the whole model."""
         return arrays.payoffs(contributions)
 
+    def value_share(self, n_agents: int) -> float:
+        """By how much values count in the game, compared with costs."""
+        return 1.0
+
+    def played(self, federation: Federation) -> Federation:
+        """The federation whose values count as in the game."""
+        share = self.value_share(federation.n_agents)
+        return federation if share == 1.0 else federation.replace(values=share * federation.values)
+
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         """What is known of the equilibria, at the one that `solve` found."""
         return NOT_KNOWN
