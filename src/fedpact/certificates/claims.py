@@ -5,7 +5,7 @@ What people call a claim stands here too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -156,15 +156,6 @@ class CertifiedOutcome(Protocol):
     def welfare(self) -> Any: ...
     @property
     def worst_reciprocity(self) -> WorstReciprocity: ...
-    # For what stands out in it, in words
-    @property
-    def leavers(self) -> Sequence[str]: ...
-    @property
-    def endowments(self) -> FloatArray: ...
-    @property
-    def net_externality(self) -> FloatArray: ...
-    @property
-    def shapley_values(self) -> FloatArray: ...
 
 
 def about(outcome: CertifiedOutcome, agent: int) -> dict[str, Any]:
