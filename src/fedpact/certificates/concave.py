@@ -74,8 +74,6 @@ class ConcaveProblem:
 
     def data(self, x: FloatArray) -> FloatArray:
         """b + W x, (problems, rows)."""
-        if len(self.weights) == 1:
-            return np.asarray(self.background + x @ self.weights[0].T)
         return np.asarray(self.background + np.matmul(self.weights, x[..., None])[..., 0])
 
     def costs(self, x: FloatArray) -> FloatArray:
@@ -96,8 +94,6 @@ class ConcaveProblem:
         """e, what a unit of each lot earns, (problems, lots)."""
         marginal = self._rows(self.data(x), self.payoff.slope, np.inf)
         with np.errstate(invalid="ignore"):
-            if len(self.weights) == 1:
-                return np.asarray(marginal @ self.weights[0])
             return np.asarray(np.matmul(marginal[:, None, :], self.weights)[:, 0])
 
     def gaps(self, x: FloatArray, earned: FloatArray) -> FloatArray:

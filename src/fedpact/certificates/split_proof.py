@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.certificates.checks import certify_balance, certify_nash
 from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
 from fedpact.federation.arrays import stack, sum_by
 from fedpact.federation.splitting import split_agent
@@ -127,10 +126,9 @@ def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
 
     Somebody that is paid too much gains nothing by acting differently; somebody else is then paid too little.
     """
-    nash = certify_nash(there, there.rules.deviations(there.federation, there.contributions))
-    if not nash.margin >= -nash.tol:
-        return False
-    return certify_balance(there).holds or not certify_balance(outcome).holds
+    nash = there.certificates[Claim.NASH]
+    there_balances, here_balances = (each.certificates[Claim.BUDGET_BALANCE].holds for each in (there, outcome))
+    return nash.margin >= -nash.tol and (there_balances or not here_balances)
 
 
 def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
