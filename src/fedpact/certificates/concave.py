@@ -16,7 +16,7 @@ at a maximiser. It proves what it bounds wherever the point comes from.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,8 +206,7 @@ def _cap_prices(net: FloatArray, problem: ConcaveProblem) -> FloatArray:
     return high
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Maxima:
+class Maxima(NamedTuple):
     """Where ascents end, (problems, lots), with f there and a bound on f everywhere, (problems,)."""
 
     x: FloatArray

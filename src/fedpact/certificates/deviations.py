@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +89,13 @@ def unbounded_deviations(federation: Federation, contributions: FloatArray, scop
 
 
 def isolation(federation: Federation, contributions: FloatArray) -> Deviations:
-    """Alone, member i maximises a_i(x, 0) - c_i(x)."""
-    return _own_best(federation.arrays, np.zeros(federation.n_tasks), np.zeros_like(contributions), ISOLATION_SCOPE)
+    """Alone, member i maximises a_i(x, 0) - c_i(x), whatever the profile."""
+    return _isolation(federation.arrays)
+
+
+@lru_cache(maxsize=2)  # all outcomes of a federation ask
+def _isolation(arrays: FederationArrays) -> Deviations:
+    return _own_best(arrays, np.zeros(arrays.n_tasks), np.zeros(arrays.n_lots), ISOLATION_SCOPE)
 
 
 def free_riding(federation: Federation, contributions: FloatArray) -> Deviations:

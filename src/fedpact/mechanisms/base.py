@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from inspect import isfunction
+from inspect import isfunction, signature
 from typing import Any
 
 import numpy as np
@@ -192,7 +192,8 @@ class Mechanism(ABC):
                     setattr(cls, name, _guard(method, name, kind))
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        given = (name for name in signature(type(self)).parameters if hasattr(self, name))
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
         return f"{type(self).__name__}({options})"
 
 

@@ -158,9 +158,6 @@ class FairMechanism(SidePaymentMechanism):
         except Unkept as unkept:
             raise _no_deal_error(federation.names, unkept) from None
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(keep={self.keep!r})"
-
 
 def _no_deal_error(names: Sequence[str], unkept: Unkept) -> NoFairDeal:
     """The error that says who cannot be kept, and what it would take."""

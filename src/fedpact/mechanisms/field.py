@@ -207,16 +207,10 @@ def _mean_of_others(costs: FloatArray) -> FloatArray:
 
 
 class FixedPointMechanism(Mechanism):
-    """A mechanism of members with one lot each whose equilibria are found by answers to each other.
-
-    Attributes
-    ----------
-    one_lot
-        Why it does not say what to do with several lots.
-    """
+    """A mechanism of members with one lot each whose equilibria are found by answers to each other."""
 
     is_baseline = True
-    one_lot: str
+    one_lot: str  # why it does not say what to do with several
 
     def solve(self, federation: Federation) -> Outcome:
         """An equilibrium that answers lead to."""
