@@ -140,17 +140,22 @@ class ConcaveProblem:
         return np.where(self.values > 0, found, 0.0)
 
 
-def welfare_problem(arrays: FederationArrays, upper: FloatArray | None = None) -> ConcaveProblem:
-    """The welfare of one federation; `upper` is (problems, lots), by default the bounds that hold its maximisers."""
+def welfare_problem(
+    arrays: FederationArrays, upper: FloatArray | None = None, lots: Any = slice(None)
+) -> ConcaveProblem:
+    """The welfare of one federation over some lots, of others there is nothing.
+
+    `upper` is (problems, lots), by default the bounds that hold the maximisers over all lots.
+    """
     return ConcaveProblem(
-        weights=arrays.dense_weights[None],
+        weights=arrays.dense_weights[None, :, lots],
         values=arrays.values[None],
         payoff=arrays.payoff,
         background=np.zeros((1, arrays.n_tasks)),
-        linear=arrays.linear[None],
-        quadratic=arrays.quadratic[None],
-        upper=arrays.bounds()[0][None] if upper is None else upper,
-        shared=arrays.shared[None],
+        linear=arrays.linear[None, lots],
+        quadratic=arrays.quadratic[None, lots],
+        upper=arrays.bounds()[0][None, lots] if upper is None else upper,
+        shared=arrays.shared[None, :, lots],
         limits=arrays.shared_limits[None],
     )
 

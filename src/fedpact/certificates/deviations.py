@@ -213,31 +213,20 @@ def sharing_total(
     federation: Federation, contributions: FloatArray, constants: FloatArray, *, share: float = 1.0
 ) -> Deviations:
     """The best each member could do with u_i = share A(s) - c_i(s_i) + constants_i."""
-    arrays = federation.arrays
+    arrays = replace(federation.arrays, values=share * federation.arrays.values)
     if not federation.admits(contributions):
         return unbounded_deviations(federation, contributions, NO_DOMAIN_SCOPE)
-    problem, data = (
-        _share_bounds(replace(arrays, values=share * arrays.values), contributions),
-        arrays.data(contributions),
-    )
-    earned = replace(problem, background=np.zeros_like(problem.background)).earned(contributions[None])
+    problem, data = _share_bounds(arrays, contributions), arrays.data(contributions)
+    earned = welfare_problem(arrays, problem.upper).earned(contributions[None])
 
     def own_problem(agent: int) -> ConcaveProblem:
         own = np.flatnonzero(arrays.lot_owners == agent)
-        columns = problem.weights[:, :, own]
-        return replace(
-            problem,
-            weights=columns,
-            background=(data - columns[0] @ contributions[own])[None],
-            linear=problem.linear[:, own],
-            quadratic=problem.quadratic[:, own],
-            upper=problem.upper[:, own],
-            shared=problem.shared[:, :, own],
-        )
+        alone = welfare_problem(arrays, problem.upper[:, own], own)
+        return replace(alone, background=data - alone.data(contributions[None, own]))
 
-    worth = share * arrays.payoffs(contributions).sum() + constants
+    worth = arrays.payoffs(contributions).sum() + constants
     gaps = problem.gaps(contributions[None], earned)[0]
-    found = _search(arrays, contributions, worth, gaps, lambda agents: map(own_problem, agents))
+    found = _search(federation.arrays, contributions, worth, gaps, lambda agents: map(own_problem, agents))
     return replace(found, scope=TOTAL_SCOPE)
 
 

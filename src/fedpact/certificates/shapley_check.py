@@ -22,14 +22,14 @@ Cost: tasks x points x nodes (t, q) and tasks x members x points: seconds for a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import comb
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
 
-from fedpact.certificates.concave import ConcaveProblem
+from fedpact.certificates.concave import ConcaveProblem, welfare_problem
 from fedpact.federation import Exponential, Payoff
 from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray
@@ -119,7 +119,7 @@ def own_share_problems(
         masses = integral.masses_without(agents)
     for index, agent in enumerate(agents):
         own = np.flatnonzero(arrays.lot_owners == agent)
-        held, weights = arrays.shared[:, own].any(axis=1), arrays.dense_weights[:, own]
+        weights = arrays.dense_weights[:, own]
         if integral is None:
             data, chances = _coalitions_before(arrays, contributions, agent, probability)
             weights, values = np.tile(weights, (len(chances), 1)), chances[:, None] * arrays.values
@@ -127,16 +127,12 @@ def own_share_problems(
         else:
             weights = (integral.times[:, None] * (weights / integral.unit)[:, None, :]).reshape(-1, own.size)
             payoff, values, data = Exponential(1.0), masses[index], np.zeros(masses[index].shape)
-        yield ConcaveProblem(
+        yield replace(
+            welfare_problem(arrays, upper[None, own], own),
             weights=weights[None],
             values=values.reshape(1, -1),
             payoff=payoff,
             background=data.reshape(1, -1),
-            linear=arrays.linear[None, own],
-            quadratic=arrays.quadratic[None, own],
-            upper=upper[None, own],
-            shared=arrays.shared[held][:, own][None],
-            limits=arrays.shared_limits[None, held],
         )
 
 
