@@ -11,7 +11,7 @@ import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.certificates.checks import welfare_bound
+from fedpact.certificates.certificates import welfare_bound
 from random_cases import cases
 from strategies import random_federations, random_profile
 

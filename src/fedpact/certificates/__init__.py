@@ -1,9 +1,9 @@
 """Claims about an outcome and certificates for them, worked out apart from the solvers.
 
-`claims` names and words the claims. `checks` certifies equilibrium (with the `deviations` of every mechanism), balance,
-optimality and rationality; `reciprocity`, `core` and `split_proof` theirs. `concave` holds the problem that most of
-them bound, `shapley_check` Shapley values, `tolerances` what counts as rounding and who would leave. No solver and no
-integral of another package is used, so that none of their errors is repeated here.
+`claims` names and words the claims. `certificates` certifies equilibrium (with the `deviations` of every mechanism),
+balance, optimality and rationality; `reciprocity`, `core` and `split_proof` theirs. `concave` holds the problem that
+most of them bound, `shapley_check` Shapley values, `tolerances` what counts as rounding and who would leave. No solver
+and no integral of another package is used, so that none of their errors is repeated here.
 
 May use: utils, federation.
 """

@@ -1,25 +1,21 @@
-"""Which assumptions of the paper hold for an outcome, what is lost where they do not, and what stands out in it."""
+"""Which assumptions of the paper hold for an outcome, and what is lost where they do not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.claims import CertifiedOutcome
 from fedpact.certificates.deviations import isolation
-from fedpact.certificates.reciprocity import shown_shares
 from fedpact.federation import Federation
-from fedpact.federation.arrays import FederationArrays, sum_by
+from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.words import MAX_NAMES, join_names
 
 MIN_BENEFICIARIES = 3
 # Contributions closer to a bound than this share of the cap (or of the largest contribution) lie on it.
 BOUND_TOLERANCE = 1e-9
-NO_EXTERNALITY = 1e-9  # of the largest
 
 # The paper's assumptions, and what no longer follows where one fails.
 CONSEQUENCES: Mapping[str, str] = {
@@ -33,13 +29,6 @@ CONSEQUENCES: Mapping[str, str] = {
     "Proposition 1 need not apply",
     "domain": "some contributions within the caps would harm them beyond the domain of their payoff; only admissible "
     "profiles are considered",
-}
-# Why somebody contributes nothing.
-IDLE_REASONS: Mapping[str, str] = {
-    "harms": "{whose} data would harm the others on net",
-    "empty": "there is no data to give",
-    "dear": "{whose} data costs more than it is worth to all",
-    "otherwise": "by these rules {whose} data would cost more than it brings {whom}",
 }
 
 
@@ -96,99 +85,3 @@ def _beneficiaries(arrays: FederationArrays) -> NDArray[np.intp]:
     tasks, lots = (arrays.weights > 0).nonzero()
     pairs = np.unique(np.stack([arrays.task_owners[tasks], lots]), axis=1)
     return np.bincount(pairs[1], minlength=arrays.n_lots)
-
-
-def units_text(payoff: float) -> str:
-    """An amount in units of payoff, for a sentence."""
-    return f"{payoff:.3g} units of payoff"
-
-
-def diagnose(outcome: CertifiedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
-    """One sentence per agent that would leave, or lot that harms the others, and why (Proposition 1 of the paper).
-
-    `amount` writes what would keep somebody, such as in money.
-    """
-    federation, externality = outcome.federation, outcome.net_externality
-    by_member = sum_by(federation.lot_owners, externality, federation.n_agents)
-    harms, helps = _harms(by_member), _harms(-by_member)
-    sentences = []
-    for agent, name in enumerate(outcome.federation.names):
-        if name not in outcome.leavers:
-            continue
-        why = f"{name}'s data makes no difference to the others, and it would do better alone"
-        if harms[agent]:
-            why = f"{name} harms the others on net and would leave"
-        elif helps[agent]:
-            why = f"{name} helps the others on net but would do better alone"
-        sentences.append(f"{why}; {amount(float(outcome.endowments[agent]))} would keep it.")
-    for lot in np.flatnonzero(_harms(externality)).tolist():
-        label, brought = federation.lot_labels[lot], outcome.contributions[lot] > 0
-        if federation.has_lots:
-            part = "harms the others on net, yet some of it" if brought else "would harm the others on net: none of it"
-            sentences.append(f"{label} {part} is brought.")
-        elif label not in outcome.leavers:
-            stays = f"{label} harms the others on net, yet gains by staying."
-            sentences.append(stays if brought else _idle_sentence("harms", [label]))
-    return tuple(sentences)
-
-
-def _harms(externality: FloatArray) -> NDArray[np.bool_]:
-    """Which lots harm the others on net, beyond rounding."""
-    return np.asarray(externality < -NO_EXTERNALITY * max(float(np.abs(externality).max()), np.finfo(float).tiny))
-
-
-def harm_sentences(outcome: CertifiedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
-    """One sentence per agent whose data takes away more than it adds for all, so that its Shapley share is below zero.
-
-    Of such a share no part is got back: what the others want to know is whether it pays for the harm.
-    """
-    shares = shown_shares(outcome.payoffs + outcome.payments, outcome.shapley_values)
-    sentences = []
-    for agent in np.flatnonzero(shares < 0).tolist():
-        payment = float(outcome.payments[agent])
-        paid = (
-            f"pays {amount(-payment)}" if payment < 0 else f"receives {amount(payment)}" if payment else "pays nothing"
-        )
-        sentences.append(
-            f"{outcome.federation.names[agent]}'s data takes away more than it adds for all (Shapley share "
-            f"{amount(float(shares[agent]))}), and it {paid}."
-        )
-    return tuple(sentences)
-
-
-def idle_sentences(outcome: CertifiedOutcome) -> tuple[str, ...]:
-    """Who contributes nothing and why, a sentence for each reason."""
-    return tuple(_idle_sentence(reason, names) for reason, names in _idle_by_reason(outcome).items() if names)
-
-
-def idle_reason(outcome: CertifiedOutcome, name: str) -> str:
-    """Why somebody contributes nothing; empty where it contributes something, or nobody federates."""
-    found = (reason for reason, names in _idle_by_reason(outcome).items() if name in names)
-    return next((IDLE_REASONS[reason].format(whose="its", whom="it") for reason in found), "")
-
-
-def _idle_by_reason(outcome: CertifiedOutcome) -> dict[str, list[str]]:
-    """Who contributes nothing, by why."""
-    arrays = outcome.federation.arrays
-    idle = sum_by(arrays.lot_owners, outcome.contributions, arrays.n_agents) <= 0
-    if not outcome.rules.federated or not idle.any():
-        return {}
-    costs = arrays.marginal_costs(outcome.contributions)
-    dear = arrays.welfare_gradient(outcome.contributions) <= NO_EXTERNALITY * costs
-    harmful = _harms(outcome.net_externality)
-    found: dict[str, list[str]] = {reason: [] for reason in IDLE_REASONS}
-    for agent in np.flatnonzero(idle).tolist():
-        own = arrays.lot_owners == agent
-        reason = "dear" if dear[own].all() else "otherwise"
-        if not (arrays.caps[own] > 0).any():
-            reason = "empty"
-        elif harmful[own].all():
-            reason = "harms"
-        found[reason].append(outcome.federation.names[agent])
-    return found
-
-
-def _idle_sentence(reason: str, names: Sequence[str]) -> str:
-    contribute, whose, whom = ("contributes", "its", "it") if len(names) == 1 else ("contribute", "their", "them")
-    why = IDLE_REASONS[reason].format(whose=whose, whom=whom)
-    return f"{join_names(names, most=MAX_NAMES)} {contribute} nothing: {why}."

@@ -5,7 +5,7 @@ What people call a claim stands here too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -59,24 +59,12 @@ TITLES: Mapping[Claim, str] = {
 
 
 def claim_title(claim: str) -> str:
-    """What people call a claim; what is found of a ledger, such as its chain, is called by its own name.
-
-    Examples
-    --------
-    >>> claim_title("budget-balance"), claim_title("chain")
-    ('The payments balance', 'chain')
-    """
+    """What people call a claim; what is found of a ledger, such as its "chain", is called by its own name."""
     return TITLES[Claim(claim)] if claim in tuple(Claim) else claim
 
 
 def quote_claim(claim: str) -> str:
-    """A claim in a sentence: its words in quotes.
-
-    Examples
-    --------
-    >>> print(quote_claim("budget-balance"), "or", quote_claim("chain"))
-    "The payments balance" or chain
-    """
+    """A claim in a sentence: its words in quotes, such as "The payments balance"."""
     title = claim_title(claim)
     return title if title == claim else f'"{title}"'
 
@@ -167,16 +155,9 @@ class CertifiedOutcome(Protocol):
     @property
     def welfare(self) -> Any: ...
     @property
+    def certificates(self) -> Mapping[str, Certificate]: ...
+    @property
     def worst_reciprocity(self) -> WorstReciprocity: ...
-    # For what stands out in it, in words
-    @property
-    def leavers(self) -> Sequence[str]: ...
-    @property
-    def endowments(self) -> FloatArray: ...
-    @property
-    def net_externality(self) -> FloatArray: ...
-    @property
-    def shapley_values(self) -> FloatArray: ...
 
 
 def about(outcome: CertifiedOutcome, agent: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ at a maximiser. It proves what it bounds wherever the point comes from.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,10 @@ NEWTON_HALVINGS, GRADIENT_HALVINGS = 8, 50  # a Newton step that has to be cut s
 GAP_TOLERANCE = 1e-13  # of payoffs and costs: a gap that is none
 VALUE_ROUNDING = 1e-13  # of payoffs and costs: a change of f that is none
 SUFFICIENT_RISE = 1e-4  # of what the gradient promises
-MIN_RIDGE, MAX_RIDGE = 1e-13, 1e-3  # of the Hessian's diagonal: between them, the gap as a part of payoffs and costs
+MIN_RIDGE, MAX_RIDGE = 1e-12, 1e-3  # of the Hessian's diagonal: between them, the gap as a part of payoffs and costs
 PRICE_HALVINGS = 70
 FULL_CAP_TOLERANCE = 1e-12  # of a shared cap: what is left of one that is full
+CAP_STEEPNESS = 1e6  # of the Hessian's diagonal
 MAX_POWER = 500  # of two, of what is spent
 
 
@@ -73,8 +74,6 @@ class ConcaveProblem:
 
     def data(self, x: FloatArray) -> FloatArray:
         """b + W x, (problems, rows)."""
-        if len(self.weights) == 1:
-            return np.asarray(self.background + x @ self.weights[0].T)
         return np.asarray(self.background + np.matmul(self.weights, x[..., None])[..., 0])
 
     def costs(self, x: FloatArray) -> FloatArray:
@@ -95,8 +94,6 @@ class ConcaveProblem:
         """e, what a unit of each lot earns, (problems, lots)."""
         marginal = self._rows(self.data(x), self.payoff.slope, np.inf)
         with np.errstate(invalid="ignore"):
-            if len(self.weights) == 1:
-                return np.asarray(marginal @ self.weights[0])
             return np.asarray(np.matmul(marginal[:, None, :], self.weights)[:, 0])
 
     def gaps(self, x: FloatArray, earned: FloatArray) -> FloatArray:
@@ -143,17 +140,22 @@ class ConcaveProblem:
         return np.where(self.values > 0, found, 0.0)
 
 
-def welfare_problem(arrays: FederationArrays, upper: FloatArray | None = None) -> ConcaveProblem:
-    """The welfare of one federation; `upper` is (problems, lots), by default the bounds that hold its maximisers."""
+def welfare_problem(
+    arrays: FederationArrays, upper: FloatArray | None = None, lots: Any = slice(None)
+) -> ConcaveProblem:
+    """The welfare of one federation over some lots, of others there is nothing.
+
+    `upper` is (problems, lots), by default the bounds that hold the maximisers over all lots.
+    """
     return ConcaveProblem(
-        weights=arrays.dense_weights[None],
+        weights=arrays.dense_weights[None, :, lots],
         values=arrays.values[None],
         payoff=arrays.payoff,
         background=np.zeros((1, arrays.n_tasks)),
-        linear=arrays.linear[None],
-        quadratic=arrays.quadratic[None],
-        upper=arrays.bounds()[0][None] if upper is None else upper,
-        shared=arrays.shared[None],
+        linear=arrays.linear[None, lots],
+        quadratic=arrays.quadratic[None, lots],
+        upper=arrays.bounds()[0][None, lots] if upper is None else upper,
+        shared=arrays.shared[None, :, lots],
         limits=arrays.shared_limits[None],
     )
 
@@ -209,8 +211,7 @@ def _cap_prices(net: FloatArray, problem: ConcaveProblem) -> FloatArray:
     return high
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Maxima:
+class Maxima(NamedTuple):
     """Where ascents end, (problems, lots), with f there and a bound on f everywhere, (problems,)."""
 
     x: FloatArray
@@ -226,50 +227,41 @@ def maximise(problem: ConcaveProblem, start: FloatArray) -> Maxima:
     rises. Cost: a dense system of the free lots for each step.
     """
     x = problem.project(start)
-    gaps, going = np.full(len(x), np.inf), np.isfinite(problem.value(x))
-    inside = np.flatnonzero(going)
+    gaps, inside = np.full(len(x), np.inf), np.flatnonzero(np.isfinite(problem.value(x)))
     gaps[inside] = problem.at(inside).gaps(x[inside], problem.at(inside).earned(x[inside])).sum(axis=-1)
-
-    def advance(index: NDArray[np.intp], direction: Any, halvings: int) -> NDArray[np.intp]:
-        """Move some of them; those that no step moves."""
-        some, here, gap = problem.at(index), x[index], gaps[index]
-        x[index], gaps[index], moved = _advance(some, here, gap, direction(some, here, gap), halvings)
-        return index[~moved]
-
+    going = inside
     for _ in range(MAX_STEPS):
-        going &= ~(gaps <= GAP_TOLERANCE * problem.size(x))
-        index = np.flatnonzero(going)
-        if not index.size:
+        going = going[~(gaps[going] <= GAP_TOLERANCE * problem.at(going).size(x[going]))]
+        if not going.size:
             break
-        index = advance(index, _newton_direction, NEWTON_HALVINGS)
-        if index.size:
-            going[advance(index, _scaled_gradient, GRADIENT_HALVINGS)] = False
-    advance(inside, _newton_direction, 1)  # where the gap is rounding, the last digits of x
-    values = problem.value(x)
-    bounds = np.full(len(x), np.inf)
+        x[going], gaps[going], moved = _advance(problem.at(going), x[going], gaps[going])
+        going = going[moved]
+    # Where the gap is rounding, the last digits of x.
+    x[inside], gaps[inside], _ = _advance(problem.at(inside), x[inside], gaps[inside], attempts=1)
+    values, bounds = problem.value(x), np.full(len(x), np.inf)
     bounds[inside] = values[inside] + np.maximum(gaps[inside], 0.0)
     return Maxima(x=x, values=values, bounds=bounds)
 
 
 def _advance(
-    problem: ConcaveProblem, x: FloatArray, gaps: FloatArray, step: FloatArray, halvings: int
+    problem: ConcaveProblem, x: FloatArray, gaps: FloatArray, attempts: int = NEWTON_HALVINGS + GRADIENT_HALVINGS
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """The first points along steps, halved, at which f rises or is level with a smaller gap; which there are."""
+    """The first points along halved steps at which f rises or is level with a smaller gap; and which there are."""
     ahead, new_gaps, moved = x.copy(), gaps.copy(), np.zeros(len(x), dtype=np.bool_)
     values, sizes = problem.value(x), problem.size(x)
     gradient = problem.earned(x) - problem.linear - 2.0 * problem.quadratic * x
-    for halving in range(halvings):
+    newton, uphill = _directions(problem, x, gaps, gradient)
+    for attempt in range(attempts):
         index = np.flatnonzero(~moved)
         if not index.size:
             break
-        some = problem.at(index)
-        tried = some.project(x[index] + 0.5**halving * step[index])
+        some, is_newton = problem.at(index), attempt < NEWTON_HALVINGS
+        step = newton[index] * 0.5**attempt if is_newton else uphill[index] * 0.5 ** (attempt - NEWTON_HALVINGS)
+        tried = some.project(x[index] + step)
         rise = some.value(tried) - values[index]
         promised = (gradient[index] * (tried - x[index])).sum(axis=-1)
         rises = (promised > 0) & (rise > SUFFICIENT_RISE * promised)
         likely = rises | (np.abs(rise) <= VALUE_ROUNDING * sizes[index])
-        if not likely.any():
-            continue
         index, tried, rises, some = index[likely], tried[likely], rises[likely], problem.at(index[likely])
         gap = some.gaps(tried, some.earned(tried)).sum(axis=-1)
         good = np.isfinite(gap) & (rises | (gap < 0.5 * gaps[index]))
@@ -277,69 +269,38 @@ def _advance(
     return ahead, new_gaps, moved
 
 
-def _newton_direction(problem: ConcaveProblem, x: FloatArray, gaps: FloatArray) -> FloatArray:
-    """Newton steps of the free lots along the shared caps that are full.
+def _directions(
+    problem: ConcaveProblem, x: FloatArray, gaps: FloatArray, gradient: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Newton steps of the free lots, and the gradient over the Hessian's diagonal, for where these do not rise.
 
-    The Hessian is flat where lots replace each other: a ridge that vanishes with the gap keeps steps short.
+    The Hessian is flat where lots replace each other: a ridge that vanishes with the gap keeps steps short. It is steep
+    across the shared caps that are full, so that steps lead along them.
     """
-    net, free, full = _active_set(problem, x)
-    lots = np.flatnonzero(free.any(axis=0))
-    step, free, size, n_caps = np.zeros_like(x), free[:, lots], lots.size, full.shape[-1]
-    diagonal = _curvatures(problem, x)[:, lots]
-    unit = np.where(free, 1.0 / np.sqrt(diagonal), 0.0)
-    columns = problem.weights[:, :, lots]
-    curvature = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
-    with np.errstate(over="ignore", invalid="ignore"):
-        hessian = np.matmul(np.swapaxes(columns, -1, -2) * curvature[:, None, :], columns)
-        hessian = unit[:, :, None] * hessian * unit[:, None, :]
-    system = np.zeros((len(x), size + n_caps, size + n_caps))
-    system[:, :size, :size] = hessian
-    ridge = np.clip(gaps / (problem.size(x) + gaps), MIN_RIDGE, MAX_RIDGE)[:, None]
-    plain = 2.0 * np.broadcast_to(problem.quadratic, x.shape)[:, lots] * unit**2 + ridge
-    caps = full[..., None] * np.broadcast_to(problem.shared, (len(x), *problem.shared.shape[1:]))[..., lots]
-    caps = caps * unit[:, None, :]
-    caps = caps / np.maximum(np.abs(caps).max(axis=-1, keepdims=True, initial=0.0), np.finfo(float).tiny)
-    system[:, size:, :size], system[:, :size, size:] = caps, np.swapaxes(caps, -1, -2)
-    on_diagonal = np.hstack([np.where(free, plain, 1.0), np.where(caps.any(axis=-1), 0.0, 1.0)])
-    np.einsum("pii->pi", system)[...] += on_diagonal
-    right = np.hstack([unit * net[:, lots], np.zeros((len(x), n_caps))])
-    known = np.isfinite(system).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        step[np.ix_(known, lots)] = unit[known] * _solve(system[known], right[known])[:, :size]
-    return np.nan_to_num(step, nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _solve(systems: FloatArray, right: FloatArray) -> FloatArray:
-    try:
-        return np.asarray(np.linalg.solve(systems, right[..., None])[..., 0])
-    except np.linalg.LinAlgError:
-        return np.asarray(np.matmul(np.linalg.pinv(systems), right[..., None])[..., 0])
-
-
-def _scaled_gradient(problem: ConcaveProblem, x: FloatArray, gaps: FloatArray) -> FloatArray:
-    """The gradient over the Hessian's diagonal: uphill where rounding leaves a Newton step that is not."""
-    net, free, _ = _active_set(problem, x)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.nan_to_num(np.where(free, net / _curvatures(problem, x), 0.0), posinf=0.0, neginf=0.0)
-
-
-def _active_set(problem: ConcaveProblem, x: FloatArray) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-    """The gradient less the prices of shared caps, (problems, lots); which lots are free, and which caps full."""
-    gradient = problem.earned(x) - problem.linear - 2.0 * problem.quadratic * x
-    full = np.zeros((len(x), problem.limits.shape[-1]), dtype=np.bool_)
+    full = np.matmul(problem.shared, x[..., None])[..., 0] >= problem.limits * (1.0 - FULL_CAP_TOLERANCE)
     if full.size:
         brought = (problem.shared > 0) & (x > 0)[:, None, :]
-        least = np.where(brought, gradient[:, None, :], np.inf).min(axis=-1)  # what gives way first, for what is better
-        full = np.matmul(problem.shared, x[..., None])[..., 0] >= problem.limits * (1.0 - FULL_CAP_TOLERANCE)
-        full &= np.isfinite(least) & (least > 0)
-        gradient = gradient - np.matmul(np.where(full, least, 0.0)[..., None, :], problem.shared)[..., 0, :]
-    held = ((x <= 0) & (gradient < 0)) | ((x >= problem.upper) & (gradient > 0))
-    return gradient, ~held, full
-
-
-def _curvatures(problem: ConcaveProblem, x: FloatArray) -> FloatArray:
-    """Minus the diagonal of the Hessian, positive."""
+        price = np.where(brought, gradient[:, None, :], np.inf).min(axis=-1)  # of what gives way first
+        full &= np.isfinite(price) & (price > 0)
+        gradient = gradient - np.matmul(np.where(full, price, 0.0)[..., None, :], problem.shared)[..., 0, :]
+    free = ~(((x <= 0) & (gradient < 0)) | ((x >= problem.upper) & (gradient > 0)))
+    lots = np.flatnonzero(free.any(axis=0))
+    free, gradient, columns = free[:, lots], gradient[:, lots], problem.weights[:, :, lots]
     curvature = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
+    newton, uphill = np.zeros((2, *x.shape))
     with np.errstate(over="ignore", invalid="ignore"):
-        own = np.matmul(curvature[:, None, :], problem.weights**2)[:, 0] + 2.0 * problem.quadratic
-    return np.asarray(np.maximum(own, np.finfo(float).tiny))
+        hessian = np.matmul(np.swapaxes(columns, -1, -2) * curvature[:, None, :], columns)
+        diagonal = np.einsum("pii->pi", hessian)
+        diagonal += 2.0 * problem.quadratic[:, lots]
+        scale = np.where(free, 1.0 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny)), 0.0)
+        hessian *= scale[:, :, None] * scale[:, None, :]
+        across = full[..., None] * problem.shared[..., lots] * scale[:, None, :]
+        across /= np.maximum(np.abs(across).max(axis=-1, keepdims=True, initial=0.0), np.finfo(float).tiny)
+        hessian += CAP_STEEPNESS * np.matmul(np.swapaxes(across, -1, -2), across)
+        diagonal += np.where(free, np.clip(gaps / (problem.size(x) + gaps), MIN_RIDGE, MAX_RIDGE)[:, None], 1.0)
+        known = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(scale * gradient).all(axis=1)
+        steps = np.linalg.solve(hessian[known], (scale * gradient)[known][..., None])[..., 0]
+        newton[np.ix_(known, lots)] = scale[known] * steps
+        uphill[:, lots] = scale * scale * gradient
+    newton, uphill = np.nan_to_num([newton, uphill], posinf=0.0, neginf=0.0)
+    return newton, uphill

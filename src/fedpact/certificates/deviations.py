@@ -15,14 +15,14 @@ prove that nobody gains, actions that somebody does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.concave import ConcaveProblem, Maxima, maximise, welfare_problem
+from fedpact.certificates.concave import ConcaveProblem, maximise, welfare_problem
 from fedpact.certificates.shapley_check import CheckedShares, check_shares, own_share_problems
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
@@ -89,8 +89,13 @@ def unbounded_deviations(federation: Federation, contributions: FloatArray, scop
 
 
 def isolation(federation: Federation, contributions: FloatArray) -> Deviations:
-    """Alone, member i maximises a_i(x, 0) - c_i(x)."""
-    return _own_best(federation.arrays, np.zeros(federation.n_tasks), np.zeros_like(contributions), ISOLATION_SCOPE)
+    """Alone, member i maximises a_i(x, 0) - c_i(x), whatever the profile."""
+    return _isolation(federation.arrays)
+
+
+@lru_cache(maxsize=2)  # all outcomes of a federation ask
+def _isolation(arrays: FederationArrays) -> Deviations:
+    return _own_best(arrays, np.zeros(arrays.n_tasks), np.zeros(arrays.n_lots), ISOLATION_SCOPE)
 
 
 def free_riding(federation: Federation, contributions: FloatArray) -> Deviations:
@@ -108,7 +113,14 @@ def _own_best(arrays: FederationArrays, background: FloatArray, start: FloatArra
     for other in (np.zeros_like(begin), most):  # where it is not in the domain
         begin = np.where(np.isfinite(problem.value(begin))[:, None], begin, other)
     found = maximise(problem.within_means(begin), begin)
-    return blocks.deviations(start, found, scope)
+    with np.errstate(invalid="ignore"):
+        short = np.nan_to_num(found.bounds - found.values)
+    return Deviations(
+        actions=blocks.put(start, found.x),
+        utilities=np.where(np.isfinite(found.values), found.bounds, found.values),
+        shortfalls=short,
+        scope=scope,
+    )
 
 
 class _OwnLots:
@@ -147,16 +159,6 @@ class _OwnLots:
         changed[self.lots[self.has_lot]] = own[self.has_lot]
         return changed
 
-    def deviations(self, profile: FloatArray, found: Maxima, scope: str) -> Deviations:
-        with np.errstate(invalid="ignore"):
-            short = found.bounds - found.values
-        return Deviations(
-            actions=self.put(profile, found.x),
-            utilities=np.where(np.isfinite(found.values), found.bounds, found.values),
-            shortfalls=np.nan_to_num(short),
-            scope=scope,
-        )
-
 
 def _index_by(owners: NDArray[np.intp], n_owners: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """(owners, most): the indices of what each owns, padded with zeros, and which of them are not padding."""
@@ -188,13 +190,8 @@ def price_taking(federation: Federation, contributions: FloatArray) -> Deviation
     foreign = arrays.data(contributions) - arrays.own_data(contributions)
     paid = sum_by(arrays.lot_owners, contributions * sold, arrays.n_agents)
     paid = paid - sum_by(arrays.task_owners, worth * foreign, arrays.n_agents)
-    payoffs, costs = arrays.payoffs(contributions), arrays.spending(contributions)
-    here = payoffs - costs + paid
-    gaps = problem.gaps(contributions[None], earned)[0]
-    bounds = here + np.maximum(sum_by(arrays.lot_owners, gaps, arrays.n_agents), 0.0)
-    tols = utility_tolerances(payoffs, costs, paid, agent_values(arrays))
-    if (bounds - here <= tols).all():
-        return Deviations(actions=contributions, utilities=bounds, shortfalls=bounds - here, scope=PRICES_SCOPE)
+    here = arrays.payoffs(contributions) - arrays.spending(contributions) + paid
+    gaps = sum_by(arrays.lot_owners, problem.gaps(contributions[None], earned)[0], arrays.n_agents)
     blocks = _OwnLots(arrays, foreign)
     own = replace(
         blocks.problem,
@@ -205,8 +202,8 @@ def price_taking(federation: Federation, contributions: FloatArray) -> Deviation
     found = maximise(own, now)
     gains = np.maximum(found.values - own.value(now), 0.0)
     actions = blocks.put(contributions, np.where(gains[:, None] > 0, found.x, now))
-    bounds = np.maximum(bounds, here + gains)
-    return Deviations(actions=actions, utilities=bounds, shortfalls=bounds - here - gains, scope=PRICES_SCOPE)
+    bounds = np.maximum(gaps, gains)
+    return Deviations(actions=actions, utilities=here + bounds, shortfalls=bounds - gains, scope=PRICES_SCOPE)
 
 
 # Shares of all payoffs
@@ -216,30 +213,21 @@ def sharing_total(
     federation: Federation, contributions: FloatArray, constants: FloatArray, *, share: float = 1.0
 ) -> Deviations:
     """The best each member could do with u_i = share A(s) - c_i(s_i) + constants_i."""
-    arrays = federation.arrays
+    arrays = replace(federation.arrays, values=share * federation.arrays.values)
     if not federation.admits(contributions):
         return unbounded_deviations(federation, contributions, NO_DOMAIN_SCOPE)
-    problem = _share_bounds(replace(arrays, values=share * arrays.values), contributions)
-    earned = replace(problem, background=np.zeros_like(problem.background)).earned(contributions[None])
-    worth = share * arrays.payoffs(contributions).sum() + constants
-    search = _Search(arrays, contributions, worth, problem.gaps(contributions[None], earned)[0])
-    data = arrays.data(contributions)
-    for agent in search.suspects:
+    problem, data = _share_bounds(arrays, contributions), arrays.data(contributions)
+    earned = welfare_problem(arrays, problem.upper).earned(contributions[None])
+
+    def own_problem(agent: int) -> ConcaveProblem:
         own = np.flatnonzero(arrays.lot_owners == agent)
-        columns = problem.weights[:, :, own]
-        search.look(
-            agent,
-            replace(
-                problem,
-                weights=columns,
-                background=(data - columns[0] @ contributions[own])[None],
-                linear=problem.linear[:, own],
-                quadratic=problem.quadratic[:, own],
-                upper=problem.upper[:, own],
-                shared=problem.shared[:, :, own],
-            ),
-        )
-    return search.deviations(TOTAL_SCOPE)
+        alone = welfare_problem(arrays, problem.upper[:, own], own)
+        return replace(alone, background=data - alone.data(contributions[None, own]))
+
+    worth = arrays.payoffs(contributions).sum() + constants
+    gaps = problem.gaps(contributions[None], earned)[0]
+    found = _search(federation.arrays, contributions, worth, gaps, lambda agents: map(own_problem, agents))
+    return replace(found, scope=TOTAL_SCOPE)
 
 
 def semivalue_sharing(federation: Federation, contributions: FloatArray, probability: float | None) -> Deviations:
@@ -253,22 +241,18 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
         return unbounded_deviations(federation, contributions, NO_SHARES_SCOPE)
     problem = _share_bounds(arrays, contributions)
     gaps = problem.gaps(contributions[None], shares.gradient[None])[0]
-    search = _Search(arrays, contributions, shares.values, gaps)
-    suspects = search.suspects[:MAX_SEARCHED]
-    for first in range(0, len(suspects), SEARCHED_AT_ONCE):
-        some = suspects[first : first + SEARCHED_AT_ONCE]
-        problems = own_share_problems(arrays, contributions, some, problem.upper[0], probability)
-        for agent, own in zip(some, problems, strict=True):
-            search.look(agent, own, credited=partial(_credited, arrays, probability))
-        if arrays.n_agents > MAX_EVERYBODY_SEARCHED and (search.gains > search.tols).any():
-            break
-    return search.deviations(SHARES_SCOPE.format(shares.method), shares)
 
+    def own_problems(agents: list[int]) -> Iterator[ConcaveProblem]:
+        return own_share_problems(arrays, contributions, agents, problem.upper[0], probability)
 
-def _credited(arrays: FederationArrays, probability: float | None, profile: FloatArray, agent: int) -> float:
-    """What a member is credited with at a profile, less its costs; minus infinity outside the domain."""
-    shares = check_shares(arrays, profile, probability)
-    return -np.inf if shares is None else float(shares.values[agent] - arrays.spending(profile)[agent])
+    def utility(profile: FloatArray, agent: int) -> float:
+        there = check_shares(arrays, profile, probability)
+        return -np.inf if there is None else float(there.values[agent] - arrays.spending(profile)[agent])
+
+    found = _search(
+        arrays, contributions, shares.values, gaps, own_problems, utility=utility if arrays.has_harm else None
+    )
+    return replace(found, scope=SHARES_SCOPE.format(shares.method), shares=shares)
 
 
 def _share_bounds(arrays: FederationArrays, contributions: FloatArray) -> ConcaveProblem:
@@ -283,50 +267,43 @@ def _share_bounds(arrays: FederationArrays, contributions: FloatArray) -> Concav
     return replace(bounded, upper=np.maximum(bounded.upper, contributions))
 
 
-class _Search:
-    """Utilities `worth - costs`, bounds on what members could gain beyond by the `gaps` of lots, and gains found."""
+def _search(
+    arrays: FederationArrays,
+    contributions: FloatArray,
+    worth: FloatArray,
+    gaps: FloatArray,
+    own_problems: Callable[[list[int]], Iterable[ConcaveProblem]],
+    *,
+    utility: Callable[[FloatArray, int], float] | None = None,
+) -> Deviations:
+    """Deviations from utilities `worth - costs`, where no lot gains more than its gap: who may gain is searched.
 
-    def __init__(
-        self, arrays: FederationArrays, contributions: FloatArray, worth: FloatArray, gaps: FloatArray
-    ) -> None:
-        payoffs, costs = arrays.payoffs(contributions), arrays.spending(contributions)
-        self.arrays, self.contributions, self.here = arrays, contributions, worth - costs
-        self.tols = utility_tolerances(payoffs, costs, worth - payoffs, agent_values(arrays))
-        self.gains, self.actions = np.zeros(arrays.n_agents), np.array(contributions)
-        self.bounds = np.maximum(sum_by(arrays.lot_owners, gaps, arrays.n_agents), 0.0)
-
-    @property
-    def suspects(self) -> list[int]:
-        """Those who may gain more than rounding, the most suspicious first."""
-        excess = np.nan_to_num(self.bounds / self.tols, nan=np.inf)
-        found: list[int] = np.argsort(-excess, kind="stable")[: int((excess > 1.0).sum())].tolist()
-        return found
-
-    def look(
-        self, agent: int, problem: ConcaveProblem, *, credited: Callable[[FloatArray, int], float] | None = None
-    ) -> None:
-        """Search a member's own problem, which counts from what it is now.
-
-        With `credited` it counts from what it is at zero. Near the edge of the domain it has few digits: what is found
-        there is worked out again, by this function of a profile and the member.
-        """
-        own = np.flatnonzero(self.arrays.lot_owners == agent)
-        now = self.contributions[own][None]
-        found = maximise(problem, now)
-        base = problem.value(now) if credited is None else problem.value(np.zeros_like(now)) + self.here[agent]
-        with np.errstate(invalid="ignore"):
-            gain, bound = float((found.values - base)[0]), float((found.bounds - base)[0])
-        moved = np.array(self.contributions)
-        moved[own] = found.x[0]
-        if credited is not None and self.arrays.has_harm and gain > self.tols[agent]:
-            gain = credited(moved, agent) - float(self.here[agent])
-        if gain > 0:
-            self.actions[own], self.gains[agent] = found.x[0], gain
-        self.bounds[agent] = np.fmin(self.bounds[agent], max(bound, self.gains[agent]))
-
-    def deviations(self, scope: str, shares: CheckedShares | None = None) -> Deviations:
-        bounds = np.maximum(self.bounds, self.gains)
-        with np.errstate(invalid="ignore"):
-            short = np.nan_to_num(bounds - self.gains)
-        utilities = self.here + bounds
-        return Deviations(actions=self.actions, utilities=utilities, shortfalls=short, scope=scope, shares=shares)
+    `own_problems` are what some members have over their own lots, up to a constant. Near the edge of the domain they
+    have few digits: what is found there is worked out again, by `utility` of a profile and the member.
+    """
+    payoffs, costs = arrays.payoffs(contributions), arrays.spending(contributions)
+    here, actions, gains = worth - costs, np.array(contributions), np.zeros(arrays.n_agents)
+    tols = utility_tolerances(payoffs, costs, worth - payoffs, agent_values(arrays))
+    bounds = np.maximum(sum_by(arrays.lot_owners, gaps, arrays.n_agents), 0.0)
+    excess = np.nan_to_num(bounds / tols, nan=np.inf)
+    suspects = np.argsort(-excess, kind="stable")[: min(int((excess > 1.0).sum()), MAX_SEARCHED)].tolist()
+    for first in range(0, len(suspects), SEARCHED_AT_ONCE):
+        some = suspects[first : first + SEARCHED_AT_ONCE]
+        for agent, problem in zip(some, own_problems(some), strict=True):
+            own = np.flatnonzero(arrays.lot_owners == agent)
+            now, moved = contributions[own][None], np.array(contributions)
+            found, base = maximise(problem, now), problem.value(now)
+            moved[own] = found.x[0]
+            with np.errstate(invalid="ignore"):
+                gain, bound = float((found.values - base)[0]), float((found.bounds - base)[0])
+            if utility is not None and gain > tols[agent]:
+                gain = utility(moved, agent) - float(here[agent])
+            if gain > 0:
+                actions[own], gains[agent] = moved[own], gain
+            bounds[agent] = np.fmin(bounds[agent], max(bound, gains[agent]))
+        if arrays.n_agents > MAX_EVERYBODY_SEARCHED and (gains > tols).any():
+            break
+    bounds = np.maximum(bounds, gains)
+    with np.errstate(invalid="ignore"):
+        short = np.nan_to_num(bounds - gains)
+    return Deviations(actions=actions, utilities=here + bounds, shortfalls=short, scope="")

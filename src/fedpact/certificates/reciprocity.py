@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -96,50 +96,38 @@ class WorstReciprocity:
 Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
-class _Equilibria(NamedTuple):
-    """Equilibria that were looked at: contributions, payments, ratios (a_i + p_i) / phi_i, gaps a_i + p_i - phi_i."""
-
-    contributions: FloatArray
-    payments: FloatArray
-    ratios: FloatArray
-    gaps: FloatArray
-
-    @classmethod
-    def at(cls, profiles: FloatArray, evaluate: Evaluate) -> _Equilibria:
-        payments, benefits, shares = evaluate(profiles)
-        return cls(profiles, payments, reciprocity_ratios(benefits, shares), benefits - shares)
-
-    def join(self, others: _Equilibria) -> _Equilibria:
-        """With others, of which those without Shapley values are no worse than any."""
-        known = np.isfinite(others.gaps).all(axis=-1, keepdims=True)
-        ratios, gaps = (np.where(known, each, np.inf) for each in (others.ratios, others.gaps))
-        pairs = zip(self, others._replace(ratios=ratios, gaps=gaps), strict=True)
-        return _Equilibria(*(np.concatenate(pair) for pair in pairs))
-
-
 def worst_over_face(face: EquilibriumFace | None, start: FloatArray, evaluate: Evaluate) -> WorstReciprocity:
     """The worst reciprocity found over the face of equilibria that holds `start`.
 
     `evaluate` gives payments, benefits a_i + p_i and Shapley values, (equilibria, members) each, at profiles
-    (equilibria, lots).
+    (equilibria, lots). Those without Shapley values are no worse than any.
     """
-    seen = _Equilibria.at(start[None], evaluate)
+
+    def measure(profiles: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        payments, benefits, shares = evaluate(profiles)
+        unknown = np.array(~np.isfinite(shares).all(axis=1, keepdims=True))
+        unknown[0] = False
+        ratios, gaps = reciprocity_ratios(benefits, shares), benefits - shares
+        return payments, np.where(unknown, np.inf, ratios), np.where(unknown, np.inf, gaps)
+
+    profiles = start[None]
     if face is not None and not face.is_point:
         corners = _corners(face)
-        seen = seen.join(_Equilibria.at(corners, evaluate))
-        origins = seen.contributions[[int(np.argmin(scores.min(axis=1))) for scores in (seen.ratios, seen.gaps)]]
+        profiles = np.concatenate([profiles, corners])
+        origins = profiles[[int(np.argmin(scores.min(axis=1))) for scores in measure(profiles)[1:]]]
         segments = origins[:, None, None] + SEGMENT[:, None] * (corners - origins[:, None])[:, :, None]
-        seen = seen.join(_Equilibria.at(segments.reshape(-1, start.size), evaluate))
-    by_ratio, by_gap = (_first_lowest(scores.min(axis=1)) for scores in (seen.ratios, seen.gaps))
+        profiles = np.concatenate([profiles, segments.reshape(-1, start.size)])
+    payments, ratios, gaps = measure(profiles)
+    by_ratio, by_gap = (_first_lowest(scores.min(axis=1)) for scores in (ratios, gaps))
     return WorstReciprocity(
-        value=float(seen.ratios[by_ratio].min()),
-        agent=_first_lowest(seen.ratios[by_ratio]),
-        contributions=read_only_copy(seen.contributions[by_ratio]),
-        payments=read_only_copy(seen.payments[by_ratio]),
-        gap=float(seen.gaps[by_gap].min()),
-        gap_contributions=read_only_copy(seen.contributions[by_gap]),
-        gap_payments=read_only_copy(seen.payments[by_gap]),
-        searched=len(seen.contributions),
+        value=float(ratios[by_ratio].min()),
+        agent=_first_lowest(ratios[by_ratio]),
+        contributions=read_only_copy(profiles[by_ratio]),
+        payments=read_only_copy(payments[by_ratio]),
+        gap=float(gaps[by_gap].min()),
+        gap_contributions=read_only_copy(profiles[by_gap]),
+        gap_payments=read_only_copy(payments[by_gap]),
+        searched=len(profiles),
     )
 
 
@@ -170,29 +158,25 @@ def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None)
         "benefit": float(benefits[agent]),
         "shapley_value": float(shares.values[agent]),
     }
-    worst, margin = outcome.worst_reciprocity, float(gaps[agent])
-    single, scope = worst.searched == 1, f"this profile, with shares by {shares.method}"
-    if not single:
-        margin = min(margin, _worst_gap(outcome, worst, witness))
-        scope = "every equilibrium found on the face of optima"
+    worst, margin, scope = (
+        outcome.worst_reciprocity,
+        float(gaps[agent]),
+        f"this profile, with shares by {shares.method}",
+    )
+    if worst.searched > 1:
+        scope, names = "every equilibrium found on the face of optima", outcome.federation.names
+        there = check_shares(outcome.played, worst.gap_contributions)  # what the search says is worked out anew
+        if there is not None:
+            found = outcome.played.payoffs(worst.gap_contributions) + worst.gap_payments - there.values
+            margin = min(margin, float(found.min()))
+            witness |= {
+                "worst_gap": float(found.min()),
+                "worst_gap_agent": names[int(np.argmin(found))],
+                "worst_gap_contributions": worst.gap_contributions.tolist(),
+                "worst_ratio": worst.value,
+                "worst_agent": names[worst.agent],
+                "worst_contributions": worst.contributions.tolist(),
+            }
     witness |= {"equilibria_searched": worst.searched}
-    proven = single and shares.proves
+    proven = worst.searched == 1 and shares.proves
     return Certificate.judge(Claim.RECIPROCITY, margin, tol + shares.error, scope, witness, proven=proven)
-
-
-def _worst_gap(outcome: CertifiedOutcome, worst: WorstReciprocity, witness: dict[str, Any]) -> float:
-    """The lowest gap at the worst equilibrium a search came upon, worked out anew; goes into the witness."""
-    profile, names = worst.gap_contributions, outcome.federation.names
-    shares = check_shares(outcome.played, profile)
-    if shares is None:
-        return np.inf
-    gaps = outcome.played.payoffs(profile) + worst.gap_payments - shares.values
-    witness |= {
-        "worst_gap": float(gaps.min()),
-        "worst_gap_agent": names[int(np.argmin(gaps))],
-        "worst_gap_contributions": profile.tolist(),
-        "worst_ratio": worst.value,
-        "worst_agent": names[worst.agent],
-        "worst_contributions": worst.contributions.tolist(),
-    }
-    return float(gaps.min())

@@ -15,14 +15,12 @@ once more. Side payments of many are not worked out anew: that takes all groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from fedpact.certificates.checks import certify_balance, certify_nash
 from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
-from fedpact.federation.arrays import sum_by
+from fedpact.federation.arrays import stack, sum_by
 from fedpact.federation.splitting import split_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError
@@ -30,32 +28,10 @@ from fedpact.utils.errors import FedpactError
 MAX_AGENTS_WITH_SIDE_PAYMENTS = 8
 MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
 MAX_AGENTS_SOLVED_FOR = 150  # in all the federations that are solved: everybody up to 12 is split
-MAX_AGENTS_LISTED = 64  # whose gains are listed where nothing has to be solved
 
 EVEN_SPLIT = "the even split, an equilibrium"
 SPLIT_EQUILIBRIUM = "the equilibrium with the member split"
-
-
-class SplitComparison(NamedTuple):
-    """What a member has under two names.
-
-    Attributes
-    ----------
-    gain
-        The utilities of the names less the member's own; NaN where no equilibrium is certified.
-    compared
-        Which profile of the split federation this is.
-    proves
-        Whether no other equilibrium gives the names anything else.
-    parts
-        Contributions, payments and utilities of the names where they are not halves of the member's.
-    """
-
-    agent: int
-    gain: float = float("nan")
-    compared: str = ""
-    proves: bool = False
-    parts: Mapping[str, list[float]] = {}
+NO_EQUILIBRIUM = (FedpactError, ArithmeticError, np.linalg.LinAlgError)
 
 
 def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
@@ -64,69 +40,80 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
     Where nobody gains more than rounding it is who comes closest to that.
     """
     tols, names, size = outcome.tolerances, outcome.federation.names, outcome.federation.n_agents
-    even = _even_splits(outcome)
-    found = [compare_split(outcome, agent) for agent in _agents_to_split(outcome)] if even is None else even
-    known = [each for each in found if np.isfinite(each.gain)]
-    every = even is not None or len(found) == size
-    scope = f"{'every member' if every else f'{len(found)} of {size} members'} as two that share its cap and value"
-    if not known:
+    looked_at, gains, there = list(range(size)), _even_gains(outcome), {}
+    if gains is None:
+        looked_at = _agents_to_split(outcome)
+        there = _split_equilibria(outcome, looked_at)
+        gains = {
+            agent: float(found.utilities[posing].sum() - outcome.utilities[agent])
+            for agent, (found, posing) in there.items()
+        }
+    every = "every member" if len(looked_at) == size else f"{len(looked_at)} of {size} members"
+    scope = f"{every} as two that share its cap and value"
+    if not gains:
         why = f"{scope}: none of the split federations has an equilibrium that is certified"
-        if not found:
+        if not looked_at:
             why = "not looked at: {} of more than {} members take long to work out anew".format(
                 *("side payments", MAX_AGENTS_WITH_SIDE_PAYMENTS)
                 if outcome.rules.has_side_payments
                 else ("equilibria", MAX_AGENTS_SOLVED)
             )
         return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
-    gaining = [each for each in known if each.gain > tols[each.agent]]
-    worst = max(gaining or known, key=lambda each: each.gain / (1.0 if gaining else tols[each.agent]))
-    utility = float(outcome.utilities[worst.agent])
-    witness: dict[str, Any] = about(outcome, worst.agent) | {
+    gaining = [agent for agent in gains if gains[agent] > tols[agent]]
+    worst = max(gaining or gains, key=lambda agent: gains[agent] / (1.0 if gaining else tols[agent]))
+    utility = float(outcome.utilities[worst])
+    witness: dict[str, Any] = about(outcome, worst) | {
         "utility": utility,
-        "split_utility": utility + worst.gain,
-        "compared": worst.compared,
-        "gains": {names[each.agent]: each.gain for each in known},
-        **worst.parts,
+        "split_utility": utility + gains[worst],
+        "compared": SPLIT_EQUILIBRIUM if there else EVEN_SPLIT,
+        "gains": {names[agent]: gain for agent, gain in gains.items()},
     }
-    if len(known) < len(found):
-        scope += f"; of {len(found) - len(known)} no equilibrium is certified"
-    proven = every and len(known) == len(found) and all(each.proves for each in known)
-    return Certificate.judge(Claim.SPLIT_PROOF, -worst.gain, float(tols[worst.agent]), scope, witness, proven=proven)
+    if there:
+        found, posing = there[worst]
+        parts = {"contributions": _brought(found), "payments": found.payments, "utilities": found.utilities}
+        witness |= {f"part_{name}": each[posing].tolist() for name, each in parts.items()}
+    if len(gains) < len(looked_at):
+        scope += f"; of {len(looked_at) - len(gains)} no equilibrium is certified"
+    proven = len(gains) == size and not gaining
+    proven = proven and (outcome.rules.has_prices or all(found.is_unique for found, _ in there.values()))
+    margin, tol = -gains[worst], float(tols[worst])
+    return Certificate.judge(Claim.SPLIT_PROOF, margin, tol, scope, witness, proven=proven)
 
 
-def _even_splits(outcome: CertifiedOutcome) -> list[SplitComparison] | None:
-    """Everybody at once where prices are linear and the profile is an equilibrium at them; None where it is not.
-
-    Those are listed who contribute most, and who gains most.
-    """
+def _even_gains(outcome: CertifiedOutcome) -> dict[int, float] | None:
+    """Everybody at once where prices are linear and the profile is an equilibrium at them; None where it is not."""
     if not outcome.rules.has_prices or outcome.rules.has_side_payments:
         return None
     there = outcome.rules.outcome_at(outcome.federation, outcome.contributions)  # the names halve what the rules pay
     if not _is_equilibrium(outcome, there):
         return None
-    gains, tols = there.utilities - outcome.utilities, outcome.tolerances
-    most = np.argsort(-_brought(outcome), kind="stable")[:MAX_AGENTS_LISTED].tolist()
-    listed = sorted({*most, int(np.argmax(gains / tols)), int(np.argmax(gains - tols))})
-    return [SplitComparison(agent, float(gains[agent]), EVEN_SPLIT, True) for agent in listed]
+    return dict(enumerate((there.utilities - outcome.utilities).tolist()))
 
 
-def compare_split(outcome: CertifiedOutcome, agent: int) -> SplitComparison:
-    """What one member has under two names, compared with what it has under one."""
-    try:
-        split, posing = split_agent(outcome.federation, agent)
-        there = outcome.rules.solve(split)
-        if not _is_equilibrium(outcome, there):
-            return SplitComparison(agent)
-    except (FedpactError, ArithmeticError, np.linalg.LinAlgError):  # there is no such equilibrium to compare with
-        return SplitComparison(agent)
-    numbers = {"contributions": _brought(there), "payments": there.payments, "utilities": there.utilities}
-    return SplitComparison(
-        agent=agent,
-        gain=float(there.utilities[posing].sum() - outcome.utilities[agent]),
-        compared=SPLIT_EQUILIBRIUM,
-        proves=outcome.rules.has_prices or there.is_unique,
-        parts={f"part_{name}": [float(number) for number in each[posing]] for name, each in numbers.items()},
-    )
+def _split_equilibria(outcome: CertifiedOutcome, agents: list[int]) -> dict[int, tuple[CertifiedOutcome, slice]]:
+    """Certified equilibria with each of some members split, and where its names stand; solved together where it can be.
+
+    Members with several lots have different ones in each of the split federations, which are then solved in turn.
+    """
+    rules, profiles = outcome.rules, None
+    splits = [split_agent(outcome.federation, agent) for agent in agents]
+    if agents and not outcome.federation.has_lots:
+        try:
+            profiles = rules.solve_stack(stack([split for split, _ in splits]))
+        except NO_EQUILIBRIUM:  # of one of them
+            profiles = None
+    equilibria = {}
+    for index, (split, posing) in enumerate(splits):
+        try:
+            if profiles is None or np.isnan(profiles[index]).any():
+                there = rules.solve(split)
+            else:
+                there = rules.outcome_at(split, profiles[index], is_solved=True)
+            if _is_equilibrium(outcome, there):
+                equilibria[agents[index]] = (there, posing)
+        except NO_EQUILIBRIUM:
+            continue
+    return equilibria
 
 
 def _brought(outcome: CertifiedOutcome) -> FloatArray:
@@ -139,10 +126,9 @@ def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
 
     Somebody that is paid too much gains nothing by acting differently; somebody else is then paid too little.
     """
-    nash = certify_nash(there, there.rules.deviations(there.federation, there.contributions))
-    if not nash.margin >= -nash.tol:
-        return False
-    return certify_balance(there).holds or not certify_balance(outcome).holds
+    nash = there.certificates[Claim.NASH]
+    there_balances, here_balances = (each.certificates[Claim.BUDGET_BALANCE].holds for each in (there, outcome))
+    return nash.margin >= -nash.tol and (there_balances or not here_balances)
 
 
 def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:

@@ -14,8 +14,6 @@ from fedpact.utils.arrays import FloatArray
 
 STAKE_TOLERANCE = 1e-8  # of an agent's payoff, cost and payment together
 VALUE_TOLERANCE = 1e-14  # of an agent's value, for those with nothing at stake
-PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
-CENT = 0.01  # of the currency
 STATED_TOLERANCE = 1e-9  # of the largest number of its kind, between what a file states and what follows
 STATED_CONTRIBUTION_TOLERANCE = 1e-6  # the same for contributions, which a flat optimum leaves less certain
 BALANCE_TOLERANCE = 1e-12  # of the money that changes hands, or of the payoffs where hardly any does
@@ -37,15 +35,6 @@ def balance_tolerance(payments: FloatArray, payoffs: FloatArray) -> FloatArray:
     """What counts as rounding in the sum of payments over the last axis; among equals all turnover is rounding."""
     turnover = np.maximum(np.abs(payments).sum(axis=-1), np.abs(payoffs).sum(axis=-1))
     return np.asarray(BALANCE_TOLERANCE * turnover)
-
-
-def payment_tolerance(turnover: float, payoffs: FloatArray, per_payoff: float | None) -> float:
-    """How much may be in the wrong pocket, in units of payoff: a cent where there is money, or a share of turnover.
-
-    Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
-    """
-    rounding = BALANCE_TOLERANCE * max(turnover, float(np.abs(payoffs).sum()))
-    return max(rounding, PAYMENT_TOLERANCE * turnover if per_payoff is None else CENT / per_payoff)
 
 
 def would_leave(ir_gaps: FloatArray, tolerances: FloatArray) -> NDArray[np.bool_]:

@@ -10,7 +10,6 @@ import numpy as np
 import typer
 
 from fedpact.certificates import Certificate, Claim, Verdict
-from fedpact.certificates.assumptions import diagnose, idle_sentences
 from fedpact.certificates.claims import claim_title
 from fedpact.certificates.core import SOME_GROUPS
 from fedpact.cli.common import (
@@ -34,6 +33,7 @@ from fedpact.cli.violation_words import violation_sentences
 from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.diagnosis import diagnose, idle_sentences
 from fedpact.report.deal_sections import shared_cap_sentences
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes, share_texts
 from fedpact.report.records import blocking_group_record, departures_record

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedpact.certificates.assumptions import idle_sentences
 from fedpact.certificates.claims import Verdict
 from fedpact.certificates.reciprocity import shown_shares
+from fedpact.deals.diagnosis import idle_sentences
 from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
 if TYPE_CHECKING:

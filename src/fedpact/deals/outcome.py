@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.certificates import Certificate, Certificates
-from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
+from fedpact.certificates.assumptions import Assumption, assumptions
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import WorstReciprocity, fair_parts, reciprocity_ratios, worst_over_face
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
+from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, times_transposed
 from fedpact.shapley.values import ShapleyValues, shapley_values, share_values, undefined_values

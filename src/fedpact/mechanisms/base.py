@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from inspect import isfunction
+from inspect import isfunction, signature
 from typing import Any
 
 import numpy as np
@@ -101,6 +101,15 @@ class Mechanism(ABC):
         """What each member gets at a profile: a_i(s), unless a mechanism hands out less than the whole model."""
         return arrays.payoffs(contributions)
 
+    def value_share(self, n_agents: int) -> float:
+        """By how much values count in the game, compared with costs."""
+        return 1.0
+
+    def played(self, federation: Federation) -> Federation:
+        """The federation whose values count as in the game."""
+        share = self.value_share(federation.n_agents)
+        return federation if share == 1.0 else federation.replace(values=share * federation.values)
+
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         """What is known of the equilibria, at the one that `solve` found."""
         return NOT_KNOWN
@@ -183,7 +192,8 @@ class Mechanism(ABC):
                     setattr(cls, name, _guard(method, name, kind))
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        given = (name for name in signature(type(self)).parameters if hasattr(self, name))
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
         return f"{type(self).__name__}({options})"
 
 

@@ -62,27 +62,19 @@ class Voluntary(Mechanism):
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     is_baseline = True
 
-    def cost_share(self, n_agents: int) -> float:
-        """The part of its costs that each member bears."""
-        return 1.0
-
     def solve(self, federation: Federation) -> Outcome:
         """A free-riding equilibrium."""
-        return self.outcome_at(federation, free_riding_equilibrium(self._played(federation)), is_solved=True)
+        return self.outcome_at(federation, free_riding_equilibrium(self.played(federation)), is_solved=True)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
-        return free_riding_equilibria(replace(arrays, values=arrays.values / self.cost_share(arrays.n_agents)))
+        return free_riding_equilibria(replace(arrays, values=self.value_share(arrays.n_agents) * arrays.values))
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         return free_riding(federation, contributions)
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
-        unique = is_only_equilibrium(self._played(federation), contributions)
+        unique = is_only_equilibrium(self.played(federation), contributions)
         if unique is None:
             return NOT_KNOWN
         note = "the only equilibrium" if unique else "one of several equilibria, which treats equal members alike"
         return Equilibria(unique=unique, dimension=0, note=note)
-
-    def _played(self, federation: Federation) -> Federation:
-        share = self.cost_share(federation.n_agents)
-        return federation if share == 1.0 else federation.replace(values=federation.values / share)

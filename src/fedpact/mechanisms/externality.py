@@ -42,44 +42,30 @@ def personal_prices(federation: Federation, contributions: ArrayLike) -> Weights
 
 
 class OptimumMechanism(Mechanism):
-    """A mechanism whose equilibria are the welfare optima where all values count `value_share` times.
+    """A mechanism whose equilibria are the welfare optima where all values count `value_share` times."""
 
-    Attributes
-    ----------
-    optimum_names
-        What people call one of them, and several.
-    """
-
-    optimum_names = ("welfare optimum", "welfare optima")
-
-    def value_share(self, n_agents: int) -> float:
-        """By how much values count in the program that equilibria solve."""
-        return 1.0
+    optimum_names = ("welfare optimum", "welfare optima")  # what people call one of them, and several
 
     def solve(self, federation: Federation) -> Outcome:
         """The optimum of smallest norm and its payments."""
-        return self.outcome_at(federation, social_optimum(self._played(federation)).contributions, is_solved=True)
+        return self.outcome_at(federation, social_optimum(self.played(federation)).contributions, is_solved=True)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
         return welfare_optima(replace(arrays, values=self.value_share(arrays.n_agents) * arrays.values))[0]
 
     def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None:
-        return optimum_at(self._played(federation), contributions).face
+        return optimum_at(self.played(federation), contributions).face
 
     def payments_due(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        return self.payments(federation.arrays, nearest_optimum(self._played(federation), contributions))
+        return self.payments(federation.arrays, nearest_optimum(self.played(federation), contributions))
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
-        face, (optimum, optima) = optimum_at(self._played(federation), contributions).face, self.optimum_names
+        face, (optimum, optima) = optimum_at(self.played(federation), contributions).face, self.optimum_names
         if face.dimension == 0:
             return Equilibria(unique=True, dimension=0, note=f"the only {optimum}")
         kind = "a line" if face.dimension == 1 else f"a set of dimension {face.dimension}"
         note = f"{optima} form {kind}; this is the one of smallest norm, which treats equal members alike"
         return Equilibria(unique=False, dimension=face.dimension, note=note)
-
-    def _played(self, federation: Federation) -> Federation:
-        share = self.value_share(federation.n_agents)
-        return federation if share == 1.0 else federation.replace(values=share * federation.values)
 
 
 class ExternalityMechanism(OptimumMechanism):

@@ -38,7 +38,10 @@ from fedpact.utils.arrays import FloatArray, align
 from fedpact.utils.errors import InvalidInput, NoFairDeal, OutsideDomain
 from fedpact.utils.words import MAX_NAMES, join_names
 
-KEEP = ("groups", "members")
+KEEP = {  # who is kept: the mechanism's name, title and plain title
+    "groups": ("fair", "Fair", "pay for what you use, evened out"),
+    "members": ("fair-members", "Fair to members", "evened out, keeping single members only"),
+}
 MAX_SHAPLEY_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
 GAIN_ROUNDING = 1e-12  # of what everybody has alone: a loss that is none
 KEPT_IF_FOUND = "side payments keep every group found; of more than {} members not all groups are looked at"
@@ -120,10 +123,7 @@ class FairMechanism(SidePaymentMechanism):
         if keep not in KEEP:
             raise InvalidInput(field="keep", rule=f"must be one of {', '.join(KEEP)}", value=keep)
         self.keep = keep
-        groups = keep == "groups"
-        self.name, self.title = ("fair", "Fair") if groups else ("fair-members", "Fair to members")
-        plain = "pay for what you use, evened out" if groups else "evened out, keeping single members only"
-        self.plain_title = plain
+        self.name, self.title, self.plain_title = KEEP[keep]
 
     def promises(self, federation: Federation) -> tuple[Claim, ...]:
         keeps_groups = self.keep == "groups" and federation.n_agents <= MAX_LISTED_AGENTS
@@ -145,27 +145,18 @@ class FairMechanism(SidePaymentMechanism):
                 f"there are no Shapley shares to return at the welfare optimum: some group of members would leave the "
                 f"domain of a payoff ({error})"
             ) from error
-        _check_shares(shares, payoffs, costs)
+        if (largest := np.abs(shares).max()) > MAX_SHAPLEY_SHARE * (np.abs(payoffs).sum() + costs.sum()):
+            raise NoFairDeal(
+                f"there are no Shapley shares to return at the welfare optimum: they are as large as {largest:.3g}, "
+                "and what there is to share out is lost in their rounding; some group of members is at the edge of the "
+                "domain of a payoff"
+            )
         groups = KnownGroups(federation) if self.keep == "groups" else None
         alone, welfare = standalone_optimum(federation)[1], float(payoffs.sum() - costs.sum())
         try:
             return fairest_division(shares, costs, alone, welfare, groups).utilities
         except Unkept as unkept:
             raise _no_deal_error(federation.names, unkept) from None
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(keep={self.keep!r})"
-
-
-def _check_shares(shares: FloatArray, payoffs: FloatArray, costs: FloatArray) -> None:
-    """Raise `NoFairDeal` where Shapley shares are so large that rounding leaves nothing to share out."""
-    largest, shared_out = float(np.abs(shares).max()), float(payoffs.sum())
-    if largest > MAX_SHAPLEY_SHARE * (np.abs(payoffs).sum() + costs.sum()):
-        raise NoFairDeal(
-            f"there are no Shapley shares to return at the welfare optimum: they are as large as {largest:.3g}, "
-            f"and the {shared_out:.3g} there is to share out is lost in their rounding; some group of members is "
-            "at the edge of the domain of a payoff"
-        )
 
 
 def _no_deal_error(names: Sequence[str], unkept: Unkept) -> NoFairDeal:

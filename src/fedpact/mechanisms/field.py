@@ -11,6 +11,19 @@
 
 A is the sum of all payoffs, W welfare, v(X) the most welfare that a group X reaches by itself. Divisions of the gain
 (Nash bargaining, nucleolus) stand with the fair deal, `fedpact.mechanisms.fair`.
+
+Examples
+--------
+>>> from fedpact import Federation, PowerLaw
+>>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+>>> for rules in (EqualSplit(), CostSharing(), VCGMechanism(), AccuracyShaping(), ProportionalSharing()):
+...     outcome = rules.solve(homogeneous)
+...     print(f"{rules.name}: {outcome.contributions[0]:.4f} each, from outside {round(outcome.budget, 4) + 0.0}")
+equal-split: 5.9530 each, from outside 0.0
+cost-sharing: 18.1238 each, from outside 0.0
+vcg: 18.1238 each, from outside 0.0441
+accuracy-shaping: 59.3692 each, from outside 0.0
+proportional: 74.3457 each, from outside 0.0
 """
 
 from __future__ import annotations
@@ -22,8 +35,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.core import welfare_of_others
 from fedpact.certificates.deviations import Deviations, free_riding, sharing_total, unbounded_deviations
-from fedpact.certificates.proportional_sharing import sharing_in_proportion
-from fedpact.certificates.shaped_payoffs import earning_payoff
+from fedpact.certificates.fixed_points import earning_payoff, sharing_in_proportion
 from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
@@ -37,9 +49,6 @@ from fedpact.solvers.standalone import standalone_optima
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 
-ONE_VOLUME = "it pays by volume, and does not say how much of one lot counts for how much of another"
-ONE_EARNING = "a model is earned by one contribution that goes up, and costs of several lots can be run up in many ways"
-
 
 class EqualSplit(OptimumMechanism):
     """Everybody has an n-th of all payoffs and bears its own costs.
@@ -47,13 +56,6 @@ class EqualSplit(OptimumMechanism):
     The rule partnerships use, and the oldest example of free riding in teams (Alchian and Demsetz 1972; Holmstrom,
     "Moral hazard in teams", 1982). The game has the exact potential A / n - sum c, so that the equilibria are the
     welfare optima of the federation whose values are an n-th.
-
-    Examples
-    --------
-    >>> from fedpact import Federation, PowerLaw
-    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> EqualSplit().solve(homogeneous).contributions.round(4).tolist()
-    [5.953, 5.953, 5.953]
     """
 
     name = "equal-split"
@@ -82,13 +84,6 @@ class LeaveOneOut(OptimumMechanism):
     without i is nothing i can change, so u_i changes with welfare when i alone moves, and the welfare optima are the
     equilibria. What all add to all others is less than there is where data replaces other data, and more where it
     harms: payments leave a surplus, or lack money, `outcome.budget`.
-
-    Examples
-    --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> outcome = LeaveOneOut().solve(hospitals().federation)
-    >>> outcome.certificates["social-optimality"].holds, outcome.budget < 0
-    (True, True)
     """
 
     name = "leave-one-out"
@@ -136,13 +131,6 @@ class VCGMechanism(OptimumMechanism):
     large as can be. Asked for their costs and values instead, members do best to tell the truth, whatever the others
     say (Vickrey 1961, Clarke 1971, Groves 1973). The price is money from outside: M^E, which balances, gives nobody
     more than it adds, so where no weight is negative the payments sum to a deficit, `outcome.budget`.
-
-    Examples
-    --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> outcome = VCGMechanism().solve(hospitals().federation)
-    >>> outcome.budget > 0, outcome.leavers
-    (True, ())
     """
 
     name = "vcg"
@@ -179,13 +167,6 @@ class CostSharing(Voluntary):
     ----------
     part
         b, from 0 (everybody bears its costs) to below 1; 1 - 1/n if not given.
-
-    Examples
-    --------
-    >>> from fedpact import Federation, PowerLaw
-    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> CostSharing().solve(homogeneous).contributions.round(4).tolist()
-    [18.1238, 18.1238, 18.1238]
     """
 
     name = "cost-sharing"
@@ -201,12 +182,12 @@ class CostSharing(Voluntary):
             raise InvalidInput(field="part", rule="must be at least 0 and below 1", value=part)
         self.part = part
 
-    def cost_share(self, n_agents: int) -> float:
-        return 1.0 / n_agents if self.part is None or n_agents == 1 else 1.0 - self.part
+    def value_share(self, n_agents: int) -> float:
+        return n_agents if self.part is None or n_agents == 1 else 1.0 / (1.0 - self.part)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
-        share = self.cost_share(federation.n_agents)
-        best = free_riding(self._played(federation), contributions)
+        share = 1.0 / self.value_share(federation.n_agents)  # of its costs, which each member bears
+        best = free_riding(self.played(federation), contributions)
         paid = (1.0 - share) * _mean_of_others(federation.spending(contributions))
         return replace(
             best,
@@ -217,7 +198,7 @@ class CostSharing(Voluntary):
 
     def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
         costs = arrays.spending(contributions)
-        return (1.0 - self.cost_share(arrays.n_agents)) * (costs - _mean_of_others(costs))
+        return (1.0 - 1.0 / self.value_share(arrays.n_agents)) * (costs - _mean_of_others(costs))
 
 
 def _mean_of_others(costs: FloatArray) -> FloatArray:
@@ -225,20 +206,30 @@ def _mean_of_others(costs: FloatArray) -> FloatArray:
     return np.asarray((costs.sum(axis=-1, keepdims=True) - costs) / max(costs.shape[-1] - 1, 1))
 
 
-class ProportionalSharing(Mechanism):
+class FixedPointMechanism(Mechanism):
+    """A mechanism of members with one lot each whose equilibria are found by answers to each other."""
+
+    is_baseline = True
+    one_lot: str  # why it does not say what to do with several
+
+    def solve(self, federation: Federation) -> Outcome:
+        """An equilibrium that answers lead to."""
+        require_single_lots(federation, f"the mechanism {self.name}", self.one_lot)
+        found = self.solve_stack(federation.arrays)
+        if found is None or np.isnan(found).any():
+            title = self.title.lower()
+            said = f"{title}: members' answers to each other do not settle; there may be no equilibrium"
+            raise NotConverged(said, result=found)
+        return self.outcome_at(federation, found, is_solved=True)
+
+
+class ProportionalSharing(FixedPointMechanism):
     """All payoffs are shared out in proportion to contributions.
 
     Pay by volume, the rule consortia and most incentive schemes for federated learning start from (Zeng, Chen et al.,
     "A comprehensive survey of incentive mechanism for federated learning", 2021), and that of contests (Tullock 1980).
     What data is useful for, and to whom, does not count. The game has no potential, and utilities need not be concave:
     what answers in turn reach is certified over the whole range of everybody's contributions.
-
-    Examples
-    --------
-    >>> from fedpact import Federation, PowerLaw
-    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> ProportionalSharing().solve(homogeneous).contributions.round(4).tolist()
-    [74.3457, 74.3457, 74.3457]
     """
 
     name = "proportional"
@@ -246,12 +237,7 @@ class ProportionalSharing(Mechanism):
     plain_title = "paid by the amount of data"
     description = "All payoffs are put together and shared out by the amount of data each member contributed."
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
-    is_baseline = True
-
-    def solve(self, federation: Federation) -> Outcome:
-        """An equilibrium that answers in turn lead to."""
-        require_single_lots(federation, f"the mechanism {self.name}", ONE_VOLUME)
-        return self.outcome_at(federation, _settled(self, proportional_equilibria(federation.arrays)), is_solved=True)
+    one_lot = "it pays by volume, and does not say how much of one lot counts for how much of another"
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
         return proportional_equilibria(arrays)
@@ -265,7 +251,7 @@ class ProportionalSharing(Mechanism):
         return payoffs.sum(axis=-1, keepdims=True) * parts - payoffs * (given > 0)
 
 
-class AccuracyShaping(Mechanism):
+class AccuracyShaping(FixedPointMechanism):
     """Nobody pays; the model a member gets is degraded to what its costs have earned.
 
     Karimireddy, Guo and Jordan ("Mechanisms that incentivize data sharing in federated learning", 2022). With s_i° what
@@ -280,14 +266,6 @@ class AccuracyShaping(Mechanism):
     ----------
     bonus
         e: by how much more accuracy goes up than costs do, as a part of these; 0 is the limit of a vanishing one.
-
-    Examples
-    --------
-    >>> from fedpact import Federation, PowerLaw
-    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> outcome = AccuracyShaping().solve(homogeneous)
-    >>> outcome.contributions.round(4).tolist(), outcome.leavers
-    ([59.3692, 59.3692, 59.3692], ())
     """
 
     name = "accuracy-shaping"
@@ -296,18 +274,12 @@ class AccuracyShaping(Mechanism):
     description = "Nobody pays. Everybody gets a model as good as its contribution has earned, and not a better one."
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY,)
-    is_baseline = True
+    one_lot = "a model is earned by one contribution that goes up, and costs of several lots can be run up in many ways"
 
     def __init__(self, bonus: float = 0.0) -> None:
         if not 0.0 <= bonus < np.inf:
             raise InvalidInput(field="bonus", rule="must be at least 0 and finite", value=bonus)
         self.bonus = bonus
-
-    def solve(self, federation: Federation) -> Outcome:
-        """The contributions at which everybody has earned the whole model, or gives all it has."""
-        require_single_lots(federation, f"the mechanism {self.name}", ONE_EARNING)
-        found = _settled(self, shaped_equilibria(federation.arrays, self.bonus))
-        return self.outcome_at(federation, found, is_solved=True)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
         return shaped_equilibria(arrays, self.bonus)
@@ -327,10 +299,3 @@ class AccuracyShaping(Mechanism):
             return NOT_KNOWN
         note = "the only equilibrium at any bonus above 0, in the limit of that"
         return Equilibria(unique=True, dimension=0, note=note)
-
-
-def _settled(mechanism: Mechanism, contributions: FloatArray) -> FloatArray:
-    if np.isnan(contributions).any():
-        said = f"{mechanism.title.lower()}: members' answers to each other do not settle; there may be no equilibrium"
-        raise NotConverged(said, result=contributions)
-    return contributions

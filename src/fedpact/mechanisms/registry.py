@@ -14,18 +14,10 @@ from importlib import import_module
 
 from fedpact.certificates.claims import Claim
 from fedpact.federation import Federation
+from fedpact.mechanisms import fair, field
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.baselines import Standalone, Voluntary
 from fedpact.mechanisms.externality import ExternalityMechanism
-from fedpact.mechanisms.fair import FairMechanism, NashBargaining, Nucleolus
-from fedpact.mechanisms.field import (
-    AccuracyShaping,
-    CostSharing,
-    EqualSplit,
-    LeaveOneOut,
-    ProportionalSharing,
-    VCGMechanism,
-)
 from fedpact.mechanisms.shapley import SemivalueMechanism, ShapleyMechanism
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.errors import InvalidInput
@@ -34,31 +26,31 @@ ENTRY_POINTS = "fedpact.mechanisms"
 ALL = "all"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
+
+def _by_name(*mechanisms: Mechanism) -> Mapping[str, Mechanism]:
+    return {mechanism.name: mechanism for mechanism in mechanisms}
+
+
 # Those swept and followed if none is named, in the order they are shown; a comparison adds the fair deal.
-DEFAULT_MECHANISMS: Mapping[str, Mechanism] = {
-    mechanism.name: mechanism for mechanism in (ExternalityMechanism(), ShapleyMechanism(), Voluntary(), Standalone())
-}
+DEFAULT_MECHANISMS = _by_name(ExternalityMechanism(), ShapleyMechanism(), Voluntary(), Standalone())
 
 # Those of the literature that stand beside them where they are asked for.
-FIELD_MECHANISMS: Mapping[str, Mechanism] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        EqualSplit(),
-        ProportionalSharing(),
-        CostSharing(),
-        NashBargaining(),
-        Nucleolus(),
-        VCGMechanism(),
-        LeaveOneOut(),
-        SemivalueMechanism(),
-        AccuracyShaping(),
-    )
-}
+FIELD_MECHANISMS = _by_name(
+    field.EqualSplit(),
+    field.ProportionalSharing(),
+    field.CostSharing(),
+    fair.NashBargaining(),
+    fair.Nucleolus(),
+    field.VCGMechanism(),
+    field.LeaveOneOut(),
+    SemivalueMechanism(),
+    field.AccuracyShaping(),
+)
 
 # All of fedpact's own. Side payments take a search through groups, which is too much for thousands of federations.
 MECHANISMS: Mapping[str, Mechanism] = {
     **DEFAULT_MECHANISMS,
-    **{mechanism.name: mechanism for mechanism in (FairMechanism(), FairMechanism(keep="members"))},
+    **_by_name(fair.FairMechanism(), fair.FairMechanism(keep="members")),
     **FIELD_MECHANISMS,
 }
 
@@ -88,22 +80,17 @@ def mechanism_named(name: str) -> Mechanism:
     from importlib.metadata import entry_points  # noqa: PLC0415 - looks through all installed packages
 
     registered = entry_points(group=ENTRY_POINTS)
-    found = {entry.value: entry for entry in registered if entry.name == name}
-    if not found:
+    paths = sorted({entry.value for entry in registered if entry.name == name})
+    if not paths:
         known = ", ".join([*MECHANISMS, *sorted({entry.name for entry in registered} - set(MECHANISMS))])
-        raise InvalidInput(
-            field="mechanism",
-            rule=f"must be one of {known}",
-            value=name,
-            given=f", got {name!r:.80}; one of your own goes by its import path: package.module:Class",
-        )
-    if len(found) > 1:
-        why = f"several installed packages register a mechanism {name!r}: {', '.join(sorted(found))}"
+        given = f", got {name!r:.80}; one of your own goes by its import path: package.module:Class"
+        raise InvalidInput(field="mechanism", rule=f"must be one of {known}", value=name, given=given)
+    if len(paths) > 1:
+        why = f"several installed packages register a mechanism {name!r}: {', '.join(paths)}"
         raise InvalidInput(why, field="mechanism", rule="must be registered by one package", value=name)
-    (path,) = found
-    mechanism = _import_mechanism(path)
+    mechanism = _import_mechanism(paths[0])
     if mechanism.name != name:
-        why = f"{path} is registered as {name!r} but calls itself {mechanism.name!r}"
+        why = f"{paths[0]} is registered as {name!r} but calls itself {mechanism.name!r}"
         raise InvalidInput(why, field="mechanism", rule="must be registered under its name", value=name)
     return mechanism
 
@@ -146,47 +133,42 @@ def resolve_mechanisms(given: Mechanism | str | Iterable[Mechanism | str] | None
 def _check_attributes(mechanism: Mechanism) -> Mechanism:
     """Names appear in files and in their names; titles are read by people; claims are certified."""
     kind = type(mechanism).__name__
-    for label in ("name", "title"):
-        text = getattr(mechanism, label, None)
-        if not isinstance(text, str):
-            raise InvalidInput(field=f"{kind}.{label}", rule="must be a text", value=text)
-    if not NAME.fullmatch(mechanism.name):
-        rule = "must be small letters, digits and hyphens"
-        raise InvalidInput(field=f"{kind}.name", rule=rule, value=mechanism.name)
-    claims: object = mechanism.claims
+    name, title, claims = (getattr(mechanism, label, None) for label in ("name", "title", "claims"))
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidInput(field=f"{kind}.name", rule="must be small letters, digits and hyphens", value=name)
+    if not isinstance(title, str):
+        raise InvalidInput(field=f"{kind}.title", rule="must be a text", value=title)
     if not isinstance(claims, Sequence) or isinstance(claims, str):
         rule = "must be a tuple of claims such as (Claim.NASH,)"
         raise InvalidInput(field=f"{kind}.claims", rule=rule, value=claims)
-    for place, claim in enumerate(claims):
+    for index, claim in enumerate(claims):
         if not isinstance(claim, Claim):
             rule = f"must be one of {', '.join(f'Claim.{each.name}' for each in Claim)}"
-            raise InvalidInput(field=f"{kind}.claims", index=place, rule=rule, value=claim)
+            raise InvalidInput(field=f"{kind}.claims", index=index, rule=rule, value=claim)
     return mechanism
 
 
 def _import_mechanism(path: str) -> Mechanism:
     """The mechanism at "package.module:Class", made without arguments if it is a class."""
     module_name, _, attribute = path.partition(":")
+
+    def refusal(rule: str, why: object) -> InvalidInput:
+        return InvalidInput(
+            f"mechanism {path!r:.80}{rule}: {why}", field="mechanism", rule=rule.strip(": "), value=path
+        )
+
     try:
         module = import_module(module_name)
     except Exception as error:  # whatever the module's own code raises
-        why = f"mechanism {path!r:.80}: {module_name!r:.80} cannot be imported: {error}"
-        raise InvalidInput(why, field="mechanism", rule="must be one that can be imported", value=path) from error
+        raise refusal(f": {module_name!r:.80} cannot be imported", error) from error
     found = getattr(module, attribute, None)
     if isinstance(found, type) and issubclass(found, Mechanism):
         try:
             found = found()
         except Exception as error:  # whatever the class's own code raises
-            raise _import_error(path, "cannot be made without arguments", f"{error}") from error
+            raise refusal(" cannot be made without arguments", error) from error
+    if found is None:
+        raise refusal(" must be a fedpact.Mechanism", f"there is no {attribute!r:.80} in {module_name!r:.80}")
     if not isinstance(found, Mechanism):
-        what = (
-            f"there is no {attribute!r:.80} in {module_name!r:.80}"
-            if found is None
-            else f"it is of type {type(found).__name__}"
-        )
-        raise _import_error(path, "must be a fedpact.Mechanism", what)
+        raise refusal(" must be a fedpact.Mechanism", f"it is of type {type(found).__name__}")
     return _check_attributes(found)
-
-
-def _import_error(path: str, rule: str, why: str) -> InvalidInput:
-    return InvalidInput(f"mechanism {path!r:.80} {rule}: {why}", field="mechanism", rule=rule, value=path)

@@ -119,9 +119,6 @@ class ShapleyMechanism(SemivalueMechanism):
     def __init__(self) -> None:
         super().__init__(None)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BestResponseTrace:

@@ -21,8 +21,8 @@ from fedpact.deals.transcript import is_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
 from fedpact.mechanisms.base import SOLVER_ERRORS
-from fedpact.mechanisms.payment_check import PaymentCheck, check_payments
 from fedpact.negotiation.audit import STATED, Audit, TranscriptAudit, audit
+from fedpact.negotiation.payment_check import PaymentCheck, check_payments
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.jsonl import jsonable

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 import fedpact
 from fedpact.certificates import Certificate, Claim, Verdict
-from fedpact.certificates.assumptions import diagnose
 from fedpact.deals import Outcome
+from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.report.markup import mention, mention_list, name_tag
 from fedpact.report.numbers import (

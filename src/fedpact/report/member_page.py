@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from fedpact.certificates.assumptions import idle_reason
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.comparison import Comparison
 from fedpact.deals import Outcome
+from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.markup import mention, render

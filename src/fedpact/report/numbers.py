@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.certificates.assumptions import harm_sentences
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.deals import Outcome, Settlement
+from fedpact.deals.diagnosis import harm_sentences
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 

@@ -8,7 +8,7 @@ import pytest
 import fedpact as fp
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import resolve_mechanism
-from fedpact.mechanisms.payment_check import check_payments
+from fedpact.negotiation.payment_check import check_payments
 from fedpact.scenario.examples import hospitals
 from fedpact.solvers.groups import group_optima
 from random_cases import cases

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 
 import fedpact as fp
-from fedpact.certificates.proportional_sharing import sharing_in_proportion
+from fedpact.certificates.fixed_points import sharing_in_proportion
 from strategies import random_federations
 
 # Drawn at random: where both answer each other's slopes, the first does better by stepping aside.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.certificates.assumptions import diagnose
+from fedpact.deals.diagnosis import diagnose
 from fedpact.deals.settlement import settle_payments
 from fedpact.report import render_report, write_report
 from fedpact.report.numbers import SPACE, Unit

@@ -50,7 +50,7 @@ def test_posing_as_two(hospitals: fp.Comparison, seventeen: fp.Comparison, monke
     assert posing_as_two(hospitals, "shapley", UNIT) == Temptation(members=("University",), gain="+389,579")
     assert posing_as_two(hospitals, "externality", UNIT) == Temptation(word=NOBODY)
     assert posing_as_two(seventeen, "externality", UNIT) == Temptation(word=NOBODY)
-    monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_LISTED", 2)
+    monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_SOLVED_FOR", 2 * 17)
     two = replace(seventeen)
     found = posing_as_two(two, "shapley", UNIT)
     assert found.limit == "2 of 17 members looked at" and found.gain.startswith("+")

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.certificates.tolerances import payment_tolerance
+from fedpact.certificates.tolerances import BALANCE_TOLERANCE
 from fedpact.deals import Outcome
 from fedpact.mechanisms.base import SOLVER_ERRORS, Mechanism
 from fedpact.utils.arrays import FloatArray
 
+PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
+CENT = 0.01  # of the currency
 NO_PAYMENTS = "by these rules nobody pays"
 COMPARED = "compared with an equilibrium worked out a second time"
 UNKNOWN = "not known: no equilibrium was found to compare with"
@@ -61,10 +63,7 @@ class PaymentCheck:
 def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float | None = None) -> PaymentCheck:
     """How far the payments of an outcome are from those that are due under a mechanism's rules.
 
-    Parameters
-    ----------
-    per_payoff
-        How much money a unit of payoff is worth; None where there is no money.
+    A unit of payoff is worth `per_payoff` of money; None where there is no money.
     """
     due, method = np.zeros(len(outcome.agents)), NO_PAYMENTS
     if mechanism.has_payments:
@@ -72,10 +71,12 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
             due, method = mechanism.payments_due(outcome.federation, outcome.contributions), COMPARED
         except SOLVER_ERRORS:
             due, method = np.full(len(outcome.agents), np.nan), UNKNOWN
-    errors = np.abs(outcome.payments - due)
+    errors, turnover = np.abs(outcome.payments - due), outcome.deal.turnover
+    # Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
+    rounding = BALANCE_TOLERANCE * max(turnover, float(np.abs(outcome.payoffs).sum()))
     return PaymentCheck(
         errors=np.where(np.isfinite(errors), errors, np.nan),
-        tol=payment_tolerance(outcome.deal.turnover, outcome.payoffs, per_payoff),
+        tol=max(rounding, PAYMENT_TOLERANCE * turnover if per_payoff is None else CENT / per_payoff),
         method=method,
         agent=str(outcome.agents[int(np.argmax(np.nan_to_num(errors)))]),
     )

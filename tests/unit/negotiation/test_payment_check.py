@@ -7,8 +7,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.federation.arrays import FederationArrays
-from fedpact.mechanisms import payment_check
-from fedpact.mechanisms.payment_check import check_payments
+from fedpact.negotiation import payment_check
+from fedpact.negotiation.payment_check import check_payments
 from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
 
