@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import exp, log, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -409,3 +410,12 @@ GAMES = {
         ),
     )
 }
+
+
+def errors_of(**fields: Any) -> tuple[fp.InvalidInput, ...]:
+    """Everything that is wrong with the inputs of a federation."""
+    try:
+        fp.Federation(**fields)
+    except fp.InvalidInput as error:
+        return error.errors
+    return ()

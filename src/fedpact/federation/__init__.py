@@ -5,7 +5,7 @@ One `Federation`, or a `Population` of members of few kinds; its numbers as arra
 """
 
 from fedpact.federation.costs import Cost, Linear, Quadratic
-from fedpact.federation.federation import Federation, federation_errors
+from fedpact.federation.federation import Federation
 from fedpact.federation.lots import SharedCap
 from fedpact.federation.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
 from fedpact.federation.population import Population
@@ -23,6 +23,5 @@ __all__ = [
     "PowerLaw",
     "Quadratic",
     "SharedCap",
-    "federation_errors",
     "require_federation",
 ]

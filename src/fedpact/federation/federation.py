@@ -427,22 +427,3 @@ def _plain(kept: Any) -> Any:
     return kept.shape if kept.ndim > 1 else None, (
         kept.ravel()[:1] if (kept == kept.flat[:1]).all() else kept
     ).tobytes()
-
-
-def federation_errors(weights: Any, **fields: Any) -> tuple[InvalidInput, ...]:
-    """Everything that is wrong with the inputs of a federation; they are those of `Federation`.
-
-    Examples
-    --------
-    >>> from fedpact.federation import Log
-    >>> for error in federation_errors([[1.0, 0.5], [0.2, -1.0]], costs=[0.1, 0.0], payoff=Log(), caps=-5.0):
-    ...     print(error)
-    weights[1, 1] must be positive, got -1: a member's own data is useful to it (member "agent 1")
-    costs[1] must be positive, got 0 (member "agent 1")
-    caps must be at least zero, got -5
-    """
-    try:
-        Federation(weights, **fields)
-    except InvalidInput as error:
-        return error.errors
-    return ()

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
-from fedpact.federation import federation_errors
+from cases import errors_of
 from random_cases import cases
 from strategies import random_lots, random_profile
 
@@ -138,12 +138,12 @@ def test_names_and_owners_that_are_not_given() -> None:
     ],
 )
 def test_errors_say_which_lot_or_task(changes: dict[str, Any], message: str) -> None:
-    found = [str(error) for error in federation_errors(**(LOTS | changes))]
+    found = [str(error) for error in errors_of(**(LOTS | changes))]
     assert any(text.startswith(message) for text in found), found
 
 
 def test_all_errors_are_told_at_once() -> None:
-    found = federation_errors(**(LOTS | {"costs": -1.0, "caps": [1.0, -2.0, 3.0], "values": 0.0}))
+    found = errors_of(**(LOTS | {"costs": -1.0, "caps": [1.0, -2.0, 3.0], "values": 0.0}))
     assert [error.field for error in found] == ["costs", "caps", "values"]
 
 

@@ -9,8 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
-from cases import W2
-from fedpact.federation import federation_errors
+from cases import W2, errors_of
 from fedpact.federation.validation import check_names
 
 GOOD: dict[str, Any] = {
@@ -24,14 +23,11 @@ GOOD: dict[str, Any] = {
 
 
 def errors(**changes: Any) -> list[tuple[Any, ...]]:
-    return [
-        (error.field, error.index, error.rule, error.value, error.agent)
-        for error in federation_errors(**(GOOD | changes))
-    ]
+    return [(error.field, error.index, error.rule, error.value, error.agent) for error in errors_of(**(GOOD | changes))]
 
 
 def test_good_inputs_have_no_errors() -> None:
-    assert federation_errors(**GOOD) == ()
+    assert errors_of(**GOOD) == ()
 
 
 def test_all_errors_are_told_at_once() -> None:
@@ -87,7 +83,7 @@ def test_the_first_error_is_raised_and_holds_the_others() -> None:
     changes = {"costs": [0.0, 1.0, -1.0], "caps": [-1.0, 2.0, 3.0]}
     with pytest.raises(fp.InvalidInput, match=r'^costs\[0\] must be positive, got 0 \(member "Anna"\)$') as caught:
         fp.Federation(**(GOOD | changes))
-    assert [str(error) for error in caught.value.errors] == list(map(str, federation_errors(**(GOOD | changes))))
+    assert [str(error) for error in caught.value.errors] == list(map(str, errors_of(**(GOOD | changes))))
     assert len(caught.value.errors) == 3
 
 
