@@ -244,7 +244,7 @@ class _Answers:
             if self._is_settled(program, profile):
                 return self._least_norm(program, profile)
             answer = self._spread(maximise(program).contributions)
-            ahead = self._newton(answer)
+            ahead = None
             ahead_program = None if ahead is None else self._program(ahead)
             if ahead is not None and ahead_program is not None and self._is_settled(ahead_program, ahead):
                 return self._least_norm(ahead_program, ahead)
