@@ -97,8 +97,8 @@ def proportional_equilibria(arrays: FederationArrays) -> FloatArray:
         for turn in range(MAX_TURNS):
             before = profile.copy()
             for agent in range(flat.n_agents):
-                part = 1.0 if turn < MAX_FULL_TURNS else 0.5
-                profile[:, agent] += part * (_best_volume(flat, profile, upper, agent) - profile[:, agent])
+                part, best = 1.0 if turn < MAX_FULL_TURNS else 0.5, _best_volume(flat, profile, upper, agent)
+                profile[:, agent] = part * best + (1.0 - part) * profile[:, agent]
             moved = np.abs(profile - before).max(axis=-1) > ANSWER_TOLERANCE * profile.max(axis=-1)
             found[index[~moved]] = profile[~moved]
             index, profile, upper, flat = index[moved], profile[moved], upper[moved], flat.at(moved)
