@@ -37,29 +37,16 @@ MAX_ROUNDS = 1000
 
 
 class Division(NamedTuple):
-    """A division of the welfare.
-
-    Attributes
-    ----------
-    utilities
-        x, what everybody has; they add up to the welfare.
-    lowest_share
-        r, the smallest part of its Shapley share that anybody has; NaN where shares were not asked about.
-    """
+    """What everybody has, x, and the lowest part r of a Shapley share; NaN where shares were not asked about."""
 
     utilities: FloatArray
     lowest_share: float
 
 
 class Unkept(Exception):
-    """No division keeps all groups.
+    """No division keeps all groups: some, and what each asks for; and the least from outside that keeps everybody.
 
-    Attributes
-    ----------
-    members, values
-        Groups that ask for more than there is, if each member's time is shared out among them, and what each asks for.
-    subsidy
-        The least that has to come from outside to keep everybody.
+    The groups ask for more than there is, if each member's time is shared out among them.
     """
 
     def __init__(self, members: BoolArray, values: FloatArray, subsidy: float) -> None:

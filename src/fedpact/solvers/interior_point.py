@@ -152,12 +152,8 @@ class _Point:
     prices: FloatArray
     gains: FloatArray
 
-    def copy(self) -> _Point:
-        """The same numbers in other memory."""
-        return _Point(**{name: np.array(numbers) for name, numbers in vars(self).items()})
-
     def at(self, index: NDArray[np.bool_]) -> _Point:
-        """The point of some programs."""
+        """The point of some programs, in other memory."""
         return _Point(**{name: numbers[index] for name, numbers in vars(self).items()})
 
     def put(self, index: NDArray[np.intp], other: _Point) -> None:
@@ -329,11 +325,11 @@ def _advance(scaled: _Scaled, here: _Iterate, going: NDArray[np.bool_], shrink: 
     mu = np.maximum(mu, LEAST_BARRIER)
     system = scaled.hessian(x)
     diagonal = np.einsum("pii->pi", system).copy()
-    _add_to_diagonal(system, z / x + v / room)
+    np.einsum("pii->pi", system)[...] += z / x + v / room
     if slack.shape[-1]:
         system += np.swapaxes(scaled.rows, -1, -2) @ ((y / slack)[..., None] * scaled.rows)
-    root, right = np.sqrt(np.einsum("pii->pi", system)), scaled.barrier_gradient(x, here.gradient, mu)
-    d = _solve(system / root[:, :, None] / root[:, None, :], right / root) / root
+    right = scaled.barrier_gradient(x, here.gradient, mu)
+    d = _solve(system, right)
     used, aim = times(scaled.rows, d), mu[:, None]
     dz, dv, dy = aim / x - z - z / x * d, aim / room - v + v / room * d, aim / slack - y + y / slack * used
     to_bound = np.minimum(np.minimum(_ratio(x, d), _ratio(room, -d)), _ratio(slack, -used))
@@ -367,7 +363,7 @@ def _finish(scaled: _Scaled, near: _Point, x: FloatArray, precision: float) -> t
     Where free coordinates are, as good as, collinear, or belong at another bound, a step may lead too far; it is then
     taken back, and the next one is shorter for a larger ridge and ends at the first bound.
     """
-    found, index = near.copy(), np.arange(len(x))
+    found, index = near.at(np.ones(len(x), dtype=np.bool_)), np.arange(len(x))
     here = scaled.evaluate(replace(near, x=x.copy()))
     ridge = np.full(len(index), LEAST_RIDGE)
     for steps in range(MAX_FINISHING_STEPS):
@@ -403,7 +399,7 @@ def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
     system[:, n:, :n] = rows / root[:, None, :]
     system[:, :n, n:] = np.swapaxes(system[:, n:, :n], -1, -2)
     idle = ~rows.any(axis=-1)
-    _add_to_diagonal(system, np.concatenate([np.where(free, ridge[:, None], 1.0), 1.0 * idle], axis=-1))
+    np.einsum("pii->pi", system)[...] += np.concatenate([np.where(free, ridge[:, None], 1.0), 1.0 * idle], axis=-1)
     slack = np.where(idle, 0.0, 1.0 - times(scaled.rows, x))
     solved = _solve(system, np.concatenate([np.where(free, gradient, 0.0) / root, slack], axis=-1))
     d = solved[:, :n] / root
@@ -423,18 +419,13 @@ def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
     )
 
 
-def _add_to_diagonal(matrices: FloatArray, diagonal: FloatArray) -> None:
-    np.einsum("pii->pi", matrices)[...] += diagonal
-
-
 def _solve(systems: FloatArray, right: FloatArray) -> FloatArray:
     """Solutions of linear systems side by side; what is no number is zero."""
-    systems, right = np.nan_to_num(systems), np.nan_to_num(right)
     try:
         solved = np.linalg.solve(systems, right[..., None])[..., 0]
     except np.linalg.LinAlgError:  # one of them is singular, and NumPy solves all or none
-        solved = np.linalg.pinv(systems, hermitian=True, rcond=1e-15) @ right[..., None]
-        solved = solved[..., 0]
+        inverses = np.linalg.pinv(np.nan_to_num(systems), hermitian=True, rcond=1e-15)
+        solved = times(inverses, np.nan_to_num(right))
     return np.nan_to_num(solved)
 
 

@@ -29,20 +29,11 @@ AWAY = 1e-6  # of the largest contribution: a lot so far from its bounds is away
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OptimalFace:
-    """The welfare optima around `point`.
+    """The welfare optima around `point`: of the `free` lots another optimum may hold more or less.
 
-    Attributes
-    ----------
-    point
-        One optimum.
-    free
-        The lots of which another optimum may hold more or less.
-    normals
-        Orthonormal (free, rank): s + d is an optimum too, while within all caps, if normals.T @ d[free] = 0.
-    upper
-        What may be brought of every lot.
-    shared, shared_limits
-        The rows (shared caps, free) of the shared caps that are not full, and what the other lots leave of them.
+    With orthonormal `normals` (free, rank), s + d is an optimum too, while within `upper` and the shared caps, if
+    normals.T @ d[free] = 0. `shared` are the rows (shared caps, free) of the shared caps that are not full, and
+    `shared_limits` what the other lots leave of them.
     """
 
     point: FloatArray

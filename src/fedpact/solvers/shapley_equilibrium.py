@@ -34,20 +34,11 @@ INTEGRAL_GAIN = 1e-13  # of the scale: with a rough Hessian the last digits of a
 
 
 class PotentialProgram:
-    """The potential less the costs, of federations with one leading axis, or of one federation.
+    """The potential less the costs, of federations with one leading axis, or of one of any size.
 
-    Parameters
-    ----------
-    arrays
-        The federations; more than a dozen members only without a leading axis.
-    probability
-        That of a semivalue (`fedpact.shapley.coalitions.size_coefficients`); None for Shapley values.
-    accuracy
-        Of Hessians where the potential is an integral.
-    bounds
-        The box, (..., lots), and what is at stake, (...); worked out if not given.
-    lots, others
-        With these, only the lots of one federation that are decided on, and the profile (lots) of all others.
+    With a `probability`, that of a semivalue (`fedpact.shapley.coalitions.size_coefficients`). `accuracy` is that of
+    Hessians where the potential is an integral; `bounds` are the box, (..., lots), and what is at stake, (...). With
+    `lots` only these are decided on, the `others` stay as in a profile.
     """
 
     def __init__(
