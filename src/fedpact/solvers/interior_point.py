@@ -24,6 +24,7 @@ per iteration: a gradient, a Hessian and one dense factorisation of every progra
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -46,6 +47,7 @@ FRACTION_TO_BOUND, FRACTION_TO_DOMAIN = 0.995, 0.9
 LEAST_RIDGE, MAX_RIDGE = 1e-14, 1e-2  # of the diagonal: finishing steps along a face of several optima stay finite
 AT_BOUND = 1e-13  # of the way to a bound: who comes so close is there
 ROUNDING_GAIN = 1e-14  # a linearised gain that rounding may leave
+MIN_CHOLESKY = 200  # rows of a matrix that is worth factoring by itself
 COMPACTION = 0.7  # programs that have arrived are put aside once so few are left
 
 
@@ -328,8 +330,10 @@ def _advance(scaled: _Scaled, here: _Iterate, going: NDArray[np.bool_], shrink: 
     np.einsum("pii->pi", system)[...] += z / x + v / room
     if slack.shape[-1]:
         system += np.swapaxes(scaled.rows, -1, -2) @ ((y / slack)[..., None] * scaled.rows)
-    right = scaled.barrier_gradient(x, here.gradient, mu)
-    d = _solve(system, right)
+    right, root = scaled.barrier_gradient(x, here.gradient, mu), np.sqrt(np.einsum("pii->pi", system))
+    system /= root[:, :, None]
+    system /= root[:, None, :]
+    d = _solve(system, right / root) / root
     used, aim = times(scaled.rows, d), mu[:, None]
     dz, dv, dy = aim / x - z - z / x * d, aim / room - v + v / room * d, aim / slack - y + y / slack * used
     to_bound = np.minimum(np.minimum(_ratio(x, d), _ratio(room, -d)), _ratio(slack, -used))
@@ -421,6 +425,11 @@ def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
 
 def _solve(systems: FloatArray, right: FloatArray) -> FloatArray:
     """Solutions of linear systems side by side; what is no number is zero."""
+    if len(systems) == 1 and systems.size >= MIN_CHOLESKY**2:
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve  # noqa: PLC0415 - heavy, and only for many lots
+
+        with suppress(LinAlgError):
+            return np.asarray(cho_solve(cho_factor(systems[0], check_finite=False), right[0]))[None]
     try:
         solved = np.linalg.solve(systems, right[..., None])[..., 0]
     except np.linalg.LinAlgError:  # one of them is singular, and NumPy solves all or none

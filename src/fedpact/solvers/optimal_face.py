@@ -189,8 +189,10 @@ def _row_space(rows: FloatArray, size: FloatArray) -> FloatArray:
         return np.zeros((0, 0))
     scaled = rows * (size / size.max())
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    _, singular, basis = np.linalg.svd(scaled[norms[:, 0] > 0] / norms[norms[:, 0] > 0], full_matrices=False)
+    triangle = np.linalg.qr(scaled[norms[:, 0] > 0] / norms[norms[:, 0] > 0], mode="r")
+    singular = np.linalg.svd(triangle, compute_uv=False)
     rank = int((singular > RANK_TOLERANCE * singular[:1]).sum())
     if rank == rows.shape[1]:
         return np.eye(rank)
+    basis = np.linalg.svd(triangle, full_matrices=False)[2]
     return np.linalg.qr((basis[:rank] * (size.min() / size)).T)[0]

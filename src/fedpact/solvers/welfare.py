@@ -278,4 +278,4 @@ def weighted_gram(weights: Weights, factors: FloatArray) -> FloatArray:
     if isinstance(weights, np.ndarray):
         root = np.sqrt(factors)[..., None] * weights
         return np.asarray(np.swapaxes(root, -1, -2) @ root)
-    return np.stack([(weights.T @ sp.diags_array(each) @ weights).toarray() for each in factors])
+    return np.asarray((weights.T @ sp.diags_array(factors.ravel()) @ weights).toarray())[None]  # never side by side
