@@ -45,31 +45,15 @@ EXPONENT_ROUNDING = 80.0 * float(np.finfo(float).eps)
 
 
 class Accuracy(NamedTuple):
-    """How finely to integrate.
+    """How finely to integrate."""
 
-    Attributes
-    ----------
-    step
-        Spacing of the nodes in log t.
-    living, q_nodes
-        e-foldings of the integrand that the nodes in q cover, and nodes for each fourth root of them.
-    points
-        Interpolation points for each e-folding of x.
-    rank
-        Eigenvalues of a receiver's Hessian below this share of its largest are left out.
-    sampled
-        How many receivers stand for all of them in a Hessian.
-    direct
-        Up to so many senders of a receiver every factor is worked out; beyond, points are quicker.
-    """
-
-    step: float
-    living: float
-    q_nodes: float
-    points: float
-    rank: float
-    sampled: int
-    direct: int
+    step: float  # spacing of the nodes in log t
+    living: float  # e-foldings of the integrand that the nodes in q cover
+    q_nodes: float  # for each fourth root of these
+    points: float  # of interpolation, for each e-folding of x
+    rank: float  # eigenvalues of a receiver's Hessian below this share of its largest are left out
+    sampled: int  # how many receivers stand for all of them in a Hessian
+    direct: int  # up to so many senders of a receiver every factor is worked out; beyond, points are quicker
 
 
 # Errors of some 1e-14; and for Newton steps.
@@ -102,11 +86,7 @@ def integrate(arrays: FederationArrays, contributions: FloatArray, *, probabilit
     if _is_outside(arrays, brought):
         return Shares(np.full(arrays.n_agents, np.nan), np.full(arrays.n_lots, np.nan), np.nan)
     credits = credit(brought, arrays.payoff, probability=probability)
-    marginal = arrays.values[:, None] * credits.derivatives[:, arrays.lot_owners]
-    if isinstance(arrays.weights, np.ndarray):
-        gradient = np.asarray(np.einsum("rl,rl->l", arrays.weights, marginal))
-    else:
-        gradient = np.asarray(arrays.weights.multiply(marginal).sum(axis=0)).ravel()
+    gradient = np.einsum("r,rl,rl->l", arrays.values, arrays.dense_weights, credits.derivatives[:, arrays.lot_owners])
     harm = np.minimum(brought, 0.0).sum(axis=1) * arrays.values
     with np.errstate(over="ignore"):  # deep in harm a derivative may be as large as numbers get
         rounding = -EXPONENT_ROUNDING * float(harm @ np.abs(credits.derivatives).sum(axis=1))
@@ -120,16 +100,12 @@ def potential_hessian(
     probability: float | None = None,
     accuracy: Accuracy = ROUGH,
 ) -> FloatArray:
-    """The Hessian (lots, lots) of the potential of one federation, of the payoffs alone; <= 0 at any accuracy.
-
-    Where most weights count, a sample of the receivers may stand for all of them.
-    """
+    """The Hessian (lots, lots) of the potential of one federation, of the payoffs alone; <= 0 at any accuracy."""
     brought, owners = arrays.member_data(contributions), arrays.lot_owners
     if _is_outside(arrays, brought):
         return np.full((owners.size, owners.size), np.nan)
     unit = np.broadcast_to(arrays.payoff.unit, arrays.n_tasks)
-    weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
-    weights = weights * (np.sqrt(arrays.values) / unit)[:, None]
+    weights = arrays.dense_weights * (np.sqrt(arrays.values) / unit)[:, None]
     one, other = np.nonzero(owners[:, None] == owners)
     hessian = np.zeros((owners.size, owners.size))
     x = brought / unit[:, None]
@@ -208,10 +184,9 @@ def _integrands(
     repeats: FloatArray | None = None,
     apart: int = LARGEST,
 ) -> Iterator[tuple[NDArray[np.intp], _Direct | _Interpolated]]:
-    """Blocks of receivers that share their nodes, and their integrands.
+    """Blocks of receivers that share their nodes, and their integrands; the largest senders of many are kept `apart`.
 
-    Those of a block have about as much data, all are harmed or none, and memory holds them at once. The largest senders
-    of those that have many are kept `apart`.
+    Those of a block have about as much data, all are harmed or none, and memory holds them at once.
     """
     senders, harmed = (x != 0.0).sum(axis=1), x.min(axis=1, initial=0.0) < 0.0
     few: NDArray[np.bool_] = senders <= (accuracy.direct if repeats is None else -1)
@@ -258,10 +233,7 @@ class _Direct:
         return Credits(self._spread(np.vecdot(total, gains).T), self._spread(np.vecdot(total * left, self.times).T))
 
     def curvature(self, chosen: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-        """Minus the Hessian in the data, roots^T roots + diag(own).
-
-        The roots (chosen, any number, members) are those of the `chosen` receivers, own (receivers, members) of all.
-        """
+        """Minus the Hessian, roots^T roots + diag(own): (chosen, any number, members) and (receivers, members)."""
         products, _, left, factors = self._at_nodes()
         rates = left[:, None] / factors
         timed = products * np.square(self.times)
@@ -271,11 +243,7 @@ class _Direct:
         return self._spread(roots.reshape(chosen.size, -1, len(rates)), chosen), self._spread(own)
 
     def _at_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The products of all factors with all weights (Q, receivers, T), and what `_exponentials` returns.
-
-        Gains and what is left are (members, receivers, T), factors (members, Q, receivers, T): sums and products over
-        the first axes are quick.
-        """
+        """Products of all factors with all weights (Q, receivers, T), and `_exponentials` with members first: quick."""
         gains, left, factors = _exponentials(self.times, self.q[:, None, None], self.x.T[:, None, :, None])
         growth = np.maximum(-self.x, 0.0).sum(axis=1, keepdims=True) * self.times
         levels = np.exp(self.log_masses + growth) * self.q_weights[:, None, None]

@@ -73,10 +73,6 @@ def shapley_values(
     >>> shapley_values(federation, [1.0, 1.0]).values.round(6).tolist()
     [0.383333, 0.716667]
     """
-    if method == "sampling":
-        raise InvalidInput(
-            'method="sampling" is gone: the shares of a federation are exact; sample_game samples measured games'
-        )
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if not 0 < tolerance < 1:
@@ -162,17 +158,14 @@ def _integrated(arrays: FederationArrays, contributions: FloatArray, tolerance: 
     shares = integral.integrate(arrays, contributions)
     gap = _efficiency_gap(arrays, contributions, shares.values)
     result = _result(shares.values, shares.gradient, gap, "quadrature")
-    if not arrays.has_harm:
-        return _check_efficiency(result, tolerance)
-    rounding = shares.rounding / _payoff_scale(arrays, contributions)
-    reached = max(min(_edge_error(arrays, contributions), rounding), gap)
+    reached = min(_edge_error(arrays, contributions), shares.rounding / _payoff_scale(arrays, contributions))
     if reached > tolerance:
         raise NotConverged(
             f"this close to the edge of the domain the quadrature is good to about {reached:.0e} only, not "
             f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few members",
             result=result,
         )
-    return result
+    return _check_efficiency(result, tolerance)
 
 
 def _check_efficiency(result: ShapleyValues, tolerance: float) -> ShapleyValues:

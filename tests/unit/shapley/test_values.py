@@ -136,11 +136,6 @@ class TestRefusals:
         with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
             fp.shapley_values(ring(n), 1.0, method="enumeration")
 
-    def test_sampling_what_is_exact(self):
-        message = 'method="sampling" is gone: the shares of a federation are exact; sample_game samples measured games'
-        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-            fp.shapley_values(table_1(W2), 1.0, method="sampling")
-
     @exact
     def test_coalitions_outside_the_domain(self, method):
         """Everybody together is admissible, those who harm on their own are not."""
