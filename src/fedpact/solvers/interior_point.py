@@ -192,7 +192,9 @@ class _Scaled:
         return np.where(self.factor > 0, self.factor * self.program.gradient(self.upper * x), 0.0)
 
     def hessian(self, x: FloatArray) -> FloatArray:
-        return self.factor[..., :, None] * self.program.hessian(self.upper * x) * self.upper[..., None, :]
+        found = self.program.hessian(self.upper * x) * self.factor[..., :, None]
+        found *= self.upper[..., None, :]
+        return found
 
     def max_step(self, x: FloatArray, direction: FloatArray) -> FloatArray | float:
         return self.program.max_step(self.upper * x, self.upper * direction)
@@ -234,13 +236,6 @@ class _Scaled:
         """The gradient of f + mu (the logarithms of all distances)."""
         aim = mu[:, None]
         return gradient + aim / x - aim / (1.0 - x) - times_transposed(self.rows, aim / self.slack(x))
-
-    def curvature_of_caps(self, diagonal: FloatArray) -> FloatArray:
-        """The largest curvature of a lot under each shared cap, in units of the cap."""
-        rows = self.rows
-        return np.asarray(
-            np.where(rows > 0, diagonal[:, None, :] / np.where(rows > 0, rows, 1.0) ** 2, 0.0).max(axis=-1)
-        )
 
     def evaluate(self, point: _Point) -> _Point:
         """The point with its linearised gains; infinite where a shared cap is exceeded."""
@@ -304,7 +299,9 @@ def _follow_barrier(scaled: _Scaled, x: FloatArray) -> tuple[_Point, FloatArray,
     bounded, index, iterations = x.copy(), np.arange(count), 0
     while True:
         gains = scaled.gains(here.x, here.gradient, here.y)
-        full = here.y > scaled.curvature_of_caps(here.diagonal) * scaled.slack(here.x)
+        # The largest curvature of a lot under each shared cap, in units of the cap.
+        curvature = np.where(scaled.rows > 0, here.diagonal[:, None, :] / scaled.rows**2, 0.0).max(axis=-1)
+        full = here.y > curvature * scaled.slack(here.x)
         found.put(index, _Point(x=here.x, full=full, prices=here.y, gains=gains))
         bounded[index] = here.bounded()
         going = gains > GAIN_TOLERANCE

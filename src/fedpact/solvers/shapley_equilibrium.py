@@ -250,8 +250,7 @@ def _bounds(arrays: FederationArrays, probability: float | None) -> tuple[FloatA
         multiple = float(-np.expm1(arrays.n_agents * np.log1p(-probability)) / probability)
     upper, scale = arrays.bounds(multiple)
     if arrays.has_harm and np.bincount(arrays.lot_owners).max() == 1:
-        weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
+        weights = arrays.dense_weights
         with np.errstate(divide="ignore", invalid="ignore"):
-            reached = np.where(weights < 0, arrays.floor[..., None] / weights, np.inf)
-        upper = np.minimum(upper, reached.min(axis=-2))
+            upper = np.minimum(upper, np.where(weights < 0, arrays.floor[..., None] / weights, np.inf).min(axis=-2))
     return upper, scale
