@@ -31,7 +31,7 @@ from fedpact.utils.errors import InvalidInput
 
 FEW_MEMBERS = 12  # up to here coalitions are quicker than the integral
 MAX_ENUMERATED_MEMBERS = 20  # for those who ask for it
-BLOCK = 1 << 14  # payoffs worked out at once: arrays this small are reused rather than mapped anew
+BLOCK = 1 << 16  # payoffs worked out at once: arrays this small are reused rather than mapped anew
 # Below this share of the largest total a value is summed from increments: differences of totals would lose its digits.
 SMALL_SHARE = 1e-3
 
@@ -61,14 +61,13 @@ def values_and_gradient(
     largest = np.empty((len(values), 1))
     for rows, data, payoff in receivers.blocks():
         worth = payoff.value(data)
-        values[rows] = _sums_with(worth * (joined + left)) - (worth @ left)[:, None]
-        marginal[rows] = _sums_with(payoff.slope(data) * joined)
-        largest[rows] = np.abs(worth).max(axis=1, keepdims=True)
+        values[rows] = (_sums_with(worth * (joined + left)[:, None]) - left @ worth).T
+        marginal[rows] = _sums_with(payoff.slope(data) * joined[:, None]).T
+        largest[rows, 0] = np.abs(worth).max(axis=0)
     small = np.abs(receivers.sum(values)) < SMALL_SHARE * receivers.sum(largest)
     for member in np.flatnonzero(small.reshape(-1, arrays.n_agents).any(axis=0)).tolist():
         for rows, data, payoff in receivers.blocks(without=member):
-            added = payoff.increment(data, receivers.brought[rows, member, None])
-            values[rows, member] = added @ left[: data.shape[1]]
+            values[rows, member] = left[: len(data)] @ payoff.increment(data, receivers.brought[rows, member])
     return receivers.sum(values), receivers.gradient(marginal)
 
 
@@ -77,25 +76,24 @@ def potential_derivatives(
 ) -> tuple[FloatArray, FloatArray]:
     """The potential's gradient (..., lots) and Hessian (..., lots, lots), of the payoffs alone; the Hessian is <= 0."""
     n_members, owners, weights = arrays.n_agents, arrays.lot_owners, arrays.dense_weights
-    counted = _checked_coefficients(arrays, coefficients)[coalition_sizes(n_members)]
+    counted = _checked_coefficients(arrays, coefficients)[coalition_sizes(n_members), None]
     receivers = _Receivers(arrays, contributions)
     marginal = np.empty(receivers.brought.shape)
     pairs = np.empty((*marginal.shape, n_members))
     for rows, data, payoff in receivers.blocks():
-        marginal[rows] = _sums_with(payoff.slope(data) * counted)
-        pairs[rows] = _sums_with_pairs(payoff.curvature(data) * counted, n_members)
+        marginal[rows] = _sums_with(payoff.slope(data) * counted).T
+        pairs[rows] = _sums_with_pairs(payoff.curvature(data) * counted).T
     by_lot = pairs.reshape(*receivers.shape, n_members, n_members)[..., owners[:, None], owners]
     hessian = receivers.sum(by_lot * weights[..., :, None] * weights[..., None, :])
     return receivers.gradient(marginal), hessian.reshape(*receivers.shape[:-1], owners.size, owners.size)
 
 
 def coalition_data(brought: FloatArray) -> FloatArray:
-    """(..., 2^n): the sum over each coalition of what its members bring, (..., n)."""
-    n_members = brought.shape[-1]
-    data = np.zeros((*brought.shape[:-1], 1 << n_members))
-    for member in range(n_members):
+    """(2^n, any): the sum over each coalition of what its members bring, (n, any)."""
+    data = np.zeros((1 << len(brought), brought.shape[1]))
+    for member, own in enumerate(brought):
         size = 1 << member
-        np.add(data[..., :size], brought[..., member, None], out=data[..., size : 2 * size])
+        np.add(data[:size], own, out=data[size : 2 * size])
     return data
 
 
@@ -119,7 +117,7 @@ class _Receivers:
         lowest = np.minimum(brought, 0.0).sum(axis=-1)
         self.inside = (lowest > np.asarray(arrays.payoff.lowest_finite)).all(axis=-1)
         self.brought = np.where(self.inside[..., None, None], brought, 0.0).reshape(-1, arrays.n_agents)
-        self._payoff = arrays.payoff.map(lambda parameter: np.broadcast_to(parameter, self.shape).reshape(-1, 1))
+        self._payoff = arrays.payoff.map(lambda parameter: np.broadcast_to(parameter, self.shape).ravel())
 
     def blocks(self, without: int | None = None) -> Iterator[tuple[slice, FloatArray, Payoff]]:
         """So many receivers at a time that their coalitions fit into a block; the data of each, and the payoff."""
@@ -127,7 +125,7 @@ class _Receivers:
         size = max(1, BLOCK >> brought.shape[1])
         for first in range(0, len(brought), size):
             rows = slice(first, first + size)
-            yield rows, coalition_data(brought[rows]), self._payoff.map(operator.itemgetter(rows))
+            yield rows, coalition_data(brought[rows].T), self._payoff.map(operator.itemgetter(rows))
 
     def sum(self, numbers: FloatArray) -> FloatArray:
         """Numbers of all receivers at their values, summed for every federation, (..., any); NaN outside the domain."""
@@ -150,23 +148,23 @@ def _checked_coefficients(arrays: FederationArrays, coefficients: FloatArray | N
 
 
 def _sums_with(numbers: FloatArray) -> FloatArray:
-    """(..., n): numbers (..., 2^n) summed over the coalitions that hold each member."""
-    n_members = numbers.shape[-1].bit_length() - 1
-    sums = np.empty((*numbers.shape[:-1], n_members))
-    for member in reversed(range(n_members)):
-        without, holding = numbers[..., : 1 << member], numbers[..., 1 << member :]
-        sums[..., member] = holding.sum(axis=-1)
+    """(n, any): numbers (2^n, any) summed over the coalitions that hold each member."""
+    sums = np.empty((len(numbers).bit_length() - 1, numbers.shape[1]))
+    for member in reversed(range(len(sums))):
+        without, holding = numbers[: 1 << member], numbers[1 << member :]
+        sums[member] = holding.sum(axis=0)
         numbers = without + holding
     return sums
 
 
-def _sums_with_pairs(numbers: FloatArray, n_members: int) -> FloatArray:
-    """(..., n, n): numbers (..., 2^n) summed over the coalitions that hold both of two members."""
-    sums = np.empty((*numbers.shape[:-1], n_members, n_members))
+def _sums_with_pairs(numbers: FloatArray) -> FloatArray:
+    """(n, n, any): numbers (2^n, any) summed over the coalitions that hold both of two members."""
+    n_members = len(numbers).bit_length() - 1
+    sums = np.empty((n_members, n_members, numbers.shape[1]))
     for member in reversed(range(n_members)):
-        without, holding = numbers[..., : 1 << member], numbers[..., 1 << member :]
-        sums[..., member, member] = holding.sum(axis=-1)
-        sums[..., member, :member] = sums[..., :member, member] = _sums_with(holding)
+        without, holding = numbers[: 1 << member], numbers[1 << member :]
+        sums[member, member] = holding.sum(axis=0)
+        sums[member, :member] = sums[:member, member] = _sums_with(holding)
         numbers = without + holding
     return sums
 

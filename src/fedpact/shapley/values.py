@@ -1,6 +1,6 @@
 """Each member's fair share of what a federation's data is worth: `shapley_values`, and its kin for arrays.
 
-Up to a dozen members all coalitions are summed (`fedpact.shapley.coalitions`), and up to twenty if asked or if digits
+Up to ten members all coalitions are summed (`fedpact.shapley.coalitions`), and up to twenty if asked or if digits
 would cancel otherwise; beyond, there is the integral (`fedpact.shapley.integral`). Both are exact.
 """
 
@@ -19,6 +19,7 @@ from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
 METHODS = ("auto", "enumeration", "quadrature")
 DEFAULT_TOLERANCE = 1e-10
+FEW_ENUMERATED = 10  # of one federation; side by side coalitions are the cheaper way for some more
 TINY = float(np.finfo(float).tiny)
 EFFICIENCY_TOLERANCE = 1e-12  # sums of many values are not exact beyond this
 
@@ -148,7 +149,7 @@ def check_domain(federation: Federation, contributions: FloatArray) -> None:
 
 def _are_few(arrays: FederationArrays, contributions: FloatArray, tolerance: float) -> bool:
     """Whether coalitions are cheaper than the integral, or keep digits that it would lose."""
-    if arrays.n_agents <= coalitions.FEW_MEMBERS:
+    if arrays.n_agents <= FEW_ENUMERATED:
         return True
     return arrays.n_agents <= coalitions.MAX_ENUMERATED_MEMBERS and _edge_error(arrays, contributions) > tolerance
 
