@@ -426,7 +426,8 @@ def _solve(systems: FloatArray, right: FloatArray) -> FloatArray:
         from scipy.linalg import LinAlgError, cho_factor, cho_solve  # noqa: PLC0415 - heavy, and only for many lots
 
         with suppress(LinAlgError):
-            return np.asarray(cho_solve(cho_factor(systems[0], check_finite=False), right[0]))[None]
+            factor = cho_factor(systems[0], check_finite=False)
+            return np.nan_to_num(cho_solve(factor, right[0], check_finite=False))[None]
     try:
         solved = np.linalg.solve(systems, right[..., None])[..., 0]
     except np.linalg.LinAlgError:  # one of them is singular, and NumPy solves all or none
