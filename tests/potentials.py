@@ -10,6 +10,7 @@ from fedpact.shapley.coalitions import coalition_data, coalition_sizes, size_coe
 
 def summed_potential(arrays: FederationArrays, contributions: np.ndarray) -> np.ndarray:
     """P(s), (...), of the payoffs alone: the sum over coalitions X of (|X|-1)! (n-|X|)! / n! times what X earns."""
-    data = np.moveaxis(coalition_data(arrays.member_data(contributions)), -1, 0)
+    brought = np.moveaxis(arrays.member_data(contributions), -1, 0)
+    data = coalition_data(brought.reshape(arrays.n_agents, -1)).reshape(-1, *brought.shape[1:])
     counted = size_coefficients(arrays.n_agents)[coalition_sizes(arrays.n_agents)]
     return sum(share * arrays.worth(each).sum(axis=-1) for share, each in zip(counted, data, strict=True))

@@ -145,8 +145,7 @@ def test_interpolation_agrees_with_every_factor_at_every_node(kind, family, monk
     for probability in (None, 0.5):
         found = []
         for most in (0, 1000):
-            monkeypatch.setattr(integral, "MAX_DIRECT", most)
-            monkeypatch.setattr(integral, "MAX_DIRECT_HARMED", most)
+            monkeypatch.setattr(integral, "FINE", integral.FINE._replace(direct=most))
             found.append(integral.integrate(federation.arrays, profile, probability=probability))
         points, direct = found
         if probability is None:

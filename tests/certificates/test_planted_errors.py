@@ -21,7 +21,7 @@ from fedpact.solvers import shapley_equilibrium
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 # One size for every route to Shapley values: coalitions, all factors directly, interpolation points.
-SIZES = {"coalitions": 6, "direct": 13, "interpolated": 40}
+SIZES = {"coalitions": 6, "direct": 13, "interpolated": 48}
 
 
 def federation(n_agents: int) -> fp.Federation:

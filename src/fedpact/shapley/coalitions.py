@@ -20,7 +20,6 @@ import operator
 from collections.abc import Iterator
 from functools import lru_cache
 from math import comb
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ from fedpact.utils.errors import InvalidInput
 
 FEW_MEMBERS = 12  # up to here coalitions are quicker than the integral
 MAX_ENUMERATED_MEMBERS = 20  # for those who ask for it
-BLOCK = 1 << 14  # payoffs worked out at once: arrays this small are reused rather than mapped anew
+BLOCK = 1 << 16  # payoffs worked out at once: arrays this small are reused rather than mapped anew
 # Below this share of the largest total a value is summed from increments: differences of totals would lose its digits.
 SMALL_SHARE = 1e-3
 
@@ -55,48 +54,46 @@ def values_and_gradient(
     arrays: FederationArrays, contributions: FloatArray, coefficients: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Shapley values (..., members) and d phi_owner(l) / d s_l (..., lots), or the semivalues of other coefficients."""
-    by_size = _checked_coefficients(arrays, coefficients)
-    counted = by_size[coalition_sizes(arrays.n_agents)]
-    games = _Games.of(arrays, contributions)
-    values, marginal = np.empty((len(games.brought), arrays.n_agents)), np.empty(games.brought.shape)
-    for block in games.blocks():
-        totals: FloatArray = np.zeros((len(block.brought), counted.size))
-        for tasks, part in block.task_blocks():
-            data = coalition_data(part.brought)
-            totals += np.matmul(part.values[:, None, :], part.payoff.value(data))[:, 0]
-            marginal[block.rows, tasks] = _sums_with(part.payoff.slope(data) * counted)
-        values[block.rows] = values_of_totals(totals, by_size)
-        small = np.abs(values[block.rows]) < SMALL_SHARE * np.abs(totals).max(axis=1, keepdims=True)
-        for member in np.flatnonzero(small.any(axis=0)).tolist():
-            values[block.rows, member] = _sum_of_increments(block, member, by_size)
-    return games.restored(values), games.restored(games.per_lot(marginal, arrays.lot_owners))
+    by_size, sizes = _checked_coefficients(arrays, coefficients), coalition_sizes(arrays.n_agents)
+    joined, left = by_size[sizes], np.append(by_size, 0.0)[sizes + 1]  # of coalitions with a member, and without it
+    receivers = _Receivers(arrays, contributions)
+    values, marginal = np.empty(receivers.brought.shape), np.empty(receivers.brought.shape)
+    largest = np.empty((len(values), 1))
+    for rows, data, payoff in receivers.blocks():
+        worth = payoff.value(data)
+        values[rows] = (_sums_with(worth * (joined + left)[:, None]) - left @ worth).T
+        marginal[rows] = _sums_with(payoff.slope(data) * joined[:, None]).T
+        largest[rows, 0] = np.abs(worth).max(axis=0)
+    small = np.abs(receivers.sum(values)) < SMALL_SHARE * receivers.sum(largest)
+    for member in np.flatnonzero(small.reshape(-1, arrays.n_agents).any(axis=0)).tolist():
+        for rows, data, payoff in receivers.blocks(without=member):
+            values[rows, member] = left[: len(data)] @ payoff.increment(data, receivers.brought[rows, member])
+    return receivers.sum(values), receivers.gradient(marginal)
 
 
 def potential_derivatives(
     arrays: FederationArrays, contributions: FloatArray, coefficients: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """The potential's gradient (..., lots) and Hessian (..., lots, lots), of the payoffs alone; the Hessian is <= 0."""
-    counted = _checked_coefficients(arrays, coefficients)[coalition_sizes(arrays.n_agents)]
-    games, n_members, owners = _Games.of(arrays, contributions), arrays.n_agents, arrays.lot_owners
-    marginal = np.empty(games.brought.shape)
-    hessian = np.zeros((len(games.brought), owners.size, owners.size))
-    for block in games.blocks():
-        for tasks, part in block.task_blocks():
-            data = coalition_data(part.brought)
-            marginal[block.rows, tasks] = _sums_with(part.payoff.slope(data) * counted)
-            pairs = _sums_with_pairs(part.payoff.curvature(data) * counted, n_members) * part.values[..., None, None]
-            weights = part.weights[..., None] * part.weights[..., None, :]
-            hessian[block.rows] += (pairs[..., owners[:, None], owners] * weights).sum(axis=1)
-    return games.restored(games.per_lot(marginal, owners)), games.restored(hessian)
+    n_members, owners, weights = arrays.n_agents, arrays.lot_owners, arrays.dense_weights
+    counted = _checked_coefficients(arrays, coefficients)[coalition_sizes(n_members), None]
+    receivers = _Receivers(arrays, contributions)
+    marginal = np.empty(receivers.brought.shape)
+    pairs = np.empty((*marginal.shape, n_members))
+    for rows, data, payoff in receivers.blocks():
+        marginal[rows] = _sums_with(payoff.slope(data) * counted).T
+        pairs[rows] = _sums_with_pairs(payoff.curvature(data) * counted).T
+    by_lot = pairs.reshape(*receivers.shape, n_members, n_members)[..., owners[:, None], owners]
+    hessian = receivers.sum(by_lot * weights[..., :, None] * weights[..., None, :])
+    return receivers.gradient(marginal), hessian.reshape(*receivers.shape[:-1], owners.size, owners.size)
 
 
 def coalition_data(brought: FloatArray) -> FloatArray:
-    """(..., 2^n): the sum over each coalition of what its members bring, (..., n)."""
-    n_members = brought.shape[-1]
-    data = np.zeros((*brought.shape[:-1], 1 << n_members))
-    for member in range(n_members):
+    """(2^n, any): the sum over each coalition of what its members bring, (n, any)."""
+    data = np.zeros((1 << len(brought), brought.shape[1]))
+    for member, own in enumerate(brought):
         size = 1 << member
-        np.add(data[..., :size], brought[..., member, None], out=data[..., size : 2 * size])
+        np.add(data[:size], own, out=data[size : 2 * size])
     return data
 
 
@@ -108,74 +105,37 @@ def coalition_sizes(n_members: int) -> NDArray[np.intp]:
     return sizes
 
 
-class _Games(NamedTuple):
-    """Federations along one axis, each with what its members bring to every task, (federations, tasks, members).
+class _Receivers:
+    """The tasks of all federations along one axis: what every member brings to each is (receivers, members).
 
-    `values` are (federations, tasks), `weights` (federations, tasks, lots), parameters of the payoff (federations,
-    tasks, 1) or one number. `rows` are where the federations stand among all of them, `shape` the leading axes these
-    came with, `inside` says which federations are in the domain in every coalition.
+    `shape` are the leading axes and the tasks; `inside` says which federations are in the domain in every coalition.
     """
 
-    brought: FloatArray
-    values: FloatArray
-    weights: FloatArray
-    payoff: Payoff
-    inside: NDArray[np.bool_]
-    shape: tuple[int, ...]
-    rows: slice
-
-    @classmethod
-    def of(cls, arrays: FederationArrays, contributions: FloatArray) -> _Games:
+    def __init__(self, arrays: FederationArrays, contributions: FloatArray) -> None:
         brought = arrays.member_data(contributions)
-        shape, (n_tasks, n_members) = brought.shape[:-2], brought.shape[-2:]
-        inside = (np.minimum(brought, 0.0).sum(axis=-1) > np.asarray(arrays.payoff.lowest_finite)).all(axis=-1)
-        weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
+        self._arrays, self.shape = arrays, brought.shape[:-1]
+        lowest = np.minimum(brought, 0.0).sum(axis=-1)
+        self.inside = (lowest > np.asarray(arrays.payoff.lowest_finite)).all(axis=-1)
+        self.brought = np.where(self.inside[..., None, None], brought, 0.0).reshape(-1, arrays.n_agents)
+        self._payoff = arrays.payoff.map(lambda parameter: np.broadcast_to(parameter, self.shape).ravel())
 
-        def spread(numbers: FloatArray, *ends: int) -> FloatArray:
-            return np.broadcast_to(numbers, (*shape, *ends)).reshape(-1, *ends)
-
-        return cls(
-            brought=np.where(inside[..., None, None], brought, 0.0).reshape(-1, n_tasks, n_members),
-            values=spread(arrays.values, n_tasks),
-            weights=spread(weights, n_tasks, arrays.n_lots),
-            payoff=arrays.payoff.map(lambda parameter: spread(parameter, n_tasks)[..., None]),
-            inside=inside.ravel(),
-            shape=shape,
-            rows=slice(None),
-        )
-
-    def blocks(self) -> Iterator[_Games]:
-        """So many federations at a time that their coalitions fit into a block."""
-        n_federations, n_tasks, n_members = self.brought.shape
-        size = max(1, BLOCK // (n_tasks << n_members))
-        for first in range(0, n_federations, size):
+    def blocks(self, without: int | None = None) -> Iterator[tuple[slice, FloatArray, Payoff]]:
+        """So many receivers at a time that their coalitions fit into a block; the data of each, and the payoff."""
+        brought = self.brought if without is None else np.delete(self.brought, without, axis=1)
+        size = max(1, BLOCK >> brought.shape[1])
+        for first in range(0, len(brought), size):
             rows = slice(first, first + size)
-            yield self._take(rows)._replace(rows=rows)
+            yield rows, coalition_data(brought[rows].T), self._payoff.map(operator.itemgetter(rows))
 
-    def task_blocks(self) -> Iterator[tuple[slice, _Games]]:
-        """So many tasks at a time that their coalitions fit into a block."""
-        n_tasks, n_members = self.brought.shape[1:]
-        size = max(1, BLOCK >> n_members)
-        for first in range(0, n_tasks, size):
-            tasks = slice(first, first + size)
-            yield tasks, self._take((slice(None), tasks))
+    def sum(self, numbers: FloatArray) -> FloatArray:
+        """Numbers of all receivers at their values, summed for every federation, (..., any); NaN outside the domain."""
+        total = (self._arrays.values[..., None] * numbers.reshape(*self.shape, -1)).sum(axis=-2)
+        return np.where(self.inside[..., None], total, np.nan)
 
-    def _take(self, index: Any) -> _Games:
-        return self._replace(
-            brought=self.brought[index],
-            values=self.values[index],
-            weights=self.weights[index],
-            payoff=self.payoff.map(operator.itemgetter(index)),
-        )
-
-    def per_lot(self, marginal: FloatArray, owners: NDArray[np.intp]) -> FloatArray:
-        """(federations, lots): what a unit of data from every member is worth to every task, at the lots' weights."""
-        return np.asarray(np.einsum("fr,frl,frl->fl", self.values, self.weights, marginal[..., owners]))
-
-    def restored(self, numbers: FloatArray) -> FloatArray:
-        """Numbers (federations, ...) with the leading axes, NaN outside the domain."""
-        inside = self.inside.reshape(-1, *(1,) * (numbers.ndim - 1))
-        return np.where(inside, numbers, np.nan).reshape(self.shape + numbers.shape[1:])
+    def gradient(self, marginal: FloatArray) -> FloatArray:
+        """(..., lots): what a unit of data from every member is worth to every receiver, at the lots' weights."""
+        by_lot = marginal.reshape(*self.shape, -1)[..., self._arrays.lot_owners]
+        return self.sum(by_lot * self._arrays.dense_weights)
 
 
 def _checked_coefficients(arrays: FederationArrays, coefficients: FloatArray | None) -> FloatArray:
@@ -188,23 +148,23 @@ def _checked_coefficients(arrays: FederationArrays, coefficients: FloatArray | N
 
 
 def _sums_with(numbers: FloatArray) -> FloatArray:
-    """(..., n): numbers (..., 2^n) summed over the coalitions that hold each member."""
-    n_members = numbers.shape[-1].bit_length() - 1
-    sums = np.empty((*numbers.shape[:-1], n_members))
-    for member in reversed(range(n_members)):
-        without, holding = numbers[..., : 1 << member], numbers[..., 1 << member :]
-        sums[..., member] = holding.sum(axis=-1)
+    """(n, any): numbers (2^n, any) summed over the coalitions that hold each member."""
+    sums = np.empty((len(numbers).bit_length() - 1, numbers.shape[1]))
+    for member in reversed(range(len(sums))):
+        without, holding = numbers[: 1 << member], numbers[1 << member :]
+        sums[member] = holding.sum(axis=0)
         numbers = without + holding
     return sums
 
 
-def _sums_with_pairs(numbers: FloatArray, n_members: int) -> FloatArray:
-    """(..., n, n): numbers (..., 2^n) summed over the coalitions that hold both of two members."""
-    sums = np.empty((*numbers.shape[:-1], n_members, n_members))
+def _sums_with_pairs(numbers: FloatArray) -> FloatArray:
+    """(n, n, any): numbers (2^n, any) summed over the coalitions that hold both of two members."""
+    n_members = len(numbers).bit_length() - 1
+    sums = np.empty((n_members, n_members, numbers.shape[1]))
     for member in reversed(range(n_members)):
-        without, holding = numbers[..., : 1 << member], numbers[..., 1 << member :]
-        sums[..., member, member] = holding.sum(axis=-1)
-        sums[..., member, :member] = sums[..., :member, member] = _sums_with(holding)
+        without, holding = numbers[: 1 << member], numbers[1 << member :]
+        sums[member, member] = holding.sum(axis=0)
+        sums[member, :member] = sums[:member, member] = _sums_with(holding)
         numbers = without + holding
     return sums
 
@@ -219,14 +179,3 @@ def values_of_totals(totals: FloatArray, by_size: FloatArray) -> FloatArray:
         shares = counted.reshape(-1, 2, 1 << member)[:, 1].ravel()
         values[:, member] = (pairs[:, :, 1] - pairs[:, :, 0]).reshape(len(totals), -1) @ shares
     return values
-
-
-def _sum_of_increments(block: _Games, member: int, by_size: FloatArray) -> FloatArray:
-    """(federations,): a member's value from what it adds to every coalition of the others, without cancellation."""
-    others = coalition_sizes(by_size.size - 2)
-    value = np.zeros(len(block.brought))
-    for _, part in block.task_blocks():
-        data = coalition_data(np.delete(part.brought, member, axis=-1))
-        added = part.payoff.increment(data, part.brought[..., member, None]) @ by_size[others + 1]
-        value += (part.values * added).sum(axis=1)
-    return value

@@ -38,7 +38,6 @@ from fedpact.federation.payoffs import Payoff
 from fedpact.shapley.points import Points
 from fedpact.utils.arrays import FloatArray
 
-MAX_DIRECT, MAX_DIRECT_HARMED = 20, 60  # senders of a receiver; beyond, points are quicker
 BLOCK = 1 << 17  # numbers in the larger arrays
 LARGEST = 8  # senders whose factors are kept apart
 TINY = float(np.finfo(float).tiny)
@@ -46,32 +45,20 @@ EXPONENT_ROUNDING = 80.0 * float(np.finfo(float).eps)
 
 
 class Accuracy(NamedTuple):
-    """How finely to integrate.
+    """How finely to integrate."""
 
-    Attributes
-    ----------
-    step
-        Spacing of the nodes in log t.
-    living, q_nodes
-        e-foldings of the integrand that the nodes in q cover, and nodes for each fourth root of them.
-    points
-        Interpolation points for each e-folding of x.
-    rank
-        Eigenvalues of a receiver's Hessian below this share of its largest are left out.
-    sampled
-        How many receivers stand for all of them in a Hessian.
-    """
-
-    step: float
-    living: float
-    q_nodes: float
-    points: float
-    rank: float
-    sampled: int
+    step: float  # spacing of the nodes in log t
+    living: float  # e-foldings of the integrand that the nodes in q cover
+    q_nodes: float  # for each fourth root of these
+    points: float  # of interpolation, for each e-folding of x
+    rank: float  # eigenvalues of a receiver's Hessian below this share of its largest are left out
+    sampled: int  # how many receivers stand for all of them in a Hessian
+    direct: int  # up to so many senders of a receiver every factor is worked out; beyond, points are quicker
 
 
-FINE = Accuracy(step=0.24, living=40.0, q_nodes=10.0, points=9.0, rank=1e-14, sampled=1 << 30)  # errors of some 1e-14
-ROUGH = Accuracy(step=0.8, living=12.0, q_nodes=4.0, points=3.0, rank=1e-3, sampled=100)  # for Newton steps
+# Errors of some 1e-14; and for Newton steps.
+FINE = Accuracy(step=0.28, living=40.0, q_nodes=10.0, points=9.0, rank=1e-14, sampled=1 << 30, direct=45)
+ROUGH = Accuracy(step=0.8, living=12.0, q_nodes=4.0, points=3.0, rank=1e-3, sampled=100, direct=20)
 
 
 class Credits(NamedTuple):
@@ -99,11 +86,7 @@ def integrate(arrays: FederationArrays, contributions: FloatArray, *, probabilit
     if _is_outside(arrays, brought):
         return Shares(np.full(arrays.n_agents, np.nan), np.full(arrays.n_lots, np.nan), np.nan)
     credits = credit(brought, arrays.payoff, probability=probability)
-    marginal = arrays.values[:, None] * credits.derivatives[:, arrays.lot_owners]
-    if isinstance(arrays.weights, np.ndarray):
-        gradient = np.asarray(np.einsum("rl,rl->l", arrays.weights, marginal))
-    else:
-        gradient = np.asarray(arrays.weights.multiply(marginal).sum(axis=0)).ravel()
+    gradient = np.einsum("r,rl,rl->l", arrays.values, arrays.dense_weights, credits.derivatives[:, arrays.lot_owners])
     harm = np.minimum(brought, 0.0).sum(axis=1) * arrays.values
     with np.errstate(over="ignore"):  # deep in harm a derivative may be as large as numbers get
         rounding = -EXPONENT_ROUNDING * float(harm @ np.abs(credits.derivatives).sum(axis=1))
@@ -117,16 +100,12 @@ def potential_hessian(
     probability: float | None = None,
     accuracy: Accuracy = ROUGH,
 ) -> FloatArray:
-    """The Hessian (lots, lots) of the potential of one federation, of the payoffs alone; <= 0 at any accuracy.
-
-    Where most weights count, a sample of the receivers may stand for all of them.
-    """
+    """The Hessian (lots, lots) of the potential of one federation, of the payoffs alone; <= 0 at any accuracy."""
     brought, owners = arrays.member_data(contributions), arrays.lot_owners
     if _is_outside(arrays, brought):
         return np.full((owners.size, owners.size), np.nan)
     unit = np.broadcast_to(arrays.payoff.unit, arrays.n_tasks)
-    weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
-    weights = weights * (np.sqrt(arrays.values) / unit)[:, None]
+    weights = arrays.dense_weights * (np.sqrt(arrays.values) / unit)[:, None]
     one, other = np.nonzero(owners[:, None] == owners)
     hessian = np.zeros((owners.size, owners.size))
     x = brought / unit[:, None]
@@ -205,14 +184,12 @@ def _integrands(
     repeats: FloatArray | None = None,
     apart: int = LARGEST,
 ) -> Iterator[tuple[NDArray[np.intp], _Direct | _Interpolated]]:
-    """Blocks of receivers that share their nodes, and their integrands.
+    """Blocks of receivers that share their nodes, and their integrands; the largest senders of many are kept `apart`.
 
-    Those of a block have about as much data, all are harmed or none, and memory holds them at once. The largest senders
-    of those that have many are kept `apart`.
+    Those of a block have about as much data, all are harmed or none, and memory holds them at once.
     """
     senders, harmed = (x != 0.0).sum(axis=1), x.min(axis=1, initial=0.0) < 0.0
-    most_few = np.where(harmed, MAX_DIRECT_HARMED, MAX_DIRECT) if repeats is None else np.full(len(x), -1)
-    few: NDArray[np.bool_] = senders <= most_few
+    few: NDArray[np.bool_] = senders <= (accuracy.direct if repeats is None else -1)
     order = np.lexsort((np.abs(x).sum(axis=1), np.where(few, senders, 0), harmed, few))
     kinds = np.flatnonzero(np.diff(2 * few[order] + harmed[order])) + 1
     for alike in np.split(order, kinds) if order.size else []:
@@ -252,29 +229,25 @@ class _Direct:
     def credits(self) -> Credits:
         """Credits and their derivatives."""
         products, gains, left, factors = self._at_nodes()
-        total = (products[:, :, None] / factors).sum(axis=3)
-        derivatives = (total * left * self.times[:, None]).sum(axis=1)
-        return Credits(self._spread((total * gains).sum(axis=1)), self._spread(derivatives))
+        total = np.divide(products, factors, out=factors).sum(axis=1)
+        return Credits(self._spread(np.vecdot(total, gains).T), self._spread(np.vecdot(total * left, self.times).T))
 
     def curvature(self, chosen: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-        """Minus the Hessian in the data, roots^T roots + diag(own).
-
-        The roots (chosen, any number, members) are those of the `chosen` receivers, own (receivers, members) of all.
-        """
+        """Minus the Hessian, roots^T roots + diag(own): (chosen, any number, members) and (receivers, members)."""
         products, _, left, factors = self._at_nodes()
-        rates = np.swapaxes(left[..., None] / factors, 2, 3)
-        timed = products * np.square(self.times)[:, None]
-        own = np.einsum("rtq,rtqk->rk", timed, rates * (1.0 - self.q[:, None] * rates))
-        roots = np.sqrt(timed * self.q)[..., None] * rates
-        flat = roots.reshape(len(roots), -1, roots.shape[3])[chosen]
-        return self._spread(flat, chosen), self._spread(own)
+        rates = left[:, None] / factors
+        timed = products * np.square(self.times)
+        q = self.q[:, None, None]
+        own = (timed * rates * (1.0 - q * rates)).sum(axis=(1, 3)).T
+        roots = (np.sqrt(timed * q) * rates)[:, :, chosen].transpose(2, 1, 3, 0)
+        return self._spread(roots.reshape(chosen.size, -1, len(rates)), chosen), self._spread(own)
 
     def _at_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The products of all factors with all weights (receivers, T, Q), and what `_exponentials` returns."""
-        gains, left, factors = _exponentials(self.times[:, None, None], self.q, self.x[:, None, :, None])
+        """Products of all factors with all weights (Q, receivers, T), and `_exponentials` with members first: quick."""
+        gains, left, factors = _exponentials(self.times, self.q[:, None, None], self.x.T[:, None, :, None])
         growth = np.maximum(-self.x, 0.0).sum(axis=1, keepdims=True) * self.times
-        levels = np.exp(self.log_masses + growth)[..., None] * self.q_weights
-        return np.multiply.reduce(factors, axis=2) * levels, gains[..., 0], left[..., 0], factors
+        levels = np.exp(self.log_masses + growth) * self.q_weights[:, None, None]
+        return np.multiply.reduce(factors, axis=0) * levels, gains[:, 0], left[:, 0], factors
 
     def _spread(self, numbers: FloatArray, chosen: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
         """Numbers (receivers, ..., columns) for all members."""
@@ -326,7 +299,9 @@ class _Interpolated:
         change = np.zeros((len(self.x), *q.shape))  # from one to the product of the largest senders' factors
         for x, often in zip(self.largest.T[..., None, None], self.often.T[..., None, None], strict=True):
             own = _changes(self.times[:, None], q, x)
-            change += (own if (often == 1.0).all() else np.expm1(often * np.log1p(own))) * (1.0 + change)
+            own = own if (often == 1.0).all() else np.expm1(often * np.log1p(own))
+            change *= 1.0 + own
+            change += own
         growth = (np.maximum(-self.largest, 0.0) * self.often).sum(axis=1)[:, None] * self.times
         with np.errstate(divide="ignore"):  # a product may vanish
             logs = np.log1p(np.maximum(change, -1.0)) + growth[..., None]
@@ -349,7 +324,7 @@ class _Interpolated:
         credits = Credits(found[:, 0] * self.x, found[:, 1])
         for column, x in zip(self.columns.T[..., None], self.largest.T[..., None, None], strict=True):
             own_gains, left, factors = _exponentials(self.times[:, None], q, x)
-            total = (products / factors).sum(axis=2)
+            total = np.vecdot(products, np.reciprocal(factors, out=factors))
             np.put_along_axis(credits.values, column, (total * own_gains[..., 0]).sum(axis=1, keepdims=True), axis=1)
             np.put_along_axis(credits.derivatives, column, ((total * left[..., 0]) @ self.times)[:, None], axis=1)
         return credits
@@ -420,11 +395,10 @@ def _log_factors(t: FloatArray, q: FloatArray, x: FloatArray) -> FloatArray:
 def _exponentials(t: FloatArray, q: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """1 - e^{-t x}, e^{-t x} and 1 - q + q e^{-t x}, all three over e^{-t x} where that is above one."""
     exponents = -t * np.abs(x)
-    change, left = np.expm1(exponents), np.exp(exponents)
-    harm = x < 0.0
-    if not harm.any():
-        return -change, left, 1.0 + q * change
-    return np.where(harm, change, -change), np.where(harm, 1.0, left), 1.0 + np.where(harm, 1.0 - q, q) * change
+    change, left, harm = np.expm1(exponents), np.exp(exponents), x < 0.0
+    factors = (np.where(harm, 1.0 - q, q) if harm.any() else q) * change
+    factors += 1.0
+    return np.where(harm, change, -change), np.where(harm, 1.0, left), factors
 
 
 def _graded(e_foldings: float, accuracy: Accuracy) -> tuple[FloatArray, FloatArray]:

@@ -193,18 +193,18 @@ def _draw_coalitions(n_players: int, budget: int, known: Container[Coalition], s
     empty, grand = (), tuple(range(n_players))
     sequences = {size: _shuffled(n_players, size, seed) for size in range(1, n_players)}
     drawn: dict[int, list[Coalition]] = {size: [] for size in sequences}
-    cost, queue = (empty not in known) + (grand not in known), [(-np.inf, size) for size in sequences]
-    while queue:
-        urgency, size = heapq.heappop(queue)
+    cost = (empty not in known) + (grand not in known)
+
+    def ranks(size: int) -> Iterator[tuple[float, int]]:
+        for count in range(comb(n_players, size)):
+            yield -np.inf if count < MIN_DRAWS else -1.0 / min(size, n_players - size) / (count + 0.5), size
+
+    for rank, size in heapq.merge(*map(ranks, sequences)):
         coalition = next(sequences[size])
         cost += coalition not in known
-        if cost > budget and urgency > -np.inf:
+        if cost > budget and rank > -np.inf:
             break
         drawn[size].append(coalition)
-        count = len(drawn[size])
-        if count < comb(n_players, size):
-            rank = -1.0 / min(size, n_players - size) / (count + 0.5)
-            heapq.heappush(queue, (-np.inf if count < MIN_DRAWS else rank, size))
     return [empty, *(coalition for each in drawn.values() for coalition in each), grand]
 
 

@@ -7,7 +7,7 @@ d s_j. Each term needs the receiver's weights, payoff curve and value, and nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import OutsideDomain
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReceiverShares:
+class ReceiverShares(NamedTuple):
     """Everybody's share of one receiver's payoff at a profile, phi_ij, and its slopes d phi_ij / d s_j."""
 
     values: FloatArray
@@ -39,12 +38,7 @@ def receiver_shares(
     """Everybody's share of the payoff of a receiver with these weights; `payoff` is of one member.
 
     Where members have several lots, `lot_owners` says whose each is, by index among `n_agents`: weights and slopes are
-    then per lot, the shares per member.
-
-    Raises
-    ------
-    OutsideDomain
-        If some coalition takes the receiver out of the domain of its payoff.
+    then per lot, the shares per member. Raises `OutsideDomain` if a coalition leaves the domain of the payoff.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Each member's fair share of what a federation's data is worth: `shapley_values`, and its kin for arrays.
 
-Up to a dozen members all coalitions are summed (`fedpact.shapley.coalitions`), and up to twenty if asked or if digits
+Up to ten members all coalitions are summed (`fedpact.shapley.coalitions`), and up to twenty if asked or if digits
 would cancel otherwise; beyond, there is the integral (`fedpact.shapley.integral`). Both are exact.
 """
 
@@ -19,6 +19,7 @@ from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
 METHODS = ("auto", "enumeration", "quadrature")
 DEFAULT_TOLERANCE = 1e-10
+FEW_ENUMERATED = 10  # of one federation; side by side coalitions are the cheaper way for some more
 TINY = float(np.finfo(float).tiny)
 EFFICIENCY_TOLERANCE = 1e-12  # sums of many values are not exact beyond this
 
@@ -73,10 +74,6 @@ def shapley_values(
     >>> shapley_values(federation, [1.0, 1.0]).values.round(6).tolist()
     [0.383333, 0.716667]
     """
-    if method == "sampling":
-        raise InvalidInput(
-            'method="sampling" is gone: the shares of a federation are exact; sample_game samples measured games'
-        )
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if not 0 < tolerance < 1:
@@ -152,7 +149,7 @@ def check_domain(federation: Federation, contributions: FloatArray) -> None:
 
 def _are_few(arrays: FederationArrays, contributions: FloatArray, tolerance: float) -> bool:
     """Whether coalitions are cheaper than the integral, or keep digits that it would lose."""
-    if arrays.n_agents <= coalitions.FEW_MEMBERS:
+    if arrays.n_agents <= FEW_ENUMERATED:
         return True
     return arrays.n_agents <= coalitions.MAX_ENUMERATED_MEMBERS and _edge_error(arrays, contributions) > tolerance
 
@@ -162,17 +159,14 @@ def _integrated(arrays: FederationArrays, contributions: FloatArray, tolerance: 
     shares = integral.integrate(arrays, contributions)
     gap = _efficiency_gap(arrays, contributions, shares.values)
     result = _result(shares.values, shares.gradient, gap, "quadrature")
-    if not arrays.has_harm:
-        return _check_efficiency(result, tolerance)
-    rounding = shares.rounding / _payoff_scale(arrays, contributions)
-    reached = max(min(_edge_error(arrays, contributions), rounding), gap)
+    reached = min(_edge_error(arrays, contributions), shares.rounding / _payoff_scale(arrays, contributions))
     if reached > tolerance:
         raise NotConverged(
             f"this close to the edge of the domain the quadrature is good to about {reached:.0e} only, not "
             f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few members",
             result=result,
         )
-    return result
+    return _check_efficiency(result, tolerance)
 
 
 def _check_efficiency(result: ShapleyValues, tolerance: float) -> ShapleyValues:

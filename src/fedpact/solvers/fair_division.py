@@ -14,56 +14,39 @@ the members alone being groups of one; these alone are kept where no others are 
   as large as can be, a linear program, and is then the one nearest to the Shapley shares, target = phi - c. Shares and
   benefits both add up to all payoffs, so r is at most 1; and r = 0 costs nobody anything.
 
-Nearest points are unique, so equals are treated alike and renaming members renames the answer. With members alone both
-have closed forms. Of the 2^n groups few bind, so that they are taken in as they are found to have too little
-(constraint generation). Where no division keeps everybody, `Unkept` says which groups ask for too much, and what it
-takes: the least total that keeps all.
-
-The nearest point is found by the dual active-set method of Goldfarb and Idnani (1983): it begins at the target and
-takes in the constraint violated most until none is, letting go those whose multiplier falls to zero.
+Nearest points are unique, so equals are treated alike and renaming members renames the answer. Of the 2^n groups few
+bind, so that they are taken in as they are found to have too little (constraint generation). Where no division keeps
+everybody, `Unkept` says which groups ask for too much, and what it takes: the least total that keeps all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedpact.solvers.groups import BoolArray, GroupOptima, KnownGroups
+from fedpact.solvers.nearest_point import nearest_point
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
 GROUP_TOLERANCE = 1e-11  # of what is divided: a group that lacks less has what it must
 ROUNDING = (0.0, 1e-12, 1e-11, 1e-10)  # of the same: by how much values of groups, and r, may be overstated
-VIOLATION_TOLERANCE = 1e-13
-INDEPENDENCE_TOLERANCE = 1e-10  # of a normal's squared length: what is left of it beside those that bind
-MAX_ROUNDS, MAX_PROJECTION_STEPS = 1000, 10_000
+MAX_ROUNDS = 1000
 
 
 class Division(NamedTuple):
-    """A division of the welfare.
-
-    Attributes
-    ----------
-    utilities
-        x, what everybody has; they add up to the welfare.
-    lowest_share
-        r, the smallest part of its Shapley share that anybody has; NaN where shares were not asked about.
-    """
+    """What everybody has, x, and the lowest part r of a Shapley share; NaN where shares were not asked about."""
 
     utilities: FloatArray
     lowest_share: float
 
 
 class Unkept(Exception):
-    """No division keeps all groups.
+    """No division keeps all groups: some, and what each asks for; and the least from outside that keeps everybody.
 
-    Attributes
-    ----------
-    members, values
-        Groups that ask for more than there is, if each member's time is shared out among them, and what each asks for.
-    subsidy
-        The least that has to come from outside to keep everybody.
+    The groups ask for more than there is, if each member's time is shared out among them.
     """
 
     def __init__(self, members: BoolArray, values: FloatArray, subsidy: float) -> None:
@@ -76,11 +59,6 @@ def fairest_division(
 ) -> Division:
     """The division with the largest lowest part of a Shapley share, and of these the nearest to the shares."""
     kept = _Kept(alone, welfare, groups)
-    if groups is None:
-        kept.require_enough()
-        lowest = _highest_level(shares, costs, alone, welfare)
-        floors = np.maximum(alone, lowest * shares - costs)
-        return Division(_lower_evenly(shares - costs, floors, welfare), lowest)
 
     def solve() -> tuple[FloatArray, float]:
         level = kept.highest_level(shares, costs)
@@ -94,9 +72,6 @@ def nearest_division(
 ) -> Division:
     """The division nearest to a target, in the sum of squares."""
     kept = _Kept(alone, welfare, groups)
-    if groups is None:
-        kept.require_enough()
-        return Division(_lower_evenly(target, alone, welfare), np.nan)
     return Division(*kept.run(lambda: (kept.nearest(target, alone), np.nan)))
 
 
@@ -108,28 +83,24 @@ class _Kept:
         self.members, self.values = np.eye(alone.size, dtype=np.bool_), alone
         self._unit = max(abs(welfare), float(np.abs(alone).sum()), float(np.finfo(float).tiny))
 
-    def require_enough(self) -> None:
-        """Raise `Unkept` where members alone have more than there is."""
-        missing = float(self.values.sum()) - self.welfare
-        if missing > GROUP_TOLERANCE * self._unit:
-            raise Unkept(self.members, self.values, missing)
-
-    def run(self, solve: Any) -> tuple[FloatArray, float]:
+    def run(self, solve: Callable[[], tuple[FloatArray, float]]) -> tuple[FloatArray, float]:
         """What `solve` finds once no group has too little under it."""
-        assert self._known is not None
         for _ in range(MAX_ROUNDS):
             utilities, level = solve()
-            new = self._unseen(self._known.gaining(utilities, 2.0 * GROUP_TOLERANCE * self._unit))
-            if not new.values.size:
+            new = self._lacking(utilities)
+            if new is None or not new.values.size:
                 return utilities, level
             self.members = np.concatenate([self.members, new.members])
             self.values = np.concatenate([self.values, new.values])
         raise NotConverged(f"groups were still found to gain after {MAX_ROUNDS} rounds")
 
-    def _unseen(self, found: GroupOptima) -> GroupOptima:
-        """Groups not taken in yet: of those that are, rounding has left the rest."""
-        known = {group.tobytes() for group in self.members}
-        return found.take([row for row, group in enumerate(found.members) if group.tobytes() not in known])
+    def _lacking(self, utilities: FloatArray) -> GroupOptima | None:
+        """Groups with too little that are not taken in yet: of those that are, rounding has left the rest."""
+        if self._known is None:
+            return None
+        found = self._known.gaining(utilities, 2.0 * GROUP_TOLERANCE * self._unit)
+        taken = {group.tobytes() for group in self.members}
+        return found.take([row for row, group in enumerate(found.members) if group.tobytes() not in taken])
 
     def highest_level(self, shares: FloatArray, costs: FloatArray) -> float:
         """The largest r at which the groups taken in are kept."""
@@ -150,12 +121,13 @@ class _Kept:
 
     def nearest(self, target: FloatArray, floors: FloatArray) -> FloatArray:
         """The point nearest to the target with these floors and the groups taken in."""
-        rows = np.concatenate([np.eye(target.size), self.members])
-        limits = np.concatenate([floors, self.values]) / self._unit
+        n, unit = target.size, self._unit
+        even = target / unit + (self.welfare - target.sum()) / (n * unit)
+        rows, limits = np.concatenate([np.eye(n), self.members]), np.concatenate([floors, self.values]) / unit
         for slack in ROUNDING:
-            found = _nearest_point(target / self._unit, rows, limits - slack, self.welfare / self._unit)
+            found = nearest_point(even, rows, limits, np.full((n, 1), n**-0.5), tolerance=slack)
             if found is not None:
-                return found * self._unit
+                return found * unit
         raise self._unkept()
 
     def _unkept(self) -> Unkept:
@@ -203,66 +175,3 @@ def linear_program(
     if not answer.success:
         raise NotConverged(f"a linear program of fair shares was not solved: {answer.message}")
     return answer
-
-
-def _highest_level(shares: FloatArray, costs: FloatArray, alone: FloatArray, welfare: float) -> float:
-    """The largest r up to 1 at which sum of max(alone_i, r phi_i - c_i), convex and rising, is at most W."""
-    rounding = shares.size * np.finfo(float).eps * (abs(welfare) + np.abs(alone).sum())
-    low, high = 0.0, 1.0
-    if np.maximum(alone, shares - costs).sum() <= welfare + rounding:
-        return 1.0
-    while high - low > np.finfo(float).eps:
-        middle = 0.5 * (low + high)
-        fits = np.maximum(alone, middle * shares - costs).sum() <= welfare + rounding
-        low, high = (middle, high) if fits else (low, middle)
-    return low
-
-
-def _lower_evenly(target: FloatArray, floors: FloatArray, total: float) -> FloatArray:
-    """max(floor_i, target_i - t) with the t at which it adds up to the total: the nearest point above the floors."""
-    order = np.argsort(target - floors, kind="stable")
-    room = (target - floors)[order]
-    # With the k members of least room at their floors, the rest share what is left.
-    resting = np.concatenate([[0.0], np.cumsum(floors[order])[:-1]])
-    above = target.sum() - np.concatenate([[0.0], np.cumsum(target[order])[:-1]])
-    levels = (above + resting - total) / np.arange(target.size, 0, -1)
-    fits = np.flatnonzero(levels <= room)
-    return np.maximum(floors, target - (levels[fits[0]] if fits.size else room[-1]))
-
-
-def _nearest_point(target: FloatArray, rows: FloatArray, limits: FloatArray, total: float) -> FloatArray | None:
-    """The point nearest to the target with rows @ x >= limits and this sum; None where they contradict each other."""
-    point = target + (total - target.sum()) / target.size
-    normals = rows - rows.mean(axis=1, keepdims=True)  # along the plane of this sum
-    movable = (normals**2).sum(axis=1) > INDEPENDENCE_TOLERANCE
-    binding: list[int] = []
-    multipliers = np.zeros(0)
-    for _ in range(MAX_PROJECTION_STEPS):
-        lacking = np.where(movable, limits - rows @ point, -np.inf)
-        lacking[binding] = -np.inf
-        added = int(np.argmax(lacking))
-        if lacking[added] <= VIOLATION_TOLERANCE:
-            return point
-        own = 0.0
-        while added not in binding:  # straight towards it, as far as no multiplier of those that bind falls below zero
-            held = normals[binding]
-            along = np.linalg.lstsq(held.T, normals[added], rcond=None)[0] if binding else np.zeros(0)
-            direction = normals[added] - held.T @ along
-            length = float(direction @ direction)
-            is_free = length > INDEPENDENCE_TOLERANCE * float(normals[added] @ normals[added])
-            full = (limits[added] - rows[added] @ point) / length if is_free else np.inf
-            falling = np.flatnonzero(along > 0)
-            steps = multipliers[falling] / along[falling]
-            step = min(full, float(steps.min(initial=np.inf)))
-            if not np.isfinite(step):
-                return None
-            multipliers, own = np.maximum(multipliers - step * along, 0.0), own + step
-            point = point + step * direction if is_free else point
-            if step == full:
-                binding.append(added)
-                multipliers = np.append(multipliers, own)
-            else:
-                dropped = int(falling[np.argmin(steps)])
-                del binding[dropped]
-                multipliers = np.delete(multipliers, dropped)
-    raise NotConverged(f"the nearest point was not found in {MAX_PROJECTION_STEPS} steps", result=point)

@@ -38,9 +38,8 @@ MAX_PATH_STEPS = 60  # for one k
 MAX_SHRINK = 0.99  # k times this is a step too short to be tried: the path turns back
 DATA_TOLERANCE = 1e-11  # of all data that goes into what a member reaches
 LEAST_SHARE = 1e-30  # of what a member contributes alone: where its first sample costs nothing it gives at least this
-MAX_ANSWERS, MAX_NEWTON_ANSWERS = 400, 20
+MAX_ANSWERS, MAX_NEWTON_STEPS = 400, 20
 MAX_MINOR_AGENTS, MAX_SUPPORT_AGENTS = 12, 6
-FULL_CAP_SHARE = 1.0 - 1e-9  # of a shared cap: where it counts as used up
 HARMED_MULTIPLE = 1e3  # of what a member contributes alone at most: the most it makes up for harm with, without a cap
 
 
@@ -70,7 +69,7 @@ def free_riding_equilibria(arrays: FederationArrays) -> FloatArray:
     with np.errstate(all="ignore"):
         found = np.full(flat.caps.shape, np.nan) if arrays.has_lots else _follow_paths(flat)
         for place in np.flatnonzero(np.isnan(found).any(axis=-1)).tolist():
-            found[place] = _Answers(flat.at(place)).run()
+            found[place] = _answer_each_other(flat.at(place))
     return found.reshape(*arrays.shape, -1)
 
 
@@ -221,94 +220,55 @@ def _solve(matrices: FloatArray, right: FloatArray, *, exact: bool) -> FloatArra
     return solved + times(inverse, right - times(matrices, solved))
 
 
-class _Answers:
-    """Members of one federation, with any number of lots, that answer each other."""
+def _answer_each_other(arrays: FederationArrays) -> FloatArray:
+    """An equilibrium of one federation, with any number of lots, (lots,); NaN where answers do not settle."""
+    everybody = np.eye(arrays.n_agents, dtype=np.bool_)
+    alone, lots, has_lot = sub_federations(arrays, everybody)
+    tasks, has_task = owned_entries(everybody[:, arrays.task_owners])
+    upper, scale = alone.bounds()
+    if arrays.has_harm:  # what others harm may be worth more than a member has alone
+        caps = alone.reachable_caps
+        upper = np.where(np.isfinite(caps), caps, HARMED_MULTIPLE * upper)
 
-    def __init__(self, arrays: FederationArrays) -> None:
-        self._arrays = arrays
-        everybody = np.eye(arrays.n_agents, dtype=np.bool_)
-        self._alone, self._lots, self._has_lot = sub_federations(arrays, everybody)
-        self._tasks, self._has_task = owned_entries(everybody[:, arrays.task_owners])
-        self._upper, self._scale = self._alone.bounds()
-        if arrays.has_harm:  # what others harm may be worth more than a member has alone
-            caps = self._alone.reachable_caps
-            self._upper = np.where(np.isfinite(caps), caps, HARMED_MULTIPLE * self._upper)
+    def own_programs(profile: FloatArray) -> tuple[WelfareProgram, FloatArray]:
+        """Everybody's own program if the others stay as they are, and what it does in it."""
+        foreign = arrays.data(profile) - arrays.own_data(profile)
+        background = np.where(has_task, foreign[tasks], 0.0)
+        program = WelfareProgram(alone, upper=upper, scale=scale, background=background)
+        return program, np.where(has_lot, profile[lots], 0.0)
 
-    def run(self) -> FloatArray:
-        """An equilibrium, (lots,); NaN where answers do not settle."""
-        profile, part, before = standalone_optima(self._arrays)[0], 1.0, np.inf
-        for _ in range(MAX_ANSWERS):
-            program = self._program(profile)
-            if program is None:
-                break
-            if self._is_settled(program, profile):
-                return self._least_norm(program, profile)
-            answer = self._spread(maximise(program).contributions)
-            ahead = self._newton(answer)
-            ahead_program = None if ahead is None else self._program(ahead)
-            if ahead is not None and ahead_program is not None and self._is_settled(ahead_program, ahead):
-                return self._least_norm(ahead_program, ahead)
-            distance = float(np.abs(answer - profile).max())
-            part = max(0.5 * part, 0.5 / self._arrays.n_agents) if distance >= before else min(1.1 * part, 1.0)
-            profile, before = profile + part * (answer - profile), distance
-        return np.full(self._arrays.n_lots, np.nan)
+    profile, part, before = standalone_optima(arrays)[0], 1.0, np.inf
+    for _ in range(MAX_ANSWERS):
+        for tried in (_newton_point(arrays, profile), profile):
+            program, own = own_programs(tried)
+            gains = linearised_gains(program, own)[0]
+            if (gains <= GAIN_TOLERANCE).all() and (arrays.shared @ tried <= arrays.shared_limits * (1 + 1e-12)).all():
+                for agent in np.flatnonzero(has_lot.sum(axis=1) > 1).tolist():  # between collinear lots of one member
+                    found = Maximum(contributions=own[[agent]], gains=gains[[agent]], iterations=0)
+                    own[agent] = canonical_optimum(program.one(agent), found).contributions
+                tried[lots[has_lot]] = own[has_lot]
+                return tried
+        move = maximise(program).contributions - own
+        distance = float(np.abs(move).max())
+        part = max(0.5 * part, 0.5 / arrays.n_agents) if distance >= before else min(1.1 * part, 1.0)
+        profile[lots[has_lot]] += part * move[has_lot]
+        if not (arrays.data(profile) > arrays.floor).all():
+            break
+        before = distance
+    return np.full(arrays.n_lots, np.nan)
 
-    def _program(self, profile: FloatArray) -> WelfareProgram | None:
-        """Everybody's own program if the others stay as they are; None where these harm somebody too much."""
-        foreign = self._arrays.data(profile) - self._arrays.own_data(profile)
-        background = np.where(self._has_task, foreign[self._tasks], 0.0)
-        if not (background > self._alone.floor).all():
-            return None
-        return WelfareProgram(self._alone, upper=self._upper, scale=self._scale, background=background)
 
-    def _is_settled(self, program: WelfareProgram, profile: FloatArray) -> bool:
-        inside = (self._arrays.data(profile) > self._arrays.floor).all()
-        own = np.where(self._has_lot, profile[self._lots], 0.0)
-        return bool(inside and (linearised_gains(program, own)[0] <= GAIN_TOLERANCE).all())
-
-    def _least_norm(self, program: WelfareProgram, profile: FloatArray) -> FloatArray:
-        """The equilibrium with the split of smallest norm between collinear lots of one member."""
-        own = np.where(self._has_lot, profile[self._lots], 0.0)
-        for agent in np.flatnonzero(self._has_lot.sum(axis=1) > 1).tolist():
-            found = Maximum(contributions=own[[agent]], gains=np.zeros(1), iterations=0)
-            own[agent] = canonical_optimum(program.one(agent), found).contributions
-        return self._spread(own)
-
-    def _spread(self, own: FloatArray) -> FloatArray:
-        """All lots from everybody's own, (members, most lots of one)."""
-        profile = np.zeros(self._arrays.n_lots)
-        profile[self._lots[self._has_lot]] = own[self._has_lot]
-        return profile
-
-    def _newton(self, profile: FloatArray) -> FloatArray | None:
-        """Newton steps on the gradients of everybody's utility in its own lots, within all bounds; None if lost.
-
-        A full shared cap is an equality, with the price at which its steepest lot is worth nothing more.
-        """
-        arrays, s = self._arrays, profile
-        weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
-        own = np.where(arrays.task_owners[:, None] == arrays.lot_owners, weights, 0.0)
-        rows, limits, caps = arrays.shared, arrays.shared_limits, arrays.reachable_caps
-        for _ in range(MAX_NEWTON_ANSWERS):
-            if not (arrays.data(s) > arrays.floor).all():
-                return None
-            gradient = times_transposed(own, arrays.marginal_payoffs(s)) - arrays.marginal_costs(s)
-            prices = np.where(rows > 0, np.where(s < caps, gradient, 0.0), 0.0).max(axis=1, initial=0.0)
-            full = (rows @ s >= FULL_CAP_SHARE * limits) & (prices > 0)
-            gradient = gradient - prices[full] @ rows[full]
-            free = np.flatnonzero(~((s <= 0) & (gradient <= 0)) & ~((s >= caps) & (gradient >= 0)))
-            curvature = arrays.worth_curvature(arrays.data(s))
-            jacobian = own[:, free].T @ (curvature[:, None] * weights[:, free]) - np.diag(2.0 * arrays.quadratic[free])
-            held, over = rows[full][:, free], rows[full] @ s - limits[full]
-            system = np.block([[jacobian, -held.T], [held, np.zeros((len(held), len(held)))]])
-            if not np.isfinite(system).all():
-                return None
-            step = np.linalg.lstsq(system, np.append(gradient[free], over), rcond=None)[0][: free.size]
-            ahead = s.copy()
-            ahead[free] = np.clip(s[free] - step, 0.0, caps[free])
-            if (rows @ ahead > limits * (1.0 + 1e-12)).any():
-                return None
-            if np.abs(ahead - s).max() <= 1e-13 * max(float(s.max()), np.finfo(float).tiny):
-                return ahead
-            s = ahead
-        return None
+def _newton_point(arrays: FederationArrays, profile: FloatArray) -> FloatArray:
+    """Where Newton steps on everybody's gradients in its own lots lead, within all caps but shared ones."""
+    weights, own, caps = arrays.dense_weights, arrays.without_sharing().dense_weights, arrays.reachable_caps
+    s = profile.copy()
+    for _ in range(MAX_NEWTON_STEPS):
+        gradient = times_transposed(own, arrays.marginal_payoffs(s)) - arrays.marginal_costs(s)
+        free = np.flatnonzero(~((s <= 0) & (gradient <= 0)) & ~((s >= caps) & (gradient >= 0)))
+        curved = arrays.worth_curvature(arrays.data(s))[:, None] * weights[:, free]
+        jacobian = own[:, free].T @ curved - np.diag(2.0 * arrays.quadratic[free])
+        if not (np.isfinite(jacobian).all() and np.isfinite(gradient).all()):
+            return profile
+        step = np.linalg.lstsq(jacobian, gradient[free], rcond=None)[0]
+        s[free] = np.clip(s[free] - step, 0.0, caps[free])
+    return s

@@ -33,7 +33,6 @@ from fedpact.utils.errors import InvalidInput, NotConverged
 
 MAX_LISTED_AGENTS = 16  # all groups of more members are too many to list
 MAX_SEARCHED_AGENTS = 64  # among more, a group and its neighbours take too long: only what prices point at is tried
-CLIMBED_FROM = 8  # groups whose neighbours are looked at, at a time
 MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those of one
 NUMBERS_AT_A_TIME = 1 << 21  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
@@ -47,17 +46,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GroupOptima:
-    """The best that groups can do by themselves, a row per group.
-
-    Attributes
-    ----------
-    members
-        (groups, n): who is in the group.
-    values
-        (groups,): v(X), the most welfare the group can have by itself.
-    contributions
-        (groups, lots): the contributions that give it, 0 for those outside the group.
-    """
+    """Who is in each group (groups, n), v(X) (groups,), and the contributions (groups, lots) that give it."""
 
     members: BoolArray
     values: FloatArray
@@ -70,9 +59,7 @@ class GroupOptima:
     def take(self, rows: ArrayLike) -> GroupOptima:
         """Some of the groups."""
         chosen = np.asarray(rows, dtype=np.intp)
-        return GroupOptima(
-            members=self.members[chosen], values=self.values[chosen], contributions=self.contributions[chosen]
-        )
+        return GroupOptima(**{name: numbers[chosen] for name, numbers in vars(self).items()})
 
 
 def all_groups(n_agents: int) -> BoolArray:
@@ -85,12 +72,7 @@ def all_groups(n_agents: int) -> BoolArray:
 
 
 def group_optima(federation: Federation, members: ArrayLike | None = None) -> GroupOptima:
-    """The best that groups of a federation can do by themselves.
-
-    Parameters
-    ----------
-    members
-        (groups, n), true or false; all 2^n groups, the empty one first, if not given (up to 16 members).
+    """The best that groups (groups, n) of a federation can do by themselves; all, the empty one first, if not given.
 
     Examples
     --------
@@ -112,12 +94,8 @@ def group_optima(federation: Federation, members: ArrayLike | None = None) -> Gr
         )
     values, contributions = _solve_groups(federation.arrays, groups)
     if np.isnan(values).any():
-        names = [
-            name for name, is_in in zip(federation.names, groups[np.argmax(np.isnan(values))], strict=True) if is_in
-        ]
-        raise NotConverged(
-            f"no optimum was found for what {', '.join(names)} reach by themselves", result=contributions
-        )
+        names = ", ".join(federation.names[i] for i in np.flatnonzero(groups[np.argmax(np.isnan(values))]))
+        raise NotConverged(f"no optimum was found for what {names} reach by themselves", result=contributions)
     for numbers in (groups, values, contributions):
         numbers.setflags(write=False)
     return GroupOptima(members=groups, values=values, contributions=contributions)
@@ -143,11 +121,8 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
     if isinstance(arrays.weights, np.ndarray):
         weights = arrays.weights[..., rows, columns]
     else:
-        shape = (len(members), tasks.shape[1], lots.shape[1])
-        weights = np.asarray(
-            arrays.weights[np.broadcast_to(rows, shape).ravel(), np.broadcast_to(columns, shape).ravel()]
-        )
-        weights = weights.reshape(shape)
+        chosen = np.broadcast_arrays(rows, columns)
+        weights = np.asarray(arrays.weights[chosen[0].ravel(), chosen[1].ravel()]).reshape(chosen[0].shape)
     limits = np.broadcast_to(arrays.shared_limits[..., None, :], (*arrays.shape, len(members), len(arrays.shared)))
     made = replace(
         arrays,
@@ -213,22 +188,10 @@ def price_bounds(federation: Federation, utilities: FloatArray, contributions: F
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorstGroup:
-    """The group that gains most by leaving, as far as that is known.
+    """The group that gains most by leaving, as far as that is known, and how it was found.
 
-    Attributes
-    ----------
-    members
-        (n,): who is in it. Of groups that gain alike it is one with the fewest members; never empty.
-    gain
-        v(X) - U(X), what it gains by leaving; not above zero where no group found gains.
-    upper_bound
-        No group gains more than this.
-    exact
-        Whether the bound is met: no group gains more than this one, but for rounding.
-    value, contributions
-        v(X), and the contributions (lots,) that give it, 0 for those outside.
-    method
-        How it was found, in words.
+    Of groups that gain alike it is one with the fewest members; never empty. No group gains more than the upper bound;
+    `exact` where the group's own gain v(X) - U(X) meets it but for rounding.
     """
 
     members: BoolArray
@@ -241,14 +204,9 @@ class WorstGroup:
 
 
 def worst_group(federation: Federation, utilities: ArrayLike, *, proper: bool = False) -> WorstGroup:
-    """The group with the largest v(X) - U(X): exact up to 16 members, beyond that a bracket.
+    """The group with the largest v(X) - U(X), U what members have if they stay: exact up to 16 members, then a bracket.
 
-    Parameters
-    ----------
-    utilities
-        What each member has if it stays.
-    proper
-        Whether somebody must stay behind: then everybody together is no group.
+    With `proper`, somebody must stay behind: then everybody together is no group.
 
     Examples
     --------
@@ -280,7 +238,7 @@ def worst_group(federation: Federation, utilities: ArrayLike, *, proper: bool = 
 
 
 def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
-    """The group that gains most of all, or of those that a search finds; one row, the same for the same numbers."""
+    """The group that gains most of all, or of those that a search finds; one row."""
     known, stay = KnownGroups(federation), np.asarray(utilities, dtype=np.float64)
     known.search(stay)
     return known.found.take([_most_gaining(known.found, stay)])
@@ -289,12 +247,7 @@ def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
 class KnownGroups:
     """Groups of a federation that were looked at, everybody first, and a way to others that gain more by leaving.
 
-    Attributes
-    ----------
-    found
-        The groups: all of them up to `MAX_LISTED_AGENTS` members.
-    scale
-        The most that one of the groups reaches.
+    `found` are all of them up to `MAX_LISTED_AGENTS` members; `scale` is the most that one reaches.
     """
 
     def __init__(self, federation: Federation) -> None:
@@ -306,7 +259,6 @@ class KnownGroups:
             self.found = listed.take(np.arange(len(listed.values) - 1, 0, -1))
         else:
             self.found = group_optima(federation, everybody)
-        self._seen = {everybody[0].tobytes()}
         self.scale = max(float(np.abs(self.found.values).max()), float(np.finfo(float).tiny))
 
     def price_bound(self, utilities: FloatArray) -> float:
@@ -338,16 +290,22 @@ class KnownGroups:
         """
         if self.all_listed:
             return
-        n_agents = self._federation.n_agents
-        few = n_agents <= MAX_SEARCHED_AGENTS
+        one = np.eye(self._federation.n_agents, dtype=np.bool_)
+        few = len(one) <= MAX_SEARCHED_AGENTS
         bounds = price_bounds(self._federation, utilities, self.found.contributions[0])
-        order, sizes = np.argsort(np.argsort(-bounds, kind="stable")), np.geomspace(1, n_agents, 12 if few else 4)
+        order, sizes = np.argsort(np.argsort(-bounds, kind="stable")), np.geomspace(1, len(one), 12 if few else 4)
         self._climb(np.concatenate([(bounds > 0)[None], order < sizes.astype(int)[:, None]]), utilities)
+        going = few
         if few:
-            one = np.eye(n_agents, dtype=np.bool_)
             self._climb(np.concatenate([one, ~one]), utilities)
-            while self._climb(self._neighbours(utilities), utilities) or self._exchange(utilities):
-                pass
+        while going:
+            best = self._best(utilities)
+            exchanged = [
+                (group ^ one[group][:, None, :] ^ one[~group][None, :, :]).reshape(-1, len(one)) for group in best
+            ]
+            going = self._climb((best[:, None, :] ^ one).reshape(-1, len(one)), utilities) or self._climb(
+                np.concatenate(exchanged), utilities
+            )
 
     def look_at(self, groups: BoolArray) -> GroupOptima:
         """Some groups, which are known from now on."""
@@ -356,41 +314,24 @@ class KnownGroups:
             return self.found.take([places[group.tobytes()] for group in groups])
         found = group_optima(self._federation, groups)
         self.found = GroupOptima(
-            members=np.concatenate([self.found.members, found.members]),
-            values=np.concatenate([self.found.values, found.values]),
-            contributions=np.concatenate([self.found.contributions, found.contributions]),
+            **{name: np.concatenate([numbers, getattr(found, name)]) for name, numbers in vars(self.found).items()}
         )
-        self._seen.update(group.tobytes() for group in groups)
         return found
 
     def _climb(self, groups: BoolArray, utilities: FloatArray) -> bool:
         """Whether one of these groups gains more than all known so far but for everybody, whom nobody leaves behind."""
-        new = [group for group in groups if group.any() and group.tobytes() not in self._seen]
+        seen = {group.tobytes() for group in self.found.members}
+        new = [group for group in groups if group.any() and group.tobytes() not in seen]
         if not new:
             return False
         most = self.found.gains(utilities)[1:].max(initial=-np.inf)
         found = self.look_at(np.unique(new, axis=0))
         return bool(found.gains(utilities).max() > most + TIE_TOLERANCE * self.scale)
 
-    def _best(self, utilities: FloatArray, count: int) -> BoolArray:
-        """The groups that gain most, but for everybody: so many, and all that gain as much, whatever their names."""
+    def _best(self, utilities: FloatArray) -> BoolArray:
+        """The groups that gain most, but for everybody: all that gain as much, whatever their names."""
         gains = self.found.gains(utilities)[1:]
-        least = np.sort(gains)[-min(count, gains.size)]
-        return self.found.members[1:][gains >= least - TIE_TOLERANCE * self.scale]
-
-    def _neighbours(self, utilities: FloatArray) -> BoolArray:
-        """The groups that gain most, each with one member more or less."""
-        one = np.eye(self._federation.n_agents, dtype=np.bool_)
-        return (self._best(utilities, CLIMBED_FROM)[:, None, :] ^ one).reshape(-1, one.shape[0])
-
-    def _exchange(self, utilities: FloatArray) -> bool:
-        """Whether a best group gains more with one member exchanged for another."""
-        one = np.eye(self._federation.n_agents, dtype=np.bool_)
-        exchanged = [
-            (best ^ one[best][:, None, :] ^ one[~best][None, :, :]).reshape(-1, one.shape[0])
-            for best in self._best(utilities, 1)
-        ]
-        return self._climb(np.concatenate(exchanged), utilities)
+        return self.found.members[1:][gains >= gains.max() - TIE_TOLERANCE * self.scale]
 
 
 def _most_gaining(groups: GroupOptima, utilities: FloatArray) -> int:

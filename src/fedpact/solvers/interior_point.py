@@ -24,6 +24,7 @@ per iteration: a gradient, a Hessian and one dense factorisation of every progra
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -46,6 +47,7 @@ FRACTION_TO_BOUND, FRACTION_TO_DOMAIN = 0.995, 0.9
 LEAST_RIDGE, MAX_RIDGE = 1e-14, 1e-2  # of the diagonal: finishing steps along a face of several optima stay finite
 AT_BOUND = 1e-13  # of the way to a bound: who comes so close is there
 ROUNDING_GAIN = 1e-14  # a linearised gain that rounding may leave
+MIN_CHOLESKY = 200  # rows of a matrix that is worth factoring by itself
 COMPACTION = 0.7  # programs that have arrived are put aside once so few are left
 
 
@@ -152,12 +154,8 @@ class _Point:
     prices: FloatArray
     gains: FloatArray
 
-    def copy(self) -> _Point:
-        """The same numbers in other memory."""
-        return _Point(**{name: np.array(numbers) for name, numbers in vars(self).items()})
-
     def at(self, index: NDArray[np.bool_]) -> _Point:
-        """The point of some programs."""
+        """The point of some programs, in other memory."""
         return _Point(**{name: numbers[index] for name, numbers in vars(self).items()})
 
     def put(self, index: NDArray[np.intp], other: _Point) -> None:
@@ -194,7 +192,9 @@ class _Scaled:
         return np.where(self.factor > 0, self.factor * self.program.gradient(self.upper * x), 0.0)
 
     def hessian(self, x: FloatArray) -> FloatArray:
-        return self.factor[..., :, None] * self.program.hessian(self.upper * x) * self.upper[..., None, :]
+        found = self.program.hessian(self.upper * x) * self.factor[..., :, None]
+        found *= self.upper[..., None, :]
+        return found
 
     def max_step(self, x: FloatArray, direction: FloatArray) -> FloatArray | float:
         return self.program.max_step(self.upper * x, self.upper * direction)
@@ -236,13 +236,6 @@ class _Scaled:
         """The gradient of f + mu (the logarithms of all distances)."""
         aim = mu[:, None]
         return gradient + aim / x - aim / (1.0 - x) - times_transposed(self.rows, aim / self.slack(x))
-
-    def curvature_of_caps(self, diagonal: FloatArray) -> FloatArray:
-        """The largest curvature of a lot under each shared cap, in units of the cap."""
-        rows = self.rows
-        return np.asarray(
-            np.where(rows > 0, diagonal[:, None, :] / np.where(rows > 0, rows, 1.0) ** 2, 0.0).max(axis=-1)
-        )
 
     def evaluate(self, point: _Point) -> _Point:
         """The point with its linearised gains; infinite where a shared cap is exceeded."""
@@ -306,7 +299,9 @@ def _follow_barrier(scaled: _Scaled, x: FloatArray) -> tuple[_Point, FloatArray,
     bounded, index, iterations = x.copy(), np.arange(count), 0
     while True:
         gains = scaled.gains(here.x, here.gradient, here.y)
-        full = here.y > scaled.curvature_of_caps(here.diagonal) * scaled.slack(here.x)
+        # The largest curvature of a lot under each shared cap, in units of the cap.
+        curvature = np.where(scaled.rows > 0, here.diagonal[:, None, :] / scaled.rows**2, 0.0).max(axis=-1)
+        full = here.y > curvature * scaled.slack(here.x)
         found.put(index, _Point(x=here.x, full=full, prices=here.y, gains=gains))
         bounded[index] = here.bounded()
         going = gains > GAIN_TOLERANCE
@@ -329,11 +324,13 @@ def _advance(scaled: _Scaled, here: _Iterate, going: NDArray[np.bool_], shrink: 
     mu = np.maximum(mu, LEAST_BARRIER)
     system = scaled.hessian(x)
     diagonal = np.einsum("pii->pi", system).copy()
-    _add_to_diagonal(system, z / x + v / room)
+    np.einsum("pii->pi", system)[...] += z / x + v / room
     if slack.shape[-1]:
         system += np.swapaxes(scaled.rows, -1, -2) @ ((y / slack)[..., None] * scaled.rows)
-    root, right = np.sqrt(np.einsum("pii->pi", system)), scaled.barrier_gradient(x, here.gradient, mu)
-    d = _solve(system / root[:, :, None] / root[:, None, :], right / root) / root
+    right, root = scaled.barrier_gradient(x, here.gradient, mu), np.sqrt(np.einsum("pii->pi", system))
+    system /= root[:, :, None]
+    system /= root[:, None, :]
+    d = _solve(system, right / root) / root
     used, aim = times(scaled.rows, d), mu[:, None]
     dz, dv, dy = aim / x - z - z / x * d, aim / room - v + v / room * d, aim / slack - y + y / slack * used
     to_bound = np.minimum(np.minimum(_ratio(x, d), _ratio(room, -d)), _ratio(slack, -used))
@@ -367,7 +364,7 @@ def _finish(scaled: _Scaled, near: _Point, x: FloatArray, precision: float) -> t
     Where free coordinates are, as good as, collinear, or belong at another bound, a step may lead too far; it is then
     taken back, and the next one is shorter for a larger ridge and ends at the first bound.
     """
-    found, index = near.copy(), np.arange(len(x))
+    found, index = near.at(np.ones(len(x), dtype=np.bool_)), np.arange(len(x))
     here = scaled.evaluate(replace(near, x=x.copy()))
     ridge = np.full(len(index), LEAST_RIDGE)
     for steps in range(MAX_FINISHING_STEPS):
@@ -403,7 +400,7 @@ def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
     system[:, n:, :n] = rows / root[:, None, :]
     system[:, :n, n:] = np.swapaxes(system[:, n:, :n], -1, -2)
     idle = ~rows.any(axis=-1)
-    _add_to_diagonal(system, np.concatenate([np.where(free, ridge[:, None], 1.0), 1.0 * idle], axis=-1))
+    np.einsum("pii->pi", system)[...] += np.concatenate([np.where(free, ridge[:, None], 1.0), 1.0 * idle], axis=-1)
     slack = np.where(idle, 0.0, 1.0 - times(scaled.rows, x))
     solved = _solve(system, np.concatenate([np.where(free, gradient, 0.0) / root, slack], axis=-1))
     d = solved[:, :n] / root
@@ -423,18 +420,19 @@ def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
     )
 
 
-def _add_to_diagonal(matrices: FloatArray, diagonal: FloatArray) -> None:
-    np.einsum("pii->pi", matrices)[...] += diagonal
-
-
 def _solve(systems: FloatArray, right: FloatArray) -> FloatArray:
     """Solutions of linear systems side by side; what is no number is zero."""
-    systems, right = np.nan_to_num(systems), np.nan_to_num(right)
+    if len(systems) == 1 and systems.size >= MIN_CHOLESKY**2:
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve  # noqa: PLC0415 - heavy, and only for many lots
+
+        with suppress(LinAlgError):
+            factor = cho_factor(systems[0], check_finite=False)
+            return np.nan_to_num(cho_solve(factor, right[0], check_finite=False))[None]
     try:
         solved = np.linalg.solve(systems, right[..., None])[..., 0]
     except np.linalg.LinAlgError:  # one of them is singular, and NumPy solves all or none
-        solved = np.linalg.pinv(systems, hermitian=True, rcond=1e-15) @ right[..., None]
-        solved = solved[..., 0]
+        inverses = np.linalg.pinv(np.nan_to_num(systems), hermitian=True, rcond=1e-15)
+        solved = times(inverses, np.nan_to_num(right))
     return np.nan_to_num(solved)
 
 

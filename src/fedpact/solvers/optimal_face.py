@@ -18,31 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation.arrays import FederationArrays
+from fedpact.solvers.nearest_point import nearest_point
 from fedpact.utils.arrays import FloatArray
 
 FREE_TOLERANCE = 1e-10  # of the scale: what moving a free lot through its whole range changes at most
 RANK_TOLERANCE = 1e-11  # of the largest singular value: smaller ones change nobody's data
 FACE_TOLERANCE = 1e-6  # of the largest contribution: a profile so close to the face is on it
 AWAY = 1e-6  # of the largest contribution: a lot so far from its bounds is away from them
-MAX_DUAL_STEPS = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OptimalFace:
-    """The welfare optima around `point`.
+    """The welfare optima around `point`: of the `free` lots another optimum may hold more or less.
 
-    Attributes
-    ----------
-    point
-        One optimum.
-    free
-        The lots of which another optimum may hold more or less.
-    normals
-        Orthonormal (free, rank): s + d is an optimum too, while within all caps, if normals.T @ d[free] = 0.
-    upper
-        What may be brought of every lot.
-    shared, shared_limits
-        The rows (shared caps, free) of the shared caps that are not full, and what the other lots leave of them.
+    With orthonormal `normals` (free, rank), s + d is an optimum too, while within `upper` and the shared caps, if
+    normals.T @ d[free] = 0. `shared` are the rows (shared caps, free) of the shared caps that are not full, and
+    `shared_limits` what the other lots leave of them.
     """
 
     point: FloatArray
@@ -78,14 +69,18 @@ class OptimalFace:
 
     def least_norm(self) -> FloatArray:
         """The optimum of smallest Euclidean norm."""
-        best = self.point.copy()
-        if not self.is_point:
-            size = float(self.point[self.free].max())
-            if size <= 0:  # nothing is brought: no point has a smaller norm
-                return best
-            here, upper = self.point[self.free] / size, self.upper[self.free] / size
-            found = size * _least_norm(self.normals.T, here, upper, self.shared, self.shared_limits / size)
-            best[self.free] = np.minimum(found, self.upper[self.free])  # rounding of the size
+        best, size = self.point.copy(), float(self.point[self.free].max(initial=0.0))
+        if self.is_point or size <= 0:  # where nothing is brought, no point has a smaller norm
+            return best
+        upper, eye = self.upper[self.free], np.eye(self.free.size)
+        found = nearest_point(
+            self.normals @ (self.normals.T @ self.point[self.free]) / size,
+            np.concatenate([eye, -eye, -self.shared]),
+            np.concatenate([0.0 * upper, -upper / size, -self.shared_limits / size]),
+            self.normals,
+        )
+        if found is not None:
+            best[self.free] = np.clip(size * found, 0.0, upper)
         return best
 
     def vertex(self, direction: FloatArray) -> FloatArray:
@@ -146,8 +141,7 @@ def optimal_face(
     prices = np.zeros(len(arrays.shared)) if prices is None else prices
     full = prices * arrays.shared_limits > FREE_TOLERANCE * scale
     free = np.flatnonzero(_is_free(gradient - prices @ arrays.shared, arrays.quadratic, upper, scale))
-    columns = arrays.weights[:, free]
-    columns = columns if isinstance(columns, np.ndarray) else columns.toarray()
+    columns = arrays.dense_weights[:, free]
     shared = arrays.shared[~full]
     left = arrays.shared_limits[~full] - np.delete(shared, free, axis=1) @ np.delete(point, free)
     matters = np.isfinite(left)
@@ -194,60 +188,10 @@ def _row_space(rows: FloatArray, size: FloatArray) -> FloatArray:
         return np.zeros((0, 0))
     scaled = rows * (size / size.max())
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    _, singular, basis = np.linalg.svd(scaled[norms[:, 0] > 0] / norms[norms[:, 0] > 0], full_matrices=False)
+    triangle = np.linalg.qr(scaled[norms[:, 0] > 0] / norms[norms[:, 0] > 0], mode="r")
+    singular = np.linalg.svd(triangle, compute_uv=False)
     rank = int((singular > RANK_TOLERANCE * singular[:1]).sum())
     if rank == rows.shape[1]:
         return np.eye(rank)
+    basis = np.linalg.svd(triangle, full_matrices=False)[2]
     return np.linalg.qr((basis[:rank] * (size.min() / size)).T)[0]
-
-
-def _least_norm(
-    equal: FloatArray, point: FloatArray, upper: FloatArray, below: FloatArray, limits: FloatArray
-) -> FloatArray:
-    """min |s|^2 over equal @ s = equal @ point, below @ s <= limits, 0 <= s <= upper; `point` if that fails.
-
-    The minimiser is clip(m @ rows, 0, upper) with multipliers m, at most zero for `below`, at which it meets the
-    constraints: the maximiser of a concave function of m made of quadratic pieces, by Newton's method. It ends when the
-    set of clipped coordinates stays, and then is a least-norm solution on that set.
-    """
-    rows, target = np.concatenate([equal, below]), np.concatenate([equal @ point, limits])
-    is_equal = np.arange(len(rows)) < len(equal)
-    multipliers = np.where(is_equal, np.append(equal @ point, 0.0 * limits), 0.0)
-    for _ in range(MAX_DUAL_STEPS):
-        missed, taking_part, loose = _dual_gradient(rows, target, upper, is_equal, multipliers)
-        if np.abs(missed).max(initial=0.0) <= 1e-12:
-            break
-        part = rows[np.ix_(taking_part, loose)]
-        system = part @ part.T + 1e-12 * np.eye(len(part))
-        step = np.zeros(len(rows))
-        step[taking_part] = np.linalg.solve(system, missed[taking_part])
-        length = 1.0
-        while length > 1e-16:  # past the maximum along the step? where all it touches is clipped, far past it
-            tried = np.where(is_equal, multipliers + length * step, np.minimum(multipliers + length * step, 0.0))
-            ahead = _dual_gradient(rows, target, upper, is_equal, tried)[0]
-            if ahead @ (tried - multipliers) >= 0 or np.abs(ahead).max() <= 1e-12:
-                break
-            length *= 0.5
-        multipliers = tried
-    _, taking_part, loose = _dual_gradient(rows, target, upper, is_equal, multipliers)
-    found = np.clip(multipliers @ rows, 0.0, upper)
-    fixed = np.where(loose, 0.0, found)
-    part = rows[np.ix_(taking_part, loose)]
-    found[loose] = np.linalg.lstsq(part, (target - rows @ fixed)[taking_part], rcond=1e-13)[0]
-    found = np.clip(found, 0.0, upper)
-    met = np.abs(equal @ (found - point)).max(initial=0.0) <= 1e-9 and (below @ found <= limits * (1.0 + 1e-12)).all()
-    return found if met else point
-
-
-def _dual_gradient(
-    rows: FloatArray,
-    target: FloatArray,
-    upper: FloatArray,
-    is_equal: NDArray[np.bool_],
-    multipliers: FloatArray,
-) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-    """What the constraints miss, which of them take part, and which coordinates are not clipped."""
-    reached = multipliers @ rows
-    missed = target - rows @ np.clip(reached, 0.0, upper)
-    taking_part = is_equal | (multipliers < 0) | (missed < 0)
-    return np.where(taking_part, missed, 0.0), taking_part, (reached > 0) & (reached < upper)

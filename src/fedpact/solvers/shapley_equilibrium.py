@@ -34,20 +34,11 @@ INTEGRAL_GAIN = 1e-13  # of the scale: with a rough Hessian the last digits of a
 
 
 class PotentialProgram:
-    """The potential less the costs, of federations with one leading axis, or of one federation.
+    """The potential less the costs, of federations with one leading axis, or of one of any size.
 
-    Parameters
-    ----------
-    arrays
-        The federations; more than a dozen members only without a leading axis.
-    probability
-        That of a semivalue (`fedpact.shapley.coalitions.size_coefficients`); None for Shapley values.
-    accuracy
-        Of Hessians where the potential is an integral.
-    bounds
-        The box, (..., lots), and what is at stake, (...); worked out if not given.
-    lots, others
-        With these, only the lots of one federation that are decided on, and the profile (lots) of all others.
+    With a `probability`, that of a semivalue (`fedpact.shapley.coalitions.size_coefficients`). `accuracy` is that of
+    Hessians where the potential is an integral; `bounds` are the box, (..., lots), and what is at stake, (...). With
+    `lots` only these are decided on, the `others` stay as in a profile.
     """
 
     def __init__(
@@ -259,8 +250,7 @@ def _bounds(arrays: FederationArrays, probability: float | None) -> tuple[FloatA
         multiple = float(-np.expm1(arrays.n_agents * np.log1p(-probability)) / probability)
     upper, scale = arrays.bounds(multiple)
     if arrays.has_harm and np.bincount(arrays.lot_owners).max() == 1:
-        weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
+        weights = arrays.dense_weights
         with np.errstate(divide="ignore", invalid="ignore"):
-            reached = np.where(weights < 0, arrays.floor[..., None] / weights, np.inf)
-        upper = np.minimum(upper, reached.min(axis=-2))
+            upper = np.minimum(upper, np.where(weights < 0, arrays.floor[..., None] / weights, np.inf).min(axis=-2))
     return upper, scale

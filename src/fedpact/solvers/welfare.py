@@ -34,16 +34,9 @@ WAITING_GAIN = 1e-14  # of the scale: who could gain no more by a move through i
 
 
 class WelfareProgram:
-    """The welfare of federations with one leading axis, or of one federation.
+    """The welfare of federations with one leading axis, or of one federation; `background` is data tasks have besides.
 
-    Parameters
-    ----------
-    arrays
-        The federations.
-    upper, scale
-        Bounds and stakes; those of `arrays.bounds` if not given.
-    background
-        Data that every task has besides.
+    Bounds `upper` and stakes `scale` are those of `arrays.bounds` if not given.
     """
 
     def __init__(
@@ -285,4 +278,4 @@ def weighted_gram(weights: Weights, factors: FloatArray) -> FloatArray:
     if isinstance(weights, np.ndarray):
         root = np.sqrt(factors)[..., None] * weights
         return np.asarray(np.swapaxes(root, -1, -2) @ root)
-    return np.stack([(weights.T @ sp.diags_array(each) @ weights).toarray() for each in factors])
+    return np.asarray((weights.T @ sp.diags_array(factors.ravel()) @ weights).toarray())[None]  # never side by side

@@ -47,10 +47,10 @@ def test_a_coalition_that_harms_too_much_is_outside() -> None:
 def test_shares_climb_the_potential_of_many() -> None:
     """Beyond what is summed factor by factor, with two lots each."""
     rng = np.random.default_rng(1)
-    owners = np.repeat(np.arange(40), 2)
-    weights, at, direction = rng.random((3, 80))
-    payoff, options = fp.PowerLaw([0.7]), {"lot_owners": owners, "n_agents": 40}
-    assert integral.MAX_DIRECT < 40
+    owners = np.repeat(np.arange(50), 2)
+    weights, at, direction = rng.random((3, 100))
+    payoff, options = fp.PowerLaw([0.7]), {"lot_owners": owners, "n_agents": 50}
+    assert integral.FINE.direct < 50
     ahead, behind = (
         receiver_potential(weights, payoff, 2.0, at + step * direction, **options) for step in (1e-4, -1e-4)
     )
