@@ -4,7 +4,7 @@ How much data each member contributes, who pays whom, who would walk away, and h
 design, and certified.
 
 Describe who there is
-    Federation, Population, SharedCap; payoffs PowerLaw, Exponential, Log, Michaelis; costs Linear, Quadratic;
+    Federation, SharedCap; payoffs PowerLaw, Exponential, Log, Michaelis; costs Linear, Quadratic;
     load_scenario, save_scenario, Scenario, Money, Uncertainty
 Make a deal
     ExternalityMechanism, ShapleyMechanism, FairMechanism; baselines Voluntary, Standalone; of the literature
@@ -55,7 +55,6 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
         Log,
         Michaelis,
         Payoff,
-        Population,
         PowerLaw,
         Quadratic,
         SharedCap,
@@ -154,7 +153,6 @@ __all__ = [
     "Payoff",
     "PilotData",
     "PilotStudy",
-    "Population",
     "PowerLaw",
     "ProportionalSharing",
     "Quadratic",

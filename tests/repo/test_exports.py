@@ -62,7 +62,6 @@ PUBLIC = [
     "Payoff",
     "PilotData",
     "PilotStudy",
-    "Population",
     "PowerLaw",
     "ProportionalSharing",
     "Quadratic",

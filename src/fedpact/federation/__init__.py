@@ -1,6 +1,6 @@
 """The instance: who takes part, how useful data is to whom, what it costs and what accuracy is worth.
 
-One `Federation`, or a `Population` of members of few kinds; its numbers as arrays with the quantities of the model
+One `Federation`; its numbers as arrays with the quantities of the model
 (`arrays`), payoff families, costs, and the rules that inputs obey. May use: utils.
 """
 
@@ -8,7 +8,6 @@ from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
 from fedpact.federation.lots import SharedCap
 from fedpact.federation.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
-from fedpact.federation.population import Population
 from fedpact.federation.validation import require_federation
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "Log",
     "Michaelis",
     "Payoff",
-    "Population",
     "PowerLaw",
     "Quadratic",
     "SharedCap",

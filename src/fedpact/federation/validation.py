@@ -55,7 +55,7 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     if known is None:
         known = default_names(size or 0)
     if len(known) > MAX_MEMBERS:
-        many = f", got {len(known):,}; group members that are alike (fedpact.Population), or ask about a part of them"
+        many = f", got {len(known):,}; ask about a part of them"
         raise InvalidInput(field="names", rule=f"must be at most {MAX_MEMBERS:,} members", value=len(known), given=many)
     shape = (len(known),) * 2 if matrix is None else matrix.shape
     parts = {name: given[name] for name in ("lot_owners", "task_owners", "lot_names", "task_names")}

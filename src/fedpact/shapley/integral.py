@@ -125,10 +125,8 @@ def potential_hessian(
     return hessian
 
 
-def credit(
-    brought: FloatArray, payoff: Payoff, *, probability: float | None = None, repeats: FloatArray | None = None
-) -> Credits:
-    """Credits for data (receivers, members) of either sign; each stands for so many members alike as it `repeats`.
+def credit(brought: FloatArray, payoff: Payoff, *, probability: float | None = None) -> Credits:
+    """Credits for data (receivers, members) of either sign.
 
     With a `probability` those of semivalues. `payoff` has one curve for all receivers or one for each.
     """
@@ -138,7 +136,7 @@ def credit(
         return Credits(curve.increment(total - brought, brought), np.tile(curve.slope(total), (1, brought.shape[1])))
     unit = np.broadcast_to(payoff.unit, len(brought))[:, None]
     found = Credits(np.empty(brought.shape), np.empty(brought.shape))
-    for rows, integrand in _integrands(brought / unit, payoff, FINE, probability=probability, repeats=repeats):
+    for rows, integrand in _integrands(brought / unit, payoff, FINE, probability=probability):
         found.values[rows], found.derivatives[rows] = integrand.credits()
     return Credits(found.values, found.derivatives / unit)
 
@@ -181,7 +179,6 @@ def _integrands(
     accuracy: Accuracy,
     *,
     probability: float | None = None,
-    repeats: FloatArray | None = None,
     apart: int = LARGEST,
 ) -> Iterator[tuple[NDArray[np.intp], _Direct | _Interpolated]]:
     """Blocks of receivers that share their nodes, and their integrands; the largest senders of many are kept `apart`.
@@ -189,7 +186,7 @@ def _integrands(
     Those of a block have about as much data, all are harmed or none, and memory holds them at once.
     """
     senders, harmed = (x != 0.0).sum(axis=1), x.min(axis=1, initial=0.0) < 0.0
-    few: NDArray[np.bool_] = senders <= (accuracy.direct if repeats is None else -1)
+    few: NDArray[np.bool_] = senders <= accuracy.direct
     order = np.lexsort((np.abs(x).sum(axis=1), np.where(few, senders, 0), harmed, few))
     kinds = np.flatnonzero(np.diff(2 * few[order] + harmed[order])) + 1
     for alike in np.split(order, kinds) if order.size else []:
@@ -200,8 +197,7 @@ def _integrands(
             if is_few:
                 yield rows, _Direct(x[rows], curve, accuracy, probability=probability)
             else:
-                often = np.ones((rows.size, x.shape[1])) if repeats is None else repeats[rows]
-                yield rows, _Interpolated(x[rows], curve, accuracy, probability=probability, often=often, apart=apart)
+                yield rows, _Interpolated(x[rows], curve, accuracy, probability=probability, apart=apart)
 
 
 class _Direct:
@@ -272,15 +268,14 @@ class _Interpolated:
         accuracy: Accuracy,
         *,
         probability: float | None,
-        often: FloatArray,
         apart: int,
     ) -> None:
         self.x, self.accuracy, self.probability = x, accuracy, probability
-        lowest, highest = (each.sum(axis=1) for each in (np.minimum(x, 0.0) * often, np.maximum(x, 0.0) * often))
+        lowest, highest = np.minimum(x, 0.0).sum(axis=1), np.maximum(x, 0.0).sum(axis=1)
         self.times, self.log_masses = payoff.time_rule(float(lowest.min()), float(highest.max()), accuracy.step)
         self.columns, between = _find_largest(x, apart)
-        self.largest, self.often = (np.take_along_axis(each, self.columns, axis=1) for each in (x, often))
-        others, rest = x.copy(), often.copy()
+        self.largest = np.take_along_axis(x, self.columns, axis=1)
+        others, rest = x.copy(), np.ones_like(x)
         np.put_along_axis(others, self.columns, np.take_along_axis(x, between, axis=1), axis=1)
         np.put_along_axis(rest, self.columns, 0.0, axis=1)
         self.points = Points(others, min(4.0 / float(self.times.max()), 0.1), accuracy.points)
@@ -288,7 +283,7 @@ class _Interpolated:
 
     def all_q(self) -> tuple[FloatArray, FloatArray]:
         """Nodes q (T, Q) on all of [0, 1], and their weights."""
-        total = np.abs(self.counts).sum(axis=1).max() + self.often.sum(axis=1).max()
+        total = np.abs(self.counts).sum(axis=1).max() + self.columns.shape[1]
         nodes, weights = _graded(2.0 * max(self.accuracy.living, float(total)), self.accuracy)
         return np.tile(nodes, (self.times.size, 1)), np.tile(weights, (self.times.size, 1))
 
@@ -297,12 +292,11 @@ class _Interpolated:
         at = self.points.at
         at_points = _log_factors(self.times[:, None, None], q[..., None], at).reshape(-1, at.size)
         change = np.zeros((len(self.x), *q.shape))  # from one to the product of the largest senders' factors
-        for x, often in zip(self.largest.T[..., None, None], self.often.T[..., None, None], strict=True):
+        for x in self.largest.T[..., None, None]:
             own = _changes(self.times[:, None], q, x)
-            own = own if (often == 1.0).all() else np.expm1(often * np.log1p(own))
             change *= 1.0 + own
             change += own
-        growth = (np.maximum(-self.largest, 0.0) * self.often).sum(axis=1)[:, None] * self.times
+        growth = np.maximum(-self.largest, 0.0).sum(axis=1)[:, None] * self.times
         with np.errstate(divide="ignore"):  # a product may vanish
             logs = np.log1p(np.maximum(change, -1.0)) + growth[..., None]
         return logs + (self.counts @ at_points.T).reshape(logs.shape)
@@ -360,7 +354,7 @@ class _Interpolated:
 
         The log of the integrand is concave in q; it is tried at 1, 1/2, 1/4, ...
         """
-        total = np.abs(self.counts).sum(axis=1).max() + self.often.sum(axis=1).max(initial=0.0)
+        total = np.abs(self.counts).sum(axis=1).max() + self.columns.shape[1]
         tried = np.minimum(0.5 ** np.arange(np.ceil(np.log2(total)) + 1.0)[::-1], 0.999)  # at 1 factors may vanish
         logs = self.log_products(np.tile(tried, (self.times.size, 1)))
         fallen = np.maximum(np.maximum.accumulate(logs, axis=2), 0.0) - logs > self.accuracy.living

@@ -50,9 +50,9 @@ class Points:
         taken._baby, taken._giant = self._baby[receivers], self._giant[receivers]
         return taken
 
-    def counts(self, repeats: FloatArray) -> FloatArray:
-        """(receivers, P): sums over the members of what each point counts for, x_k `repeats` times."""
-        together = np.matmul(self._giant * repeats[:, None, :], np.swapaxes(self._baby, 1, 2))
+    def counts(self, weights: FloatArray) -> FloatArray:
+        """(receivers, P): sums over the members, by their weights, of what each point counts for."""
+        together = np.matmul(self._giant * weights[:, None, :], np.swapaxes(self._baby, 1, 2))
         return np.asarray(together.reshape(len(together), -1) @ self._products)
 
     def interpolate(self, values: FloatArray) -> FloatArray:

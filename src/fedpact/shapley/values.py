@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.federation import Federation, Population, require_federation
+from fedpact.federation import Federation, require_federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.shapley import coalitions, integral
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -47,7 +47,7 @@ class ShapleyValues:
 
 
 def shapley_values(
-    federation: Federation | Population,
+    federation: Federation,
     contributions: ArrayLike,
     *,
     method: str = "auto",
@@ -58,8 +58,7 @@ def shapley_values(
     Parameters
     ----------
     federation, contributions
-        The game: coalition X has the payoff A of the profile in which the others contribute nothing. For a
-        `Population`, contributions and values are those of one agent of each type.
+        The game: coalition X has the payoff A of the profile in which the others contribute nothing.
     method
         "enumeration" of all coalitions (up to 20 agents), "quadrature" (any number), or "auto": the cheaper of the two
         that meets the tolerance.
@@ -78,8 +77,6 @@ def shapley_values(
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if not 0 < tolerance < 1:
         raise InvalidInput(f"tolerance must lie between 0 and 1, got {tolerance!r}")
-    if isinstance(federation, Population):
-        return _of_types(federation, contributions, tolerance)
     require_federation(federation)
     profile = federation.checked_contributions(contributions)
     check_domain(federation, profile)
@@ -176,26 +173,6 @@ def _check_efficiency(result: ShapleyValues, tolerance: float) -> ShapleyValues:
             result=result,
         )
     return result
-
-
-def _of_types(population: Population, contributions: ArrayLike, tolerance: float) -> ShapleyValues:
-    """One member of each type: a receiver meets the other types, others of its own type, and itself."""
-    types, counts = population.types, population.counts
-    profile = types.checked_contributions(contributions)
-    if types.has_harm:
-        raise InvalidInput("a population's weights must be at least zero; expand it to allow for harm")
-    weights = np.hstack([types.dense_weights(), np.diag(population.own_weights)])
-    alone = np.eye(counts.size)
-    repeats = np.hstack([counts - alone, alone])
-    credits = integral.credit(weights * np.tile(profile, 2), types.payoff, repeats=repeats)
-    met = types.values[:, None] * np.hstack([counts[:, None] - alone, alone])  # how many such receivers a member has
-    values, gradient = (
-        (met * numbers).sum(axis=0).reshape(2, -1).sum(axis=0)
-        for numbers in (credits.values, weights * credits.derivatives)
-    )
-    payoffs = counts * population.payoffs(profile)
-    gap = float(abs(counts @ values - payoffs.sum()) / max(float(np.abs(payoffs).sum()), TINY))
-    return _check_efficiency(_result(values, gradient, gap, "quadrature"), tolerance)
 
 
 def _result(values: FloatArray, gradient: FloatArray, gap: float, method: str) -> ShapleyValues:

@@ -25,7 +25,6 @@ import numpy as np
 
 from fedpact.federation.arrays import FederationArrays
 from fedpact.solvers.standalone import standalone_optima
-from fedpact.solvers.welfare import flatten
 from fedpact.utils.arrays import FloatArray
 
 MAX_ANSWERS, MAX_BISECTIONS = 1000, 200
@@ -37,7 +36,7 @@ GRID = np.append(0.0, 2.0 ** np.linspace(-20.0, 0.0, 33))  # of the largest cont
 
 def shaped_equilibria(arrays: FederationArrays, bonus: float = 0.0) -> FloatArray:
     """Contributions (..., n) where everybody has earned the whole model, or gives all it has."""
-    flat = flatten(arrays) if arrays.shape else arrays.repeated(1)
+    flat = arrays.flattened() if arrays.shape else arrays.repeated(1)
     own = np.einsum("...ii->...i", flat.weights)
     alone, had = standalone_optima(flat)
     upper = np.maximum(flat.bounds()[0], alone)
@@ -89,7 +88,7 @@ def _falling_root(
 
 def proportional_equilibria(arrays: FederationArrays) -> FloatArray:
     """Contributions (..., n) to which answers in turn lead where payoffs are shared out by volume."""
-    flat = flatten(arrays) if arrays.shape else arrays.repeated(1)
+    flat = arrays.flattened() if arrays.shape else arrays.repeated(1)
     with np.errstate(all="ignore"):
         upper = flat.bounds()[0]
         profile = np.minimum(standalone_optima(flat)[0], upper)

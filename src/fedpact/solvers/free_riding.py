@@ -29,7 +29,7 @@ from fedpact.federation.arrays import FederationArrays, times, times_transposed
 from fedpact.solvers.groups import all_groups, owned_entries, sub_federations
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, linearised_gains, maximise
 from fedpact.solvers.standalone import standalone_optima
-from fedpact.solvers.welfare import WelfareProgram, canonical_optimum, flatten
+from fedpact.solvers.welfare import WelfareProgram, canonical_optimum
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
@@ -65,7 +65,7 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
 
 def free_riding_equilibria(arrays: FederationArrays) -> FloatArray:
     """One equilibrium of each federation, (..., lots); NaN where none is found."""
-    flat = flatten(arrays) if arrays.shape else arrays.repeated(1)
+    flat = arrays.flattened() if arrays.shape else arrays.repeated(1)
     with np.errstate(all="ignore"):
         found = np.full(flat.caps.shape, np.nan) if arrays.has_lots else _follow_paths(flat)
         for place in np.flatnonzero(np.isnan(found).any(axis=-1)).tolist():

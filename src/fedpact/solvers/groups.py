@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Owners, sum_by, times_transposed
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, maximise
-from fedpact.solvers.welfare import WelfareProgram, flatten, maximise_welfare
+from fedpact.solvers.welfare import WelfareProgram, maximise_welfare
 from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput, NotConverged
 
@@ -160,7 +160,7 @@ def _solve_groups(arrays: FederationArrays, members: BoolArray) -> tuple[FloatAr
         at_a_time = max(1, NUMBERS_AT_A_TIME // (size**2 * max(1, int(np.prod(arrays.shape)))))
         for some in np.array_split(chosen, -(-chosen.size // at_a_time)):
             alone, lots, has_lot = sub_federations(arrays, members[some])
-            flat = flatten(alone)
+            flat = alone.flattened()
             one = flat.values.shape[0] == 1
             found = maximise_welfare(WelfareProgram(flat.at(0))) if one else maximise(WelfareProgram(flat))
             worth = np.where(found.converged, flat.welfare(found.contributions), np.nan)

@@ -25,7 +25,7 @@ from fedpact.shapley.coalitions import FEW_MEMBERS, potential_derivatives, size_
 from fedpact.solvers.interior_point import finish, linearised_gains, maximise
 from fedpact.solvers.optimal_face import OptimalFace, optimal_face
 from fedpact.solvers.standalone import standalone_optima
-from fedpact.solvers.welfare import FACE_GAIN, flatten, payoff_floor, take_lots
+from fedpact.solvers.welfare import FACE_GAIN, payoff_floor, take_lots
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
 # With fewer points diagonals may be wrong by orders of magnitude where data differs by as much.
@@ -164,7 +164,7 @@ def potential_optima(arrays: FederationArrays, probability: float | None = None)
     """The same of many federations, (..., lots), NaN where not reached; None where they take an integral each."""
     if arrays.n_agents > FEW_MEMBERS:
         return None
-    flat = flatten(arrays)
+    flat = arrays.flattened()
     program = PotentialProgram(flat, probability)
     found = maximise(program)
     contributions = np.where(found.converged[:, None], found.contributions, np.nan)

@@ -14,7 +14,6 @@ Among very many members most stand at a bound, so only some lots are decided on 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -165,7 +164,7 @@ def welfare_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
         found = canonical_optimum(program, maximise_welfare(program))
         reached = found.gain <= GAIN_TOLERANCE
         return np.where(reached, found.contributions, np.nan), np.asarray(found.gain)
-    flat = flatten(arrays)
+    flat = arrays.flattened()
     program = WelfareProgram(flat)
     maximum = maximise(program)
     contributions, gains = maximum.contributions, maximum.gains
@@ -248,22 +247,6 @@ def payoff_floor(arrays: FederationArrays, data: FloatArray) -> FloatArray:
     rest = np.zeros(arrays.n_tasks)
     decay = arrays.payoff.slope(rest) / arrays.payoff.curvature(rest)
     return np.where(np.isfinite(arrays.floor), arrays.floor, np.minimum(data, 0.0) + MAX_DECAY_LENGTHS * decay)
-
-
-def flatten(arrays: FederationArrays) -> FederationArrays:
-    """The same federations with one leading axis."""
-    if len(arrays.shape) <= 1:
-        return arrays
-    count = int(np.prod(arrays.shape))
-    parts: dict[str, Any] = {
-        name: (part := getattr(arrays, name)).reshape(count, *part.shape[len(arrays.shape) :])
-        for name in ("weights", "values", "linear", "quadratic", "caps", "shared_limits")
-    }
-    payoff = arrays.payoff.map(lambda p: np.broadcast_to(p, arrays.values.shape).reshape(count, arrays.n_tasks))
-    shared = arrays.shared
-    if shared.ndim > 2:
-        shared = np.broadcast_to(shared, (*arrays.shape, *shared.shape[-2:])).reshape(count, *shared.shape[-2:])
-    return replace(arrays, **parts, payoff=payoff, shared=shared)
 
 
 def take_lots(arrays: FederationArrays, lots: NDArray[np.intp]) -> FederationArrays:

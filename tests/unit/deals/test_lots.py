@@ -94,7 +94,6 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
         (lambda: ProportionalSharing().solve(FEDERATION), "the mechanism proportional"),
         (lambda: AccuracyShaping().solve(FEDERATION), "the mechanism accuracy-shaping"),
         (lambda: misreport(FEDERATION, 0, what="costs", factor=2.0), "a misreport"),
-        (lambda: fp.Population(FEDERATION, counts=2), "a population"),
     ],
 )
 def test_what_does_not_know_lots_refuses(refuses, what: str) -> None:
