@@ -269,10 +269,12 @@ class FederationArrays:
 
     def map(self, function: Callable[[NDArray[Any], int], NDArray[Any]], **changes: Any) -> FederationArrays:
         """With a function of (array, number of its leading axes) applied to every array that has those of `shape`."""
-        parts = {name: getattr(self, name) for name in LAST_AXES if name not in changes}
-        leads = {name: part.ndim - LAST_AXES[name] for name, part in parts.items() if isinstance(part, np.ndarray)}
-        found = {name: function(parts[name], lead) for name, lead in leads.items() if lead == len(self.shape)}
-        payoff = self.payoff.map(lambda given: function(np.broadcast_to(given, self.values.shape), len(self.shape)))
+        lead, found = len(self.shape), dict[str, Any]()
+        for name, last in LAST_AXES.items():
+            part = getattr(self, name)
+            if name not in changes and isinstance(part, np.ndarray) and (part.ndim > last or not lead):
+                found[name] = function(np.broadcast_to(part, (*self.shape, *part.shape[-last:])), lead)
+        payoff = self.payoff.map(lambda given: function(np.broadcast_to(given, self.values.shape), lead))
         return replace(self, **({"payoff": payoff} | found | changes))
 
     def repeated(self, count: int, **changes: Any) -> FederationArrays:
@@ -286,7 +288,8 @@ class FederationArrays:
 
     def flattened(self) -> FederationArrays:
         """The same federations with one leading axis."""
-        return self.map(lambda part, lead: part.reshape(-1, *part.shape[lead:])) if len(self.shape) > 1 else self
+        count = int(np.prod(self.shape))
+        return self.map(lambda part, lead: part.reshape(count, *part.shape[lead:])) if len(self.shape) > 1 else self
 
     def expanded(self) -> FederationArrays:
         """With one more axis of length one behind the leading ones, to meet profiles that have one more."""

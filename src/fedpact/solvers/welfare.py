@@ -225,6 +225,8 @@ def canonical_optimum(program: WelfareProgram, found: Maximum) -> SocialOptimum:
     face = optimal_face(arrays, contributions, gradient, upper=program.upper[0], scale=scale, prices=prices)
     if not face.is_point:
         smallest = face.least_norm()
+        over = arrays.shared @ smallest / np.maximum(arrays.shared_limits, np.finfo(float).tiny)
+        smallest /= np.where(arrays.shared > 0, np.maximum(over, 1.0)[:, None], 1.0).max(axis=0, initial=1.0)
         left = float(linearised_gains(program, smallest[None])[0][0])
         if left <= max(10.0 * gain, FACE_GAIN):
             contributions, gain = smallest, left
