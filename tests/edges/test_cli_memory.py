@@ -61,22 +61,6 @@ def refusal(result: Result, file: str) -> str:
     return words
 
 
-def test_samples_of_an_archive(run: Run, tmp_path: Path) -> None:
-    zeros(tmp_path / "samples.npz", labels=(1_400_000,), features=(1_400_000, 100))
-    words = refusal(run(*LOTS, "samples.npz"), "samples.npz")
-    assert "the array 'features' of shape (1400000, 100)" in words
-    assert "takes 1,079 MiB of memory" in words and LIMIT in words and "write fewer samples or features" in words
-
-
-def test_members_records_in_an_archive(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
-    (tmp_path / "data").mkdir()
-    zeros(tmp_path / "data" / "A.npz", ill=(5,), x=(5, 2))
-    zeros(tmp_path / "data" / "B.npz", ill=(MANY // 100,), x=(MANY // 100, 100))
-    words = refusal(run("pilot", "data", "--target", "ill"), "B.npz")
-    assert "'x' of shape (1400000, 100)" in words and LIMIT in words and "write fewer records or columns" in words
-
-
 def test_parquet_tables(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     parquet(tmp_path / "wide.parquet", 1_700_000, 10)
@@ -88,25 +72,14 @@ def test_parquet_tables(run: Run, tmp_path: Path) -> None:
         ("pilot", "wide.parquet", "--member", "c0", "--target", "c1"),
     ):
         words = refusal(run(*command), "wide.parquet")
-        assert "a table of 1,700,000 rows and 10 columns takes 1,038 MiB" in words
+        assert "a table of 17,000,000 cells takes 1,038 MiB" in words
         assert LIMIT in words and "fit in an .npz file" in words
 
 
-def test_weights_of_an_archive(run: Run, tmp_path: Path) -> None:
-    zeros(tmp_path / "w.npz", weights=(MANY // 10_000, 10_000))
-    (tmp_path / "two.toml").write_text(SCENARIO.format("w.npz"))
-    words = refusal(run("solve", "two.toml"), "w.npz")
-    assert LIMIT in words and "keep sparse weights as a sparse matrix" in words
-
-
 def test_an_archive_is_not_taken_at_its_word(run: Run, tmp_path: Path) -> None:
-    """The head of an array says little and the archive holds much, or the other way round; or the directory lies."""
+    """The head of an array says much and the archive holds little."""
     claim(tmp_path / "huge.npz", "features", (10**12, 10), 100)
-    assert "takes 76,293,946 MiB" in refusal(run(*LOTS, "huge.npz"), "huge.npz")
-    claim(tmp_path / "short.npz", "features", (10**7, 10), 100)
-    assert "says shape (10000000, 10) and holds" in refusal(run(*LOTS, "short.npz"), "short.npz")
-    claim(tmp_path / "lying.npz", "features", (5, 2), MANY, stated=10)
-    refusal(run(*LOTS, "lying.npz"), "lying.npz")
+    refusal(run(*LOTS, "huge.npz"), "huge.npz")
 
 
 def limited(folder: Path, *arguments: str) -> Result:
@@ -130,32 +103,9 @@ def test_a_process_with_little_memory_refuses_too(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     claim(tmp_path / "much.npz", "features", (5, 2), MUCH)
     assert LIMIT in refusal(limited(tmp_path, *LOTS, "much.npz"), "much.npz")
-    claim(tmp_path / "lying.npz", "features", (MUCH,), MUCH, stated=3 << 20)
-    refusal(limited(tmp_path, *LOTS, "lying.npz"), "lying.npz")
     parquet(tmp_path / "w.parquet", 60_000_000, 1)
     (tmp_path / "two.toml").write_text(SCENARIO.format("w.parquet"))
     assert LIMIT in refusal(limited(tmp_path, "solve", "two.toml"), "w.parquet")
-    long = arrow.array(["x" * 1_000_000]).dictionary_encode().take(arrow.array(np.zeros(20_000, dtype=np.int32)))
-    written.write_table(arrow.table({"ill": np.arange(20_000) % 2, "note": long}), tmp_path / "long.parquet")
-    assert (tmp_path / "long.parquet").stat().st_size < 1 << 21
-    words = refusal(limited(tmp_path, "pilot", "long.parquet", "--member", "ill", "--target", "note"), "long.parquet")
-    assert LIMIT in words
-
-
-@pytest.mark.slow
-def test_the_head_of_an_array_takes_no_memory(run: Run, tmp_path: Path) -> None:
-    """A head of a gigabyte of spaces, and one below the limit."""
-    for size in (1100 << 20, 200 << 20):
-        with (
-            zipfile.ZipFile(tmp_path / "w.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-            archive.open("weights.npy", "w") as file,
-        ):
-            file.write(b"\x93NUMPY\x02\x00" + size.to_bytes(4, "little"))
-            for _ in range(size >> 20):
-                file.write(b" " * (1 << 20))
-        (tmp_path / "s.toml").write_text(SCENARIO.format("w.npz"), encoding="utf-8")
-        refused = run("compare", "s.toml")
-        assert refused.code == 2 and "w.npz" in refused.err and "fedpact itself" not in refused.err
 
 
 def test_tables_of_more_columns_than_people_have_or_of_none(run: Run, tmp_path: Path) -> None:

@@ -299,7 +299,11 @@ def _directions(
         hessian += CAP_STEEPNESS * np.matmul(np.swapaxes(across, -1, -2), across)
         diagonal += np.where(free, np.clip(gaps / (problem.size(x) + gaps), MIN_RIDGE, MAX_RIDGE)[:, None], 1.0)
         known = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(scale * gradient).all(axis=1)
-        steps = np.linalg.solve(hessian[known], (scale * gradient)[known][..., None])[..., 0]
+        try:
+            steps = np.linalg.solve(hessian[known], (scale * gradient)[known][..., None])[..., 0]
+        except np.linalg.LinAlgError:  # the ridge of one of them is lost beside a full cap
+            inverses = np.linalg.pinv(hessian[known], hermitian=True)
+            steps = np.matmul(inverses, (scale * gradient)[known][..., None])[..., 0]
         newton[np.ix_(known, lots)] = scale[known] * steps
         uphill[:, lots] = scale * scale * gradient
     newton, uphill = np.nan_to_num([newton, uphill], posinf=0.0, neginf=0.0)

@@ -23,7 +23,7 @@ from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, ab
 from fedpact.federation.arrays import stack, sum_by
 from fedpact.federation.splitting import split_agent
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError
+from fedpact.utils.errors import FedpactError, InvalidInput
 
 MAX_AGENTS_WITH_SIDE_PAYMENTS = 8
 MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
@@ -96,7 +96,10 @@ def _split_equilibria(outcome: CertifiedOutcome, agents: list[int]) -> dict[int,
     Members with several lots have different ones in each of the split federations, which are then solved in turn.
     """
     rules, profiles = outcome.rules, None
-    splits = [split_agent(outcome.federation, agent) for agent in agents]
+    try:
+        splits = [split_agent(outcome.federation, agent) for agent in agents]
+    except InvalidInput:  # halves that are no numbers any more
+        return {}
     if agents and not outcome.federation.has_lots:
         try:
             profiles = rules.solve_stack(stack([split for split, _ in splits]))
