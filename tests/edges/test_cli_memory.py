@@ -117,7 +117,7 @@ def test_tables_of_more_columns_than_people_have_or_of_none(run: Run, tmp_path: 
 
 
 def test_lists_in_a_table_are_refused(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    arrow, written = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     for member in ("A", "B"):
         written.write_table(arrow.table({"x": [[1.0, 2.0]] * 9, "y": [1.0] * 9}), tmp_path / f"{member}.parquet")
     refused = run("pilot", tmp_path, "--target", "y", "-o", tmp_path / "out")
