@@ -1,4 +1,4 @@
-"""`fedpact pilot`: from members' tables to a deal."""
+"""`fedpact pilot`: from members' tables to a deal that was measured to pay, or is not recommended."""
 
 from __future__ import annotations
 
@@ -22,35 +22,28 @@ from fedpact.cli.common import (
     terminal_text,
     working_on,
 )
-from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
+from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotState, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
-from fedpact.fitting.pilots.confirmation import DealConfirmation
-from fedpact.fitting.pilots.estimators import REGRESSION_MAP
+from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE
 from fedpact.fitting.pilots.folder import pilot_record
-from fedpact.fitting.pilots.records import REGRESSION, TEST_SHARE
-from fedpact.fitting.pilots.search import AUTO_SIGNS, MAX_MODELS, PilotState, Tell
+from fedpact.fitting.pilots.study import PROFILES, Tell
+from fedpact.fitting.pilots.verdict import FEDERATE, NORMAL_QUANTILE
 from fedpact.report.numbers import Unit
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-MAX_OPEN_LISTED = 4
-OPTION = re.compile(  # where errors name an argument: first of all, in brackets, or beside another one
-    r"(^|\(|than )(target|member|models?|task|ignore|lots|cost|value|predictions|test_share|seed)(?=[:,]? (?!\"))"
+OPTIONS = (
+    "target|member|models?|task|score|ignore|lots|groups|cost|value|predictions|floor|family|arrangement|splits|seed"
 )
+OPTION = re.compile(rf"(^|\(|than )({OPTIONS})(?=[:,]? (?!\"))")  # where errors name an argument
 PER_MEMBER = "for all, or NAME=...; may be repeated"
-ENDINGS = {
-    "settled": "Every payment is known to a tenth of what is paid and gained, as far as the curves hold.",
-    "budget": "All models are trained that may be. --models allows more; where tests are small, larger ones "
-    "(--test-share, or more records) tell more.",
-    "no run helps": "No further model would settle much; longer tests would (--test-share, or more records).",
-}
 
 
 def pilot(
     data: Annotated[
         str,
         typer.Argument(
-            help="A folder with a table per member (.csv, .parquet, .npz), a single table with --member, or a built-in "
+            help="A folder with a table per member (.csv, .parquet), a single table with --member, or a built-in "
             f"pilot: {', '.join(BUILT_IN_PILOTS)}.",
             metavar="DATA",
         ),
@@ -58,9 +51,7 @@ def pilot(
     target: Annotated[str | None, typer.Option("--target", help="The column to predict.", metavar="COLUMN")] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="A folder for models, log, scenario, report and learning curves.", metavar="FOLDER"
-        ),
+        typer.Option("--output", "-o", help="A folder for log, scenario, report and record.", metavar="FOLDER"),
     ] = None,
     member: Annotated[
         str | None,
@@ -75,25 +66,26 @@ def pilot(
             metavar="MODEL",
         ),
     ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", help="classification or regression; the target decides if not given.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", help="Leave this column out; may be repeated.", metavar="COLUMN")
-    ] = None,
-    lots: Annotated[
+    score: Annotated[
         str | None,
-        typer.Option("--lots", help="Kinds of data: a column that names them, or auto.", metavar="COLUMN"),
+        typer.Option(
+            "--score",
+            help="accuracy, balanced_accuracy, roc_auc, average_precision, f1, neg_log_loss, r2, "
+            "neg_mean_absolute_error, or another score of scikit-learn.",
+            metavar="SCORE",
+        ),
     ] = None,
     cost: Annotated[
         list[str] | None,
-        typer.Option("--cost", help=f'What a record costs, such as "0.02 EUR/record", {PER_MEMBER}.', metavar="COST"),
+        typer.Option(
+            "--cost", help=f'What sharing a record costs, such as "0.02 EUR/record", {PER_MEMBER}.', metavar="COST"
+        ),
     ] = None,
     value: Annotated[
         list[str] | None,
         typer.Option(
             "--value",
-            help=f'What accuracy is worth, such as "20 EUR/point" or "2 EUR/correct", {PER_MEMBER}.',
+            help=f'What the score is worth, such as "20 EUR/point" or "2 EUR/correct", {PER_MEMBER}.',
             metavar="VALUE",
         ),
     ] = None,
@@ -101,28 +93,49 @@ def pilot(
         list[str] | None,
         typer.Option("--predictions", help=f"Answers a member needs of its model, {PER_MEMBER}.", metavar="NUMBER"),
     ] = None,
-    signs: Annotated[
-        str,
-        typer.Option(
-            "--signs",
-            help="Signs of the weights: positive, any if data may harm, or auto: any where together is measured to be "
-            "worse than alone.",
-        ),
-    ] = AUTO_SIGNS,
+    arrangement: Annotated[
+        str | None,
+        typer.Option("--arrangement", help='"own choice" or "one model"; what is measured to be better if not given.'),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", help="classification or regression; the target decides if not given.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", help="Leave this column out; may be repeated.", metavar="COLUMN")
+    ] = None,
+    lots: Annotated[
+        str | None, typer.Option("--lots", help="A column that names kinds of data.", metavar="COLUMN")
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", help="A column of what belongs together, such as a patient.", metavar="COLUMN"),
+    ] = None,
+    floor: Annotated[
+        float | None, typer.Option("--floor", help="What guessing scores; measured by the constant answer otherwise.")
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option("--family", help="Of curves: power-law or exponential; what predicts better otherwise."),
+    ] = None,
     models: Annotated[
-        int, typer.Option("--models", help="How many models may be trained, beside those of the deal.", min=2)
-    ] = MAX_MODELS,
-    test_share: Annotated[
-        float, typer.Option("--test-share", help="The share of each member's records to test with.")
-    ] = TEST_SHARE,
+        int, typer.Option("--models", help="How many profiles of sharing are measured.", min=2)
+    ] = PROFILES,
+    splits: Annotated[
+        int | None,
+        typer.Option("--splits", help="How often records are split anew; what a minute allows if not given.", min=2),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of splits and training.", min=0)] = 0,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="A folder with the files of the pilot heart.", metavar="FOLDER")
+    ] = None,
     cluster: ClusterOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train models of coalitions on members' tables until the deal is settled; write log, scenario and report.
+    """Measure whether members gain by sharing data, make the deal, and train it before it is recommended.
 
-    All tables are read in one place: for public or synthetic data, or a place that all members trust. Interrupted and
-    started again with the same folder, it goes on where it was; no model is trained twice.
+    Everybody alone, one model for all, and own choice (each member uses its own data and what helps it of others') are
+    compared on every record. All tables are read in one place: for public or synthetic data, or a place that all
+    members trust. Interrupted and started again with the same folder, it goes on where it was.
     """
     with _naming_options(), working_on(cluster), _watching() as tell:
         found = run_pilot(
@@ -131,16 +144,21 @@ def pilot(
             member=member,
             model=model,
             task=task,
+            score=score,
             ignore=ignore or [],
             lots=lots,
+            groups=groups,
             cost=_by_member("--cost", cost),
             value=_by_member("--value", value),
             predictions=_by_member("--predictions", predictions),  # type: ignore[arg-type]
-            signs=signs,
+            floor=floor,
+            family=family,
+            arrangement=arrangement,
             models=models,
-            test_share=test_share,
+            splits=splits,
             seed=seed,
             output=output,
+            source=source,
             progress=tell,
         )
     files = [] if output is None else sorted(str(path) for path in output.iterdir() if not path.name.startswith("."))
@@ -150,7 +168,7 @@ def pilot(
     _show(found)
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
-        if found.confirmation is not None and found.confirmation.is_recommended:
+        if found.verdict == FEDERATE:
             console.print(f"Next: fedpact compare {escape(str(output))}/scenario.toml", soft_wrap=True)
 
 
@@ -169,88 +187,79 @@ def _by_member(option: str, given: list[str] | None) -> Mapping[str, str] | None
 
 @contextmanager
 def _naming_options() -> Iterator[None]:
-    """Errors name what was given as it is written here: `--test-share`, not `test_share`."""
+    """Errors name what was given as it is written here: `--splits`, not `splits`."""
     try:
         yield
     except InvalidInput as error:
-        words = OPTION.sub(lambda found: f"{found[1]}--{found[2].replace('_', '-')}", str(error))
+        words = OPTION.sub(lambda found: f"{found[1]}--{found[2]}", str(error))
         raise InvalidInput(words) from error
 
 
 @contextmanager
 def _watching() -> Iterator[Tell]:
-    """A progress bar with what is known so far, and a line after every fit, on standard error of a terminal."""
-    with progress(MAX_MODELS) as begin:
+    """What is being done, on standard error of a terminal."""
+    with progress(1) as begin:
 
         def tell(state: PilotState) -> None:
-            begin(f"{state.doing}{_known(state)}")
+            begin(f"{state.doing}, {state.done} of {state.total}" if state.total else state.doing)
 
         yield tell
-
-
-def _known(state: PilotState) -> str:
-    if state.doubts is None:
-        return ""
-    unsure = state.doubts.unsure
-    who = f"; open: {count_text(len(unsure), 'member')}'s staying" if unsure else ""
-    return f"{who}, payments to {100 * state.doubts.widest_payment:.0f} %"
 
 
 def _show(found: PilotStudy) -> None:
     data = found.data
     console.print(
-        f"[bold]{escape(found.title)}[/bold]: {len(data.names)} members, {len(found.runs)} models of coalitions "
-        f"({escape(found.model.label)})"
+        f"[bold]{escape(found.title)}[/bold]: {len(data.names)} members, {escape(found.learner.label)}, "
+        f"{escape(found.score.words)}, {count_text(found.splits, 'split')}"
     )
-    if data.task == REGRESSION:
-        console.print(f"Regression: {REGRESSION_MAP}.")
     console.print(f"[bold]{escape(found.advice)}[/bold]\n")
-    _show_members(found)
+    _show_arrangements(found)
     console.print()
     if found.confirmation is not None:
-        _show_gains(found, found.confirmation)
+        _show_gains(found)
         console.print()
+    for remedy in found.remedies:
+        console.print(f"What would change it: {escape(remedy)}.")
     for warning in found.warnings:
         console.print(f"[red]Warning[/red]: {escape(warning)}.")
-    console.print(ENDINGS[found.ended])
-    for mechanism, name, leaves in found.doubts.unsure[:MAX_OPEN_LISTED]:
-        console.print(f"  open: whether {escape(name)} would leave under {escape(mechanism)} ({100 * leaves:.0f} %)")
-    if found.ended != "settled":
-        known = f"payments may be off by {100 * found.doubts.widest_payment:.0f} % of what is paid and gained"
-        fewest = min(len(own) for own in data.test)
-        console.print(f"  {known}; the smallest test has {count_text(fewest, 'record')}, the same for every model")
-    for note in (*data.notes, *found.terms.words, *found.fit.notes):
+    for note in (*data.notes, *found.terms.words):
         console.print(f"Note: {escape(note)}.")
 
 
-def _show_gains(found: PilotStudy, confirmed: DealConfirmation) -> None:
-    """The deal, trained: what the curves promise beside what was measured."""
-    data, deal = found.data, confirmed.deal
+def _show_arrangements(found: PilotStudy) -> None:
+    """Does it help me, and what is that worth: scores of the three arrangements, and differences in points and money."""
     unit = Unit.of(found.terms.money, found.terms.worth)
-    promised, measured, error = confirmed.totals
-    columns = [
-        unit.column([*confirmed.promised, promised], signed=True),
-        unit.column([*confirmed.measured, measured], signed=True),
-        unit.column([*confirmed.errors, error]),
-    ]
-    heads = ("member", "alone", "in the deal", "promised", "measured", "error")
-    made = table(f"The deal, trained: records, and gains against alone in {unit.label}", *heads)
-    owners = np.array(data.lot_owners)
-    for place, name in enumerate([*data.names, "all"]):
-        own = owners == name if place < len(data.names) else np.ones(len(owners), dtype=bool)
-        given = [np.sum(deal.alone_runs, axis=0)[own].sum(), np.array(deal.deal_run)[own].sum()]
-        cells = [terminal_text(column[place]) for column in columns]
-        made.add_row(escape(name), *(f"{int(count):,}" for count in given), *cells)
+    gains, errors = found.gain(found.arrangement)
+    worth = unit.column((found.terms.worth * gains).tolist(), signed=True)
+    heads = ("member", "records", "guess", "alone", "one model", "own choice", "difference", "worth")
+    made = table(f"With everything shared: {found.score.words}; {found.arrangement} against alone, 90 %", *heads)
+    scores = [found.measurements[kind].means for kind in (ALONE, ONE_MODEL, OWN_CHOICE)]
+    for place, name in enumerate(found.data.names):
+        known = f"{100 * gains[place]:+.1f} ± {100 * NORMAL_QUANTILE * errors[place]:.1f} points"
+        shown = [f"{own[place]:.3f}" for own in (found.guesses, *scores)]
+        made.add_row(escape(name), f"{len(found.data.records[place]):,}", *shown, known, terminal_text(worth[place]))
     console.print(made)
-    assumed = next(filter(None, found.doubts.assumptions), "")
-    if assumed:
-        console.print(f"Who would leave: {assumed}.")
 
 
-def _show_members(found: PilotStudy) -> None:
-    data = found.data
-    made = table("", "member", "trains on", "tested on", "alone", "together")
-    for place, name in enumerate(data.names):
-        scores = [f"{score:.3f}" for score in found.alone_and_together[:, place]]
-        made.add_row(escape(name), f"{len(data.train[place]):,}", f"{len(data.test[place]):,}", *scores)
+def _show_gains(found: PilotStudy) -> None:
+    """What do I bring, and how sure is this: the deal, trained; what the curves promise beside what was measured."""
+    confirmed, data = found.confirmation, found.data
+    assert confirmed is not None
+    unit = Unit.of(found.terms.money, found.terms.worth)
+    owners = np.array(data.lot_owners)
+    shared = [confirmed.shared[owners == member].sum() for member in range(len(data.names))]
+    low, high = confirmed.total_interval
+    columns = [
+        unit.column([*confirmed.payments, 0.0], signed=True),
+        unit.column([*confirmed.promised, confirmed.promised.sum()], signed=True),
+        unit.column([*confirmed.measured, confirmed.total], signed=True),
+        unit.column([*confirmed.intervals[:, 0], low], signed=True),
+        unit.column([*confirmed.intervals[:, 1], high], signed=True),
+    ]
+    heads = ("member", "shares", "receives", "promised", "measured", "from", "to")
+    made = table(f"The deal, trained on fresh splits: records, and amounts in {unit.label}", *heads)
+    for place, name in enumerate([*data.names, "all"]):
+        given = shared[place] if place < len(shared) else sum(shared)
+        cells = [terminal_text(column[place]) for column in columns]
+        made.add_row(escape(name), f"{int(given):,}", *cells)
     console.print(made)

@@ -89,14 +89,15 @@ def _measured(view: View) -> dict[str, Any] | None:
     found = view.confirmation
     if found is None:
         return None
-    promised, measured, error = found.totals
+    low, high = found.total_interval
     columns = [
-        view.unit.column([*gains, total], signed=signed)
-        for gains, total, signed in ((found.promised, promised, True), (found.measured, measured, True))
+        view.unit.column([*found.promised, float(found.promised.sum())], signed=True),
+        view.unit.column([*found.measured, found.total], signed=True),
+        view.unit.column([*found.intervals[:, 0], low], signed=True),
+        view.unit.column([*found.intervals[:, 1], high], signed=True),
     ]
-    columns.append(view.unit.column([*found.errors, error]))
     return {
-        "advice": found.text if found.is_recommended else "",
+        "advice": f"{found.verdict.capitalize()}. {found.reason}",
         "rows": list(zip([*found.agents, "All members"], *columns, strict=True)),
     }
 

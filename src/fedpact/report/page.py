@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from fedpact.comparison import Comparison
-from fedpact.fitting.pilots.confirmation import DealConfirmation
+from fedpact.fitting.pilots.verdict import Confirmation
 from fedpact.report.background_sections import certificates, conditions, federation, method, summary
 from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
 from fedpact.report.markup import render
@@ -64,7 +64,7 @@ def render_report(
     description: str = "",
     money: Money | None = None,
     unit: str = "",
-    confirmation: DealConfirmation | None = None,
+    confirmation: Confirmation | None = None,
 ) -> str:
     """The report as HTML text.
 
@@ -128,7 +128,7 @@ def write_report(
     description: str = "",
     money: Money | None = None,
     unit: str = "",
-    confirmation: DealConfirmation | None = None,
+    confirmation: Confirmation | None = None,
 ) -> None:
     """Write the report to a file, whole or not at all; see `render_report`.
 

@@ -12,7 +12,7 @@ from fedpact.comparison import Comparison
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import settle_payments
 from fedpact.federation import Federation
-from fedpact.fitting.pilots.confirmation import DealConfirmation
+from fedpact.fitting.pilots.verdict import Confirmation
 from fedpact.report.charts import colour_places
 from fedpact.report.numbers import Unit
 from fedpact.scenario import Money
@@ -55,7 +55,7 @@ class View:
     description: str
     money: Money | None
     data: str = ""
-    confirmation: DealConfirmation | None = None
+    confirmation: Confirmation | None = None
 
     @classmethod
     def of(

@@ -1,7 +1,11 @@
-"""What a pilot works on: each member's records as numbers, some of them to train on, some to test with.
+"""Members' records as numbers, and how they are divided: every record is tested, never by a model that has seen it.
 
-A member's training records stand in the order of use: a contribution of 40 records is its first 40. They are mixed, so
-that the first ones are like all of them. Where members have several lots, each lot has such an order.
+**Cross-fitting.** Each member's records are dealt into folds, every class evenly. A model that is tested on fold k is
+trained without fold k of any member; over all folds every record is tested once. Repeated with other deals, that is
+`splits` times. Records that belong together (one patient's) stay together.
+
+**Sharing.** Of a member's training records in a fold, a share f of a lot are the first of them in an order that is
+drawn once per split, so that who shares more shares what it shared before and more.
 """
 
 from __future__ import annotations
@@ -13,46 +17,62 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text, join_names
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
-TEST_SHARE = 0.3
-MIN_TESTS = 5  # records; of fewer an accuracy says nothing
-MAX_LOTS = 6  # of one member
+FOLDS = 4
+MIN_RECORDS = 12  # of a member: three to test in each fold
+Index = NDArray[np.intp]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Records:
-    """Features (N, d), NaN where one is missing, and targets (N,): numbers, or places among the classes."""
+    """One member's records.
+
+    Attributes
+    ----------
+    features
+        (N, d), NaN where one is missing.
+    targets
+        (N,), as models are trained on them: numbers, or indices of classes.
+    truth
+        (N,), as models are tested with; other than `targets` only where a built-in pilot spoils these.
+    lots
+        (N,): which of the member's lots each belongs to.
+    groups
+        (N,): records of one number belong together.
+    """
 
     features: FloatArray
     targets: FloatArray
+    truth: FloatArray
+    lots: Index
+    groups: Index
+
+    @classmethod
+    def of(cls, features: FloatArray, targets: FloatArray, **others: Any) -> Records:
+        """Records of one lot, each on its own, tested with what they are trained on; unless something else is said."""
+        n = len(targets)
+        rest = {"truth": targets, "lots": np.zeros(n, dtype=np.intp), "groups": np.arange(n)}
+        return cls(features=features, targets=targets, **(rest | others))
 
     def __len__(self) -> int:
         return len(self.targets)
 
-    def __repr__(self) -> str:
-        return f"Records({len(self):,} of {self.features.shape[1]} features)"
-
-    def take(self, places: ArrayLike) -> Records:
-        """Some of the records."""
-        chosen = np.asarray(places)
-        return Records(self.features[chosen], self.targets[chosen])
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PilotData:
-    """Everybody's records, split into those to train on and those to test with.
+    """Everybody's records.
 
     Attributes
     ----------
     names
         The members.
-    train, test
+    records
         One each per member.
     task
         "classification" or "regression".
@@ -60,121 +80,104 @@ class PilotData:
         What the targets of a classification stand for.
     feature_names
         Of the columns.
-    lots
-        Per member, the lot of each training record; None where nobody has several.
     lot_names
-        Per member, the names of its lots.
+        Per member, the names of its lots: one, that is the member's, unless it has several.
     notes
-        What was done to the tables, in words.
+        What was done to the tables, and what is odd about them, in words.
     """
 
     names: tuple[str, ...]
-    train: tuple[Records, ...]
-    test: tuple[Records, ...]
+    records: tuple[Records, ...]
     task: str
     classes: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
-    lots: tuple[NDArray[np.intp], ...] | None = None
     lot_names: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not self.lot_names:
+            object.__setattr__(self, "lot_names", tuple((name,) for name in self.names))
+        for name, own in zip(self.names, self.records, strict=True):
+            if len(np.unique(own.groups)) < MIN_RECORDS:
+                raise InvalidInput(
+                    f'member "{name}" has {len(np.unique(own.groups))} records; a pilot needs at least {MIN_RECORDS} '
+                    f"of each member: give it more records, or leave the member out"
+                )
+
     def __repr__(self) -> str:
-        trained, tested = (sum(map(len, records)) for records in (self.train, self.test))
-        return (
-            f"PilotData({self.task}, {join_names(self.names)}: {count_text(trained, 'record')} to train on, {tested:,} "
-            f"to test with)"
-        )
+        total = count_text(sum(map(len, self.records)), "record")
+        return f"PilotData({self.task}, {join_names(self.names)}: {total})"
 
     @property
-    def lot_owners(self) -> list[str]:
-        """The owner of each column of contributions."""
-        if self.lots is None:
-            return list(self.names)
-        return [name for name, own in zip(self.names, self.lot_names, strict=True) for _ in own]
+    def has_lots(self) -> bool:
+        """Whether a member has several lots."""
+        return any(len(own) > 1 for own in self.lot_names)
 
-    @cached_property
-    def _orders(self) -> list[tuple[int, NDArray[np.intp]]]:
-        """For each column of contributions its member, and the places of its training records in the order of use."""
-        if self.lots is None:
-            return [(member, np.arange(len(own))) for member, own in enumerate(self.train)]
+    @property
+    def lot_owners(self) -> list[int]:
+        """The owner of every lot, by index."""
+        return [member for member, own in enumerate(self.lot_names) for _ in own]
+
+    @property
+    def lot_labels(self) -> list[str]:
+        """What lots are called among all: the member's name, and the lot's where it has several."""
         return [
-            (member, np.flatnonzero(lots == lot))
-            for member, lots in enumerate(self.lots)
-            for lot in range(len(self.lot_names[member]))
+            name if len(own) == 1 else f"{name}.{lot}"
+            for name, own in zip(self.names, self.lot_names, strict=True)
+            for lot in own
         ]
 
-    @property
-    def available(self) -> NDArray[np.intp]:
-        """(members,), or (lots,): training records there are, the most that can be contributed."""
-        return np.array([len(order) for _, order in self._orders], dtype=np.intp)
+    @cached_property
+    def caps(self) -> FloatArray:
+        """(lots,): the most records of a lot that a model can be trained on, while a fold is tested."""
+        sizes = [int((own.lots == lot).sum()) for own, n in self._lots() for lot in range(n)]
+        return np.floor(np.array(sizes) * (FOLDS - 1) / FOLDS)
 
-    @property
-    def test_sizes(self) -> FloatArray:
-        """(members,): records each is tested on."""
-        return np.array([float(len(own)) for own in self.test])
-
-    def gather(self, contributions: Sequence[int]) -> tuple[Records, NDArray[np.intp]]:
-        """The training records of a run, and the member each comes from."""
-        parts = [(member, order[:count]) for (member, order), count in zip(self._orders, contributions, strict=True)]
-        features = np.concatenate([self.train[member].features[places] for member, places in parts])
-        targets = np.concatenate([self.train[member].targets[places] for member, places in parts])
-        owners = np.concatenate([np.full(len(places), member, dtype=np.intp) for member, places in parts])
-        return Records(features, targets), owners
+    def _lots(self) -> list[tuple[Records, int]]:
+        return [(own, len(lots)) for own, lots in zip(self.records, self.lot_names, strict=True)]
 
     @cached_property
     def fingerprint(self) -> str:
-        """A number for everything that is trained on and tested with."""
+        """A text that tells the records from others."""
         digest = hashlib.sha256(repr((self.names, self.task, self.classes, self.lot_names)).encode())
-        arrays: list[Any] = [part for own in (*self.train, *self.test) for part in (own.features, own.targets)]
-        for array in [*arrays, *(self.lots or ())]:
-            digest.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+        for own in self.records:
+            for array in (own.features, own.targets, own.truth, own.lots, own.groups):
+                digest.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:32]
 
 
-def feature_scales(features: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The middle and the spread of each column; 0 and 1 where nothing is known or nothing differs."""
-    known = ~np.isnan(features)
-    middle = np.array(
-        [np.median(column[some]) if some.any() else 0.0 for column, some in zip(features.T, known.T, strict=True)]
-    )
-    spread = np.where(known, features, middle).std(axis=0)
-    return middle, np.where(spread > 0, spread, 1.0)
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Indices of one member's records in one fold: tested, and to train on, in the order in which they are shared."""
+
+    test: Index
+    train: Index
 
 
-def scale_features(features: FloatArray, middle: FloatArray, spread: FloatArray) -> FloatArray:
-    """Features on one scale, missing ones in the middle."""
-    return np.asarray((np.where(np.isnan(features), middle, features) - middle) / spread)
+def deal_folds(data: PilotData, seed: Sequence[int]) -> list[list[Fold]]:
+    """Every member's folds of one split."""
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold  # noqa: PLC0415
+
+    rng = np.random.default_rng(list(seed))
+    dealt = []
+    for own in data.records:
+        together = len(np.unique(own.groups)) < len(own)
+        whole = data.task == REGRESSION
+        kinds = {(False, False): StratifiedKFold, (False, True): KFold}
+        kinds |= {(True, False): StratifiedGroupKFold, (True, True): GroupKFold}
+        made = kinds[together, whole](FOLDS, shuffle=True, random_state=int(rng.integers(2**31)))
+        order = rng.permutation(len(own))
+        folds = []
+        for train, test in made.split(own.features, own.targets, own.groups if together else None):
+            folds.append(Fold(test, order[np.isin(order, train)]))
+        dealt.append(folds)
+    return dealt
 
 
-def split_records(
-    own: Records, *, task: str, test_share: float, rng: np.random.Generator, name: str
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Places of the records to train on, in the order of use, and of those to test with: a share of every class."""
-    if not 0.0 < test_share < 1.0:
-        raise InvalidInput(f"test_share must lie between 0 and 1, got {test_share:g}")
-    n_test = round(test_share * len(own))
-    if n_test < MIN_TESTS or len(own) - n_test < 1:
-        raise InvalidInput(
-            f'member "{name}" has {len(own)} records, of which a test share of {test_share:g} is {n_test}; a test '
-            f"needs at least {MIN_TESTS}: give it more records, or leave the member out"
-        )
-    kinds = own.targets if task == CLASSIFICATION else np.zeros(len(own))
-    _, piles, counts = np.unique(kinds, return_inverse=True, return_counts=True)
-    wanted = _share_out(counts, n_test, rng)
-    used, tested, places = [], [], []
-    for pile, (count, n_first) in enumerate(zip(counts, wanted, strict=True)):
-        shuffled = rng.permutation(np.flatnonzero(piles == pile))
-        tested.append(shuffled[:n_first])
-        used.append(shuffled[n_first:])
-        places.append((np.arange(count - n_first) + rng.random()) / max(count - n_first, 1))
-    order = np.argsort(np.concatenate(places), kind="stable")  # each class evenly along the way
-    return np.concatenate(used)[order], np.concatenate(tested)
-
-
-def _share_out(counts: NDArray[np.intp], total: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Whole numbers in proportion to the counts that add up to the total, by largest remainders."""
-    amounts = counts * total / counts.sum()
-    whole = np.floor(amounts).astype(np.intp)
-    order = np.lexsort((rng.random(len(counts)), whole - amounts))
-    whole[order[: total - whole.sum()]] += 1
-    return whole
+def shared_records(own: Records, fold: Fold, shares: Sequence[float]) -> Index:
+    """The records that a member shares while a fold is tested: of every lot the first ones, by its share."""
+    parts = []
+    for lot, share in enumerate(shares):
+        of_lot = fold.train[own.lots[fold.train] == lot]
+        parts.append(of_lot[: round(share * len(of_lot))])
+    return np.concatenate(parts)

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.fitting import Fit
 from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
-from fedpact.fitting.placeholder import placeholder_cost
 from fedpact.scenario import Money
 from fedpact.scenario.quantities import CORRECT, DataUnit, Price, is_price, one_currency
 from fedpact.utils.arrays import FloatArray
@@ -33,12 +31,12 @@ class PilotTerms:
     money: Money | None
     words: tuple[str, ...] = ()
 
-    def completed(self, found: Fit, caps: FloatArray) -> PilotTerms:
-        """With costs such that giving everything costs a tenth of what perfect accuracy is worth."""
+    def completed(self, worth: float, caps: FloatArray) -> PilotTerms:
+        """With costs, if none were said, such that sharing everything costs a tenth of what all can gain by it."""
         if self.costs is not None:
             return self
-        rate = placeholder_cost(self.worth * found.values, caps)
-        words = f"costs are a placeholder ({rate:g} a record): say what a record costs"
+        rate = float(f"{max(0.1 * worth, 1e-9) / caps.sum():.1g}")
+        words = f"costs are a placeholder ({rate:g} a record): say what sharing a record costs"
         return replace(self, costs=np.full(len(caps), rate), words=(*self.words, words))
 
 
@@ -46,7 +44,7 @@ def pilot_terms(
     data: PilotData, cost: Stated | None, value: Stated | None, predictions: float | Mapping[str, float] | None
 ) -> PilotTerms:
     """Terms as they are stated for all, or by member (and lot, MEMBER.LOT); money for costs and values, or for none."""
-    lots = _lot_columns(data)
+    lots = data.lot_labels
     prices = {"cost": _stated("cost", cost, lots), "value": _stated("value", value, data.names)}
     kinds = {label: {isinstance(entry, Price) for entry in found} for label, found in prices.items() if found}
     for label, found in kinds.items():
@@ -64,12 +62,6 @@ def pilot_terms(
     if prices["value"] is not None:
         worth = np.array([_worth(entry, count) for entry, count in zip(prices["value"], answers, strict=True)])
     return PilotTerms(costs=costs, worth=worth, money=money, words=words)
-
-
-def _lot_columns(data: PilotData) -> list[str]:
-    if data.lots is None:
-        return list(data.names)
-    return [f"{name}.{lot}" for name, own in zip(data.names, data.lot_names, strict=True) for lot in own]
 
 
 def _stated(label: str, given: Stated | None, names: Sequence[str]) -> list[Price | float] | None:
@@ -123,7 +115,7 @@ def _answers(
     data: PilotData, values: Sequence[Price | float] | None, predictions: float | Mapping[str, float] | None
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """How many answers each member needs of its model, where a value is per correct answer."""
-    held = np.array([float(len(train) + len(test)) for train, test in zip(data.train, data.test, strict=True)])
+    held = np.array([float(len(own)) for own in data.records])
     if not any(isinstance(entry, Price) and entry.unit.noun == CORRECT for entry in values or ()):
         if predictions is not None:
             raise InvalidInput('predictions count answers: they need a value per correct one, such as "2 EUR/correct"')

@@ -7,7 +7,7 @@ one, and returns it: notebooks show it and `figure.savefig` writes it to a file.
 
 from fedpact.report.plots.federations import plot_comparison, plot_federation, plot_outcome
 from fedpact.report.plots.negotiations import plot_misreports, plot_negotiation
-from fedpact.report.plots.pilots import plot_learning_curves
+from fedpact.report.plots.pilots import plot_pilot
 from fedpact.report.plots.studies import plot_study
 from fedpact.report.plots.style import new_figure
 from fedpact.report.plots.sweeps import plot_sweep
@@ -20,10 +20,10 @@ __all__ = [
     "plot_delivery",
     "plot_federation",
     "plot_fit",
-    "plot_learning_curves",
     "plot_misreports",
     "plot_negotiation",
     "plot_outcome",
+    "plot_pilot",
     "plot_run",
     "plot_study",
     "plot_sweep",

@@ -1,0 +1,190 @@
+"""Curves of what sharing brings: fitted to gains that were measured, and compared with plain guesses.
+
+Under own choice a member loses nothing by what others share, and gains with it; its gain over its own model alone is
+modelled as
+
+    gain_i(s) = value_i g( sum_l w_il s_l ),        w_il >= 0, l the lots of others,
+
+g one of the payoff families. Under one model for all, its own shared records count too, and weights may be of any sign.
+A family's scale is in its weights, so a few shapes of g are tried; the one with the least error on profiles left out is
+taken. Beside it stand two plain guesses: the gain of the nearest profile, and a linear function of log(1 + s). Curves
+that predict no better than these are not used.
+
+What is known of a measured gain m_ip is its variance v_ip over records and splits; the fit weighs by it. The best of
+noisy measurements is the luckiest, so a member's curve is then shrunk (James and Stein's positive part): by
+max(0, 1 - v / m^2), m its gain when everything is shared and v the variance of that. A gain counts as far as it stands
+out of its noise, and one below its standard error not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from fedpact.federation import Exponential, Payoff, PowerLaw
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, short_repr
+
+SHAPES: tuple[Payoff, ...] = (PowerLaw(beta=0.5), PowerLaw(beta=1.0), Exponential(rate=1.0))
+NEGLIGIBLE = 1e-6  # of a member's weights: effects below it are rounding
+MIN_SPREAD = 1e-3  # of a gain that was measured without any doubt: a thousandth of the score
+LOWEST, MOST = -0.5, 1e3  # weighted data that harm may come to, and weights of everything a lot has
+FULL = 3.0  # weighted data at which a first guess has everything shared
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GainCurves:
+    """Fitted gains.
+
+    Attributes
+    ----------
+    shape
+        The payoff family.
+    values
+        (n,): the most each member can gain, in units of the score.
+    weights
+        (n, lots): how useful each lot's records are to each member.
+    value_errors, weight_errors
+        Their standard errors, by the curvature of the fit.
+    errors
+        Root mean squared error on profiles left out, by what predicts: "curves", "nearest profile", "log-linear",
+        "no gain".
+    """
+
+    shape: Payoff
+    values: FloatArray
+    weights: FloatArray
+    value_errors: FloatArray
+    weight_errors: FloatArray
+    errors: Mapping[str, float]
+
+    def gains(self, amounts: FloatArray) -> FloatArray:
+        """(..., n): what members gain when so many records (..., lots) are shared."""
+        return np.asarray(self.values * self.shape.value(amounts @ self.weights.T))
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the curves predict what they were not fitted to at least as well as plain guesses do."""
+        return self.errors["curves"] <= min(self.errors.values())
+
+
+def shapes_of(family: str | None) -> Sequence[Payoff]:
+    """The curves to choose from: those of a family, or all."""
+    found = [shape for shape in SHAPES if family in (None, shape.family)]
+    if not found:
+        known = ", ".join(sorted({shape.family for shape in SHAPES}))
+        raise InvalidInput(f"family must be one of {known}, got {short_repr(family)}")
+    return found
+
+
+def fit_gains(
+    amounts: FloatArray,
+    gains: FloatArray,
+    variances: FloatArray,
+    allowed: NDArray[np.bool_],
+    *,
+    signs: bool = False,
+    shapes: Sequence[Payoff] = SHAPES,
+) -> GainCurves:
+    """The curves that fit measured gains best.
+
+    Parameters
+    ----------
+    amounts
+        (profiles, lots): records shared.
+    gains, variances
+        (profiles, n): measured gains, in units of the score.
+    allowed
+        (n, lots): which weights may differ from zero.
+    signs
+        Whether weights may be below zero.
+    shapes
+        Families to choose from.
+    """
+    scale = np.maximum(amounts.max(axis=0), 1.0)
+    shares = amounts / scale
+    left_out = {shape: _left_out(shape, shares, gains, variances, allowed=allowed, signs=signs) for shape in shapes}
+    best = min(shapes, key=lambda shape: left_out[shape])
+    values, weights, value_errors, weight_errors = _fit(best, shares, gains, variances, allowed=allowed, signs=signs)
+    full = values * best.value(weights.sum(axis=1))
+    noise = variances[np.argmax(shares.sum(axis=1))]
+    kept = np.clip(1.0 - np.divide(noise, full**2, out=np.ones_like(full), where=full != 0.0), 0.0, 1.0)
+    weights[np.abs(weights) < NEGLIGIBLE * np.abs(weights).max(axis=1, keepdims=True)] = 0.0
+    errors = {"curves": left_out[best]} | _plain_errors(shares, gains)
+    return GainCurves(
+        shape=best,
+        values=kept * values,
+        weights=weights / scale,
+        value_errors=np.minimum(value_errors, np.maximum(kept * values, np.sqrt(noise))),
+        weight_errors=np.minimum(weight_errors, np.abs(weights)) / scale,
+        errors=errors,
+    )
+
+
+def _fit(
+    shape: Payoff,
+    shares: FloatArray,
+    gains: FloatArray,
+    variances: FloatArray,
+    *,
+    allowed: NDArray[np.bool_],
+    signs: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Values (n,) and weights (n, lots) of shares, and the standard errors of both."""
+    values, weights = np.zeros((2, len(allowed))), np.zeros((2, *allowed.shape))
+    for member, mine in enumerate(allowed):
+        if not mine.any():
+            continue
+        spread = np.maximum(np.sqrt(variances[:, member]), MIN_SPREAD)
+
+        def residuals(
+            p: FloatArray,
+            shared: FloatArray = shares[:, mine],
+            known: FloatArray = gains[:, member],
+            by: FloatArray = spread,
+        ) -> FloatArray:
+            return np.asarray((p[0] * shape.value(np.maximum(shared @ p[1:], LOWEST)) - known) / by)
+
+        n = int(mine.sum())
+        start = np.append(max(float(gains[:, member].max()), MIN_SPREAD), np.full(n, FULL / n))
+        lowest = np.append(0.0, np.full(n, -MOST if signs else 0.0))
+        found = least_squares(residuals, start, bounds=(lowest, MOST), x_scale="jac")
+        errors = np.sqrt(np.diag(np.linalg.pinv(found.jac.T @ found.jac)))
+        values[:, member] = found.x[0], errors[0]
+        weights[:, member, mine] = found.x[1:], errors[1:]
+    return values[0], weights[0], values[1], weights[1]
+
+
+def _left_out(
+    shape: Payoff,
+    shares: FloatArray,
+    gains: FloatArray,
+    variances: FloatArray,
+    *,
+    allowed: NDArray[np.bool_],
+    signs: bool,
+) -> float:
+    """The root mean squared error of curves on profiles that they were not fitted to."""
+    errors = []
+    for held in range(len(shares)):
+        kept = np.arange(len(shares)) != held
+        values, weights, _, _ = _fit(shape, shares[kept], gains[kept], variances[kept], allowed=allowed, signs=signs)
+        errors.append(values * shape.value(np.maximum(weights @ shares[held], LOWEST)) - gains[held])
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def _plain_errors(shares: FloatArray, gains: FloatArray) -> dict[str, float]:
+    """What simple guesses get wrong on profiles left out."""
+    nearest, linear = [], []
+    design = np.column_stack([np.ones(len(shares)), np.log1p(10.0 * shares)])
+    for held in range(len(shares)):
+        kept = np.flatnonzero(np.arange(len(shares)) != held)
+        near = kept[np.argmin(((shares[kept] - shares[held]) ** 2).sum(axis=1))]
+        nearest.append(gains[near] - gains[held])
+        linear.append(design[held] @ np.linalg.lstsq(design[kept], gains[kept], rcond=None)[0] - gains[held])
+    rms = [float(np.sqrt(np.mean(np.square(found)))) for found in (nearest, linear, gains)]
+    return dict(zip(("nearest profile", "log-linear", "no gain"), rms, strict=True))

@@ -1,0 +1,346 @@
+"""Members' tables as records: a folder with a table per member, or one table with a column that says whose.
+
+Tables are read by pandas. Texts become a column per value, if there are few of them; records without a target are left
+out; missing features stay missing until a model is trained. Members must have the same columns. What is missing,
+constant, or zero throughout is listed by member and column: it is the first thing to talk about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, Index, PilotData, Records
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
+from fedpact.utils.words import count_text, join_names
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+Tables = Mapping[str, "DataFrame"]
+MAX_TEXTS = 20  # different texts of a column that become columns
+MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
+MAX_LISTED = 20  # columns in a sentence
+MOSTLY = 0.9  # share of a column's known cells that are numbers from which the others are mistakes
+SEVERAL = 0.05  # share of a member's cells from which missing ones are worth a line
+NOT_THERE = ["", "NA", "N/A", "n/a", "nan", "NaN", "null", "None", "-", "?", ".", "#N/A"]
+READABLE = {".csv", ".tsv", ".txt", ".parquet"}
+IGNORED = {".md", ".rst", ".pdf", ".html", ".docx", ".json", ".toml"}  # what lies beside tables and is none
+
+
+def pandas() -> Any:
+    """The module, or an error that says how to get it."""
+    try:
+        import pandas as pd  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtra("pandas", "pilot") from error
+    return pd
+
+
+def read_table(path: Path) -> DataFrame:
+    """A CSV or Parquet file: separators, decimal commas and empty cells as people write them."""
+    pd = pandas()
+    with error_context(str(path)):
+        try:
+            if path.suffix.lower() == ".parquet":
+                return pd.read_parquet(path)
+            options = {"sep": None, "engine": "python", "na_values": NOT_THERE, "encoding": "utf-8-sig"}
+            table = pd.read_csv(path, **options)
+            if any(table[name].dtype == object and _decimal_commas(table[name]) for name in table):
+                table = pd.read_csv(path, **options, decimal=",")
+        except FileNotFoundError as error:
+            raise InvalidInput("there is no such file; check the path") from error
+        except Exception as error:  # whatever a damaged file raises
+            raise InvalidInput(f"the file cannot be read as a table: {str(error).splitlines()[0]}") from error
+        if table.empty:
+            raise InvalidInput("the file holds no records; write the columns' names and a row per record")
+        table.columns = [str(name).strip() for name in table.columns]
+        if table.columns[0].startswith("Unnamed"):  # as pandas writes its index
+            table = table.drop(columns=table.columns[0])
+        return table
+
+
+def _decimal_commas(column: Series) -> bool:
+    texts = column.dropna().astype(str)
+    return bool(len(texts)) and bool(texts.str.fullmatch(r"-?\d+(,\d+)?").all())
+
+
+def read_members(data: Path, member: str | None = None) -> tuple[dict[str, DataFrame], list[str]]:
+    """The table of each member by name, of every file in a folder or of one file by a column; and what to say of it."""
+    if data.is_dir():
+        if member is not None:
+            raise InvalidInput(f"{data} is a folder with a table per member; a column of members is for a single table")
+        files = sorted(path for path in data.iterdir() if path.is_file() and not path.name.startswith((".", "~$")))
+        tables = [path for path in files if path.suffix.lower() in READABLE]
+        for path in files:
+            if path not in tables and path.suffix.lower() not in IGNORED:
+                raise InvalidInput(
+                    f"{path} is no table that can be read ({', '.join(sorted(READABLE))}); save it as one"
+                )
+        for one, other in pairwise(tables):
+            if one.stem == other.stem:
+                raise InvalidInput(f"{data}: {one.name} and {other.name} are of one member; keep one of them")
+        if len(tables) < 2:
+            raise InvalidInput(f"{data} must hold a table for each of two members or more, got {len(tables)}")
+        others = [path.name for path in files if path not in tables]
+        return {path.stem: read_table(path) for path in tables}, [f"left out: {', '.join(others)}"] if others else []
+    table = read_table(data)
+    if member is None:
+        raise InvalidInput(f"{data} is a single table: say which of its columns names the member ({listed(table)})")
+    owners = _column(table, member, str(data))
+    if owners.isna().any():
+        row = int(np.flatnonzero(owners.isna())[0]) + 2
+        raise InvalidInput(f"{data}: row {row}, column {short_repr(member)} is empty; every record has a member")
+    names = list(dict.fromkeys(owners.astype(str)))
+    if len(names) < 2:
+        raise InvalidInput(f"{data}: column {short_repr(member)} must name two members or more, got {', '.join(names)}")
+    return {name: table[owners.astype(str) == name].drop(columns=member) for name in names}, []
+
+
+def frames_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str, DataFrame], str]:
+    """Frames of members' frames, or of pairs of features and targets, and the column to predict."""
+    pd, named = pandas(), target or "target"
+    frames = {}
+    for name, given in members.items():
+        if isinstance(given, pd.DataFrame):
+            frames[str(name)] = given
+            continue
+        try:
+            features, targets = given
+            rows = features if isinstance(features, pd.DataFrame) else pd.DataFrame(np.asarray(features, np.float64))
+            labels = targets.index if isinstance(targets, pd.Series) else rows.index
+            if list(labels) != list(rows.index):
+                raise InvalidInput(
+                    f'data of member "{name}": features and targets must have the same row labels in the same order; '
+                    f"give their .to_numpy() to go by position"
+                )
+            frame = rows.rename(columns=lambda label: f"feature {label + 1}" if isinstance(label, int) else str(label))
+            frames[str(name)] = frame.assign(**{named: np.asarray(targets)})
+        except InvalidInput:
+            raise
+        except (TypeError, ValueError) as error:
+            rule = (
+                f'data of member "{name}" must be a table, or a pair of features and targets, got {short_repr(given)}'
+            )
+            raise InvalidInput(rule) from error
+    if len(frames) < 2:
+        raise InvalidInput(f"data must be of two members or more, got {len(frames)}")
+    return frames, named
+
+
+def listed(table: DataFrame) -> str:
+    """The columns there are, in a sentence."""
+    names = list(map(str, table.columns))
+    return ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
+
+
+def _column(table: DataFrame, name: str, where: str) -> Series:
+    if name not in table.columns:
+        raise InvalidInput(f"{where}: there is no column {short_repr(name)}; columns are {listed(table)}")
+    return table[name]
+
+
+def pilot_data(
+    tables: Tables,
+    target: str,
+    *,
+    task: str | None = None,
+    ignore: Sequence[str] = (),
+    lots: str | None = None,
+    groups: str | None = None,
+    notes: Sequence[str] = (),
+) -> PilotData:
+    """Records of members' tables.
+
+    Parameters
+    ----------
+    tables
+        By the member's name.
+    target
+        The column to predict.
+    task
+        "classification" or "regression"; by default texts and few whole numbers are classes.
+    ignore
+        Columns to leave out.
+    lots
+        A column that says of which kind a record is.
+    groups
+        A column of what belongs together, such as a patient's number: never tested by a model that knows a part of it.
+    notes
+        What is to be said of the tables already.
+    """
+    said = list(notes)
+    kept = {}
+    for name, table in tables.items():
+        for used in (target, lots, groups, *ignore):
+            if used is not None:
+                _column(table, used, f'member "{name}"')
+        known = table[target].notna()
+        if not known.any():
+            raise InvalidInput(f'member "{name}": column {short_repr(target)} is empty; fill it in, or leave it out')
+        if not known.all():
+            said.append(f"{name}: {count_text(int((~known).sum()), 'record')} without {short_repr(target)} left out")
+        kept[name] = table[known].reset_index(drop=True)
+    task, classes, targets = _targets(kept, target, task)
+    unused = {target, lots, groups, *ignore}
+    features, feature_names = _features(kept, unused, said)
+    owned, lot_names = _kinds(kept, lots)
+    records = tuple(
+        Records.of(rows, own, lots=lot, **({} if groups is None else {"groups": _codes(table[groups])}))
+        for rows, own, lot, table in zip(features, targets, owned, kept.values(), strict=True)
+    )
+    said += _oddities(tuple(kept), records, feature_names, classes)
+    return PilotData(
+        names=tuple(kept),
+        records=records,
+        task=task,
+        classes=classes,
+        feature_names=feature_names,
+        lot_names=lot_names,
+        notes=tuple(said),
+    )
+
+
+def _codes(column: Series) -> Index:
+    return np.asarray(pandas().factorize(column.fillna("missing"))[0], dtype=np.intp)
+
+
+def _is_numeric(column: Series) -> bool:
+    return bool(pandas().api.types.is_numeric_dtype(column))
+
+
+def _targets(tables: Tables, target: str, task: str | None) -> tuple[str, tuple[str, ...], list[FloatArray]]:
+    pd = pandas()
+    columns = [table[target] for table in tables.values()]
+    numeric = all(map(_is_numeric, columns))
+    if task not in (None, CLASSIFICATION, REGRESSION):
+        raise InvalidInput(f"task must be {CLASSIFICATION} or {REGRESSION}, got {short_repr(task)}")
+    if task == REGRESSION and not numeric:
+        raise InvalidInput(f"a regression needs numbers in {short_repr(target)}, which holds texts")
+    together = pd.concat(columns)
+    if task is None:
+        few = numeric and together.nunique() <= MAX_CLASSES and bool((together == together.round()).all())
+        task = CLASSIFICATION if few or not numeric else REGRESSION
+    if together.nunique() < 2:
+        raise InvalidInput(f"column {short_repr(target)} has one value only ({together.iloc[0]}); nothing to predict")
+    if task == REGRESSION:
+        return task, (), [column.to_numpy(np.float64) for column in columns]
+    values = sorted(together.unique(), key=lambda value: (isinstance(value, str), value))
+    if len(values) > MAX_CLASSES and not numeric:
+        raise InvalidInput(
+            f"column {short_repr(target)} holds {len(values)} different texts; {MAX_CLASSES} can be told"
+        )
+    index = {value: float(place) for place, value in enumerate(values)}
+    classes = tuple(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    return task, classes, [column.map(index).to_numpy(np.float64) for column in columns]
+
+
+def _features(tables: Tables, unused: set[Any], notes: list[str]) -> tuple[list[FloatArray], tuple[str, ...]]:
+    pd = pandas()
+    first, *others = tables
+    wanted = [name for name in tables[first].columns if name not in unused]
+    for other in others:
+        theirs = [name for name in tables[other].columns if name not in unused]
+        for lacking, having, missing in (
+            (other, first, set(wanted) - set(theirs)),
+            (first, other, set(theirs) - set(wanted)),
+        ):
+            if missing:
+                name = min(missing)
+                raise InvalidInput(
+                    f'member "{lacking}" has no column {short_repr(name)}, which "{having}" has; add it, or leave it '
+                    f"out for all (ignore {name})"
+                )
+    together = pd.concat([table[wanted] for table in tables.values()], ignore_index=True)
+    parts: list[FloatArray] = []
+    names: list[str] = []
+    for name in wanted:
+        column = together[name]
+        if not _is_numeric(column):
+            numbers = pd.to_numeric(column, errors="coerce")
+            strays = column.notna() & numbers.isna()
+            if not strays.any():
+                column = numbers
+            elif strays.sum() < (1.0 - MOSTLY) * column.notna().sum():
+                stray = column[strays].iloc[0]
+                raise InvalidInput(
+                    f"column {short_repr(name)} must hold numbers like the others of its column, got "
+                    f"{short_repr(str(stray))}; leave it empty if it is not known"
+                )
+        if _is_numeric(column):
+            parts.append(column.to_numpy(np.float64)[:, None])
+            names.append(name)
+            continue
+        made = pd.get_dummies(column.astype("string").str.strip(), dtype=np.float64)
+        if made.shape[1] > MAX_TEXTS:
+            raise InvalidInput(
+                f"column {short_repr(name)} holds {made.shape[1]} different texts, more than the {MAX_TEXTS} that can "
+                f"become columns; put fewer kinds in it, or leave it out (ignore {name})"
+            )
+        notes.append(f"column {short_repr(name)} holds texts: a column for each of {', '.join(made.columns)}")
+        parts.append(made.to_numpy())
+        names += [f"{name} = {value}" for value in made.columns]
+    if not names:
+        raise InvalidInput("there is no column left to predict from")
+    ends = np.cumsum([len(table) for table in tables.values()])[:-1]
+    return np.split(np.hstack(parts), ends), tuple(names)
+
+
+def _kinds(tables: Tables, lots: str | None) -> tuple[list[Index], tuple[tuple[str, ...], ...]]:
+    if lots is None:
+        return [np.zeros(len(table), dtype=np.intp) for table in tables.values()], ()
+    owned, names = [], []
+    for member, table in tables.items():
+        if table[lots].isna().any():
+            raise InvalidInput(f'member "{member}": column {short_repr(lots)} must name the lot of every record')
+        kinds = sorted(table[lots].astype(str).unique())
+        owned.append(np.asarray(table[lots].astype(str).map(kinds.index), dtype=np.intp))
+        names.append(tuple(kinds))
+    return owned, tuple(names)
+
+
+def _oddities(
+    names: Sequence[str], records: Sequence[Records], columns: Sequence[str], classes: Sequence[str]
+) -> list[str]:
+    """What is missing, constant or zero throughout, by member and column; classes that are rare or not there."""
+    said = []
+    zero_here = {
+        (member, column)
+        for member, own in enumerate(records)
+        for column in range(len(columns))
+        if np.nanmax(np.abs(own.features[:, column]), initial=0.0) == 0.0
+        and not np.isnan(own.features[:, column]).all()
+    }
+    for member, (name, own) in enumerate(zip(names, records, strict=True)):
+        gaps = np.isnan(own.features).mean(axis=0)
+        odd = [f"{columns[c]} ({100 * gaps[c]:.0f} %)" for c in np.argsort(-gaps, kind="stable") if gaps[c] >= SEVERAL]
+        if odd:
+            said.append(f"{name}: missing in {join_names(odd)}")
+        zeros = [
+            columns[c]
+            for c in range(len(columns))
+            if (member, c) in zero_here
+            and any(np.nanmin(other.features[:, c], initial=np.inf) > 0 for other in records)
+        ]
+        if zeros:
+            said.append(f"{name}: {join_names(zeros)} 0 throughout, never so elsewhere: not measured? leave it empty")
+        same = [
+            columns[c]
+            for c in range(len(columns))
+            if gaps[c] < 1
+            and np.nanmax(own.features[:, c]) == np.nanmin(own.features[:, c])
+            and columns[c] not in zeros
+        ]
+        if same:
+            said.append(f"{name}: the same value throughout in {join_names(same)}")
+        if classes:
+            counts = np.bincount(own.truth.astype(int), minlength=len(classes))
+            absent = [name for name, count in zip(classes, counts, strict=True) if not count]
+            if absent:
+                said.append(f"{name}: no record of {join_names(absent)}")
+    return said

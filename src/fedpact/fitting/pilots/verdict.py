@@ -1,0 +1,143 @@
+"""Promised beside measured, and what follows: federate, do not federate, or not enough evidence.
+
+The deal that the curves recommend is trained on fresh splits, beside everybody alone. A member's measured gain is
+
+    worth of its score under the deal - worth of its score alone - what it shares costs it + its payment,
+
+with an interval of 90 %: each end leaves out 5 %. Intervals are of records like these: other patients, other splits.
+
+* **federate**: all together gain beyond doubt (the interval of the total is above zero), and nobody loses beyond doubt;
+* **do not federate**: all together lose beyond doubt, or somebody does, or there is nothing to gain;
+* **not enough evidence**: anything else. What would change it is said beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import MAX_NAMES, join_names
+
+FEDERATE, DO_NOT, NOT_ENOUGH = "federate", "do not federate", "not enough evidence"
+NORMAL_QUANTILE = 1.6449  # of 95 %
+MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Confirmation:
+    """A deal, trained; arrays are (n,) unless said otherwise.
+
+    Attributes
+    ----------
+    agents
+        The members.
+    mechanism
+        Whose deal it is, in words.
+    shared
+        (lots,): records that are shared under it.
+    payments
+        What each receives.
+    promised
+        Gains by the curves.
+    measured, errors
+        Gains by the trained models, and their standard errors.
+    costs
+        What sharing costs each.
+    currency
+        Of all amounts.
+    """
+
+    agents: Sequence[str]
+    mechanism: str
+    shared: FloatArray
+    payments: FloatArray
+    promised: FloatArray
+    measured: FloatArray
+    errors: FloatArray
+    costs: FloatArray
+    currency: str
+
+    @property
+    def intervals(self) -> FloatArray:
+        """(n, 2): of each member's gain."""
+        return np.stack(
+            [self.measured - NORMAL_QUANTILE * self.errors, self.measured + NORMAL_QUANTILE * self.errors], 1
+        )
+
+    @property
+    def total(self) -> float:
+        """What all gain together, as measured."""
+        return float(self.measured.sum())
+
+    @property
+    def total_error(self) -> float:
+        """Its standard error: members' records are different ones."""
+        return float(np.sqrt((self.errors**2).sum()))
+
+    @property
+    def total_interval(self) -> tuple[float, float]:
+        """Of what all gain together."""
+        return self.total - NORMAL_QUANTILE * self.total_error, self.total + NORMAL_QUANTILE * self.total_error
+
+    @property
+    def losers(self) -> list[str]:
+        """Members that lose beyond doubt."""
+        return [name for name, (_, high) in zip(self.agents, self.intervals, strict=True) if high < 0.0]
+
+    @property
+    def verdict(self) -> str:
+        """What follows from what was measured."""
+        low, high = self.total_interval
+        if low > 0.0 and not self.losers:
+            return FEDERATE
+        return DO_NOT if high < 0.0 or self.losers else NOT_ENOUGH
+
+    @property
+    def reason(self) -> str:
+        """Why, in a sentence or two."""
+        low, high = self.total_interval
+        found = (
+            f"The deal of the {self.mechanism} mechanism, trained on fresh splits, brings all members together "
+            f"{self.amount(self.total)} (90 % interval {self.amount(low)} to {self.amount(high)}); the curves promised "
+            f"{self.amount(float(self.promised.sum()))}."
+        )
+        if self.losers:
+            found += f" {join_names(self.losers, most=MAX_NAMES)} would be worse off than alone."
+        elif self.verdict == NOT_ENOUGH:
+            found += " That is no more than chance may bring."
+        return found
+
+    def amount(self, number: float) -> str:
+        """An amount of money, or of payoff."""
+        return f"{number:+,.0f} {self.currency}" if abs(number) >= 10.0 else f"{number:+.3g} {self.currency}"
+
+    def remedies(self) -> list[str]:
+        """What would change the verdict, by these numbers."""
+        found = []
+        gross, spent = self.total + float(self.costs.sum()), float(self.costs.sum())
+        records = float(self.shared.sum())
+        if self.verdict != FEDERATE and spent > 0.0 and gross > NORMAL_QUANTILE * self.total_error:
+            price = (gross - NORMAL_QUANTILE * self.total_error) / records
+            found.append(f"at a cost of sharing below {price:.3g} {self.currency} a record it pays beyond doubt")
+        if self.verdict == NOT_ENOUGH and self.total > 0.0:
+            times = (NORMAL_QUANTILE * self.total_error / self.total) ** 2
+            if times <= MOST_TIMES_MORE:
+                found.append(f"{times:.1f} times as many records to test with would tell, if the gain stays what it is")
+        if self.losers:
+            found.append(f"leave {join_names(self.losers, most=MAX_NAMES)} out, or let the others pay for its loss")
+        return found
+
+    def record(self) -> dict[str, Any]:
+        """It as plain data."""
+        return {
+            "mechanism": self.mechanism,
+            "shared": self.shared,
+            "payments": self.payments,
+            "promised_gains": {"members": self.promised, "total": float(self.promised.sum())},
+            "measured_gains": {"members": self.measured, "total": self.total},
+            "measured_interval": {"members": self.intervals, "total": self.total_interval},
+        }
