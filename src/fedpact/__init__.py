@@ -69,7 +69,7 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
         settle_delivery,
         suggest,
     )
-    from fedpact.fitting.pilots import CoalitionRecords, PilotData, PilotStudy, pilot
+    from fedpact.fitting.pilots import PilotData, PilotStudy, pilot
     from fedpact.mechanisms import (
         AccuracyShaping,
         CostSharing,
@@ -113,7 +113,6 @@ __all__ = [
     "Certificate",
     "Claim",
     "CoalitionCache",
-    "CoalitionRecords",
     "Comparison",
     "Cost",
     "CostSharing",

@@ -227,15 +227,19 @@ def _show(found: PilotStudy) -> None:
 
 
 def _show_arrangements(found: PilotStudy) -> None:
-    """Does it help me, and what is that worth: scores of the three arrangements, and differences in points and money."""
+    """Does it help me, and what is it worth: scores of three arrangements, differences in points and money."""
     unit = Unit.of(found.terms.money, found.terms.worth)
     gains, errors = found.gain(found.arrangement)
     worth = unit.column((found.terms.worth * gains).tolist(), signed=True)
-    heads = ("member", "records", "guess", "alone", "one model", "own choice", "difference", "worth")
-    made = table(f"With everything shared: {found.score.words}; {found.arrangement} against alone, 90 %", *heads)
+    heads = ("member", "records", "guess", "alone", "one model", "own choice", "points", "worth")
+    made = table(
+        f"With everything shared: {found.score.words}; {found.arrangement} against alone in points (90 %) and in "
+        f"{unit.label}",
+        *heads,
+    )
     scores = [found.measurements[kind].means for kind in (ALONE, ONE_MODEL, OWN_CHOICE)]
     for place, name in enumerate(found.data.names):
-        known = f"{100 * gains[place]:+.1f} ± {100 * NORMAL_QUANTILE * errors[place]:.1f} points"
+        known = f"{100 * gains[place]:+.1f} ± {100 * NORMAL_QUANTILE * errors[place]:.1f}"
         shown = [f"{own[place]:.3f}" for own in (found.guesses, *scores)]
         made.add_row(escape(name), f"{len(found.data.records[place]):,}", *shown, known, terminal_text(worth[place]))
     console.print(made)

@@ -3,7 +3,7 @@
 **Natural**: `penguins` are those of three islands, female or male (the package palmerpenguins); `heart` the patients of
 four hospitals (UCI's heart disease data, downloaded or read from a folder). **Artificial**: data of scikit-learn dealt
 out to five members, each with a fault of its own: the first holds most records, the second few of few kinds, the third
-what an old device recorded, the fourth wrong targets, and the fifth hardly anything. Tests are clean: faults are in what
+what an old device recorded, the fourth wrong targets, the fifth hardly anything. Tests are clean: faults are in what
 is trained on, except the third's device and the second's kinds, which are what these members work with.
 """
 

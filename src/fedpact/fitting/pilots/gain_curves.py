@@ -153,7 +153,7 @@ def _fit(
         start = np.append(max(float(gains[:, member].max()), MIN_SPREAD), np.full(n, FULL / n))
         lowest = np.append(0.0, np.full(n, -MOST if signs else 0.0))
         found = least_squares(residuals, start, bounds=(lowest, MOST), x_scale="jac")
-        errors = np.sqrt(np.diag(np.linalg.pinv(found.jac.T @ found.jac)))
+        errors = np.sqrt(np.maximum(np.diag(np.linalg.pinv(found.jac.T @ found.jac)), 0.0))
         values[:, member] = found.x[0], errors[0]
         weights[:, member, mine] = found.x[1:], errors[1:]
     return values[0], weights[0], values[1], weights[1]

@@ -1,6 +1,6 @@
 """What was measured: scores of every member under an arrangement, at what everybody shares, over several splits.
 
-A `Measurement` holds the jackknife of every member's score (`fedpact.fitting.pilots.scores`) in every split; differences
+A `Measurement` holds the jackknife of every member's score (`scores`) in every split; differences
 between two of them are paired. Runs are kept on disk as soon as they are known, so that an interrupted pilot goes on.
 """
 

@@ -307,40 +307,35 @@ def _kinds(tables: Tables, lots: str | None) -> tuple[list[Index], tuple[tuple[s
 def _oddities(
     names: Sequence[str], records: Sequence[Records], columns: Sequence[str], classes: Sequence[str]
 ) -> list[str]:
-    """What is missing, constant or zero throughout, by member and column; classes that are rare or not there."""
+    """What is missing, constant or zero throughout, by member and column; classes that are not there."""
     said = []
-    zero_here = {
-        (member, column)
-        for member, own in enumerate(records)
-        for column in range(len(columns))
-        if np.nanmax(np.abs(own.features[:, column]), initial=0.0) == 0.0
-        and not np.isnan(own.features[:, column]).all()
-    }
+    middles = np.array(
+        [
+            [np.nanmedian(column) if not np.isnan(column).all() else np.nan for column in own.features.T]
+            for own in records
+        ]
+    )
     for member, (name, own) in enumerate(zip(names, records, strict=True)):
         gaps = np.isnan(own.features).mean(axis=0)
         odd = [f"{columns[c]} ({100 * gaps[c]:.0f} %)" for c in np.argsort(-gaps, kind="stable") if gaps[c] >= SEVERAL]
         if odd:
             said.append(f"{name}: missing in {join_names(odd)}")
-        zeros = [
-            columns[c]
-            for c in range(len(columns))
-            if (member, c) in zero_here
-            and any(np.nanmin(other.features[:, c], initial=np.inf) > 0 for other in records)
-        ]
+        zeros, same = [], []
+        for place, column in enumerate(columns):
+            known = own.features[~np.isnan(own.features[:, place]), place]
+            others = np.delete(middles[:, place], member)
+            if known.size and not known.any() and (others[~np.isnan(others)] > 0).all() and len(names) > 1:
+                zeros.append(column)
+            elif known.size and np.ptp(known) == 0.0:
+                same.append(column)
         if zeros:
-            said.append(f"{name}: {join_names(zeros)} 0 throughout, never so elsewhere: not measured? leave it empty")
-        same = [
-            columns[c]
-            for c in range(len(columns))
-            if gaps[c] < 1
-            and np.nanmax(own.features[:, c]) == np.nanmin(own.features[:, c])
-            and columns[c] not in zeros
-        ]
+            said.append(
+                f"{name}: {join_names(zeros)} 0 throughout, mostly above 0 elsewhere: not measured? leave it empty"
+            )
         if same:
             said.append(f"{name}: the same value throughout in {join_names(same)}")
-        if classes:
-            counts = np.bincount(own.truth.astype(int), minlength=len(classes))
-            absent = [name for name, count in zip(classes, counts, strict=True) if not count]
-            if absent:
-                said.append(f"{name}: no record of {join_names(absent)}")
+        counts = np.bincount(own.truth.astype(int), minlength=len(classes)) if classes else []
+        absent = [label for label, count in zip(classes, counts, strict=True) if not count]
+        if absent:
+            said.append(f"{name}: no record of {join_names(absent)}")
     return said

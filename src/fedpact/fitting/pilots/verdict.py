@@ -24,6 +24,7 @@ from fedpact.utils.words import MAX_NAMES, join_names
 
 FEDERATE, DO_NOT, NOT_ENOUGH = "federate", "do not federate", "not enough evidence"
 NORMAL_QUANTILE = 1.6449  # of 95 %
+NEGLIGIBLE = 1e-6  # of the largest gain: a loss below it is rounding
 MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
 
 
@@ -86,7 +87,10 @@ class Confirmation:
     @property
     def losers(self) -> list[str]:
         """Members that lose beyond doubt."""
-        return [name for name, (_, high) in zip(self.agents, self.intervals, strict=True) if high < 0.0]
+        lost = self.intervals[:, 1] < -NEGLIGIBLE * np.abs(np.concatenate([self.promised, self.measured])).max(
+            initial=1.0
+        )
+        return [name for name, loses in zip(self.agents, lost, strict=True) if loses]
 
     @property
     def verdict(self) -> str:
