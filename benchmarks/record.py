@@ -7,6 +7,7 @@ replaces its entry and leaves the others.
 import json
 import os
 import platform
+import subprocess
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -53,14 +54,17 @@ def machine() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of the libraries that are installed."""
+    """The commit, and the versions of the libraries that are installed."""
     found = {}
     for library in LIBRARIES:
         try:
             found[library] = version(library)
         except PackageNotFoundError:
             continue
-    return found
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=FOLDER
+    )
+    return {"commit": commit.stdout.strip() or "unknown"} | found
 
 
 def _table(results: dict) -> str:

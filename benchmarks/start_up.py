@@ -13,6 +13,11 @@ from benchmarks.timing import best_of, once
 
 FIFTY = 50
 BELOW = "import numpy, scipy.sparse"
+FIRST_VALUES = """
+import fedpact as fp, numpy as np
+weights = np.random.default_rng(0).uniform(0.0, 2.0, (200, 200)) + np.eye(200)
+fp.shapley_values(fp.Federation(weights, costs=1.0, payoff=fp.PowerLaw(0.5)), np.ones(200))
+"""
 # What a new user tries, with the built-in examples and with fifty members.
 FIRST_USE = (
     "compare hospitals",
@@ -35,6 +40,9 @@ def run():
         ratio = best_of(ours)[0] / best_of(theirs)[0]
         yield Figure(what=what, against=against, ratio=ratio, unit="times as long", at_most=at_most)
     reference, _ = best_of(below)
+    first, _ = best_of(in_process(FIRST_VALUES))
+    what = "the first Shapley values of 200 members, imports included"
+    yield Figure(what=what, against=BELOW, ratio=first / reference, unit="times as long", at_most=3.0)
     for words in FIRST_USE:
         with tempfile.TemporaryDirectory() as folder:
             fp.save_scenario(fp.Scenario(federation=fifty()), Path(folder) / "fifty.json")
