@@ -8,7 +8,7 @@ modelled as
 g one of the payoff families. Under one model for all, its own shared records count too, and weights may be of any sign.
 A family's scale is in its weights, so a few shapes of g are tried; the one with the least error on profiles left out is
 taken. Beside it stand two plain guesses: the gain of the nearest profile, and a linear function of log(1 + s). Curves
-that predict no better than these are not used.
+that predict worse than these are not used: no deal is made of them.
 
 What is known of a measured gain m_ip is its variance v_ip over records and splits; the fit weighs by it. The best of
 noisy measurements is the luckiest, so a member's curve is then shrunk (James and Stein's positive part): by
@@ -30,9 +30,10 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
 
 SHAPES: tuple[Payoff, ...] = (PowerLaw(beta=0.5), PowerLaw(beta=1.0), Exponential(rate=1.0))
-NEGLIGIBLE = 1e-6  # of a member's weights: effects below it are rounding
+NEGLIGIBLE = 1e-6  # of the largest weight of shares: smaller ones are rounding
 MIN_SPREAD = 1e-3  # of a gain that was measured without any doubt: a thousandth of the score
 LOWEST, MOST = -0.5, 1e3  # weighted data that harm may come to, and weights of everything a lot has
+CHANCE = 0.1  # of an error on profiles left out: smaller differences say nothing
 FULL = 3.0  # weighted data at which a first guess has everything shared
 
 
@@ -64,12 +65,12 @@ class GainCurves:
 
     def gains(self, amounts: FloatArray) -> FloatArray:
         """(..., n): what members gain when so many records (..., lots) are shared."""
-        return np.asarray(self.values * self.shape.value(amounts @ self.weights.T))
+        return np.asarray(self.values * self.shape.value(np.maximum(amounts @ self.weights.T, LOWEST)))
 
     @property
     def predicts(self) -> bool:
-        """Whether the curves predict what they were not fitted to at least as well as plain guesses do."""
-        return self.errors["curves"] <= min(self.errors.values())
+        """Whether the curves predict what they were not fitted to as well as plain guesses do, but for chance."""
+        return self.errors["curves"] <= (1.0 + CHANCE) * min(self.errors.values())
 
 
 def shapes_of(family: str | None) -> Sequence[Payoff]:
@@ -110,10 +111,11 @@ def fit_gains(
     left_out = {shape: _left_out(shape, shares, gains, variances, allowed=allowed, signs=signs) for shape in shapes}
     best = min(shapes, key=lambda shape: left_out[shape])
     values, weights, value_errors, weight_errors = _fit(best, shares, gains, variances, allowed=allowed, signs=signs)
-    full = values * best.value(weights.sum(axis=1))
+    full = values * best.value(np.maximum(weights.sum(axis=1), LOWEST))
     noise = variances[np.argmax(shares.sum(axis=1))]
     kept = np.clip(1.0 - np.divide(noise, full**2, out=np.ones_like(full), where=full != 0.0), 0.0, 1.0)
-    weights[np.abs(weights) < NEGLIGIBLE * np.abs(weights).max(axis=1, keepdims=True)] = 0.0
+    weights[kept == 0.0] = 0.0
+    weights[np.abs(weights) < NEGLIGIBLE * np.abs(weights).max()] = 0.0
     errors = {"curves": left_out[best]} | _plain_errors(shares, gains)
     return GainCurves(
         shape=best,

@@ -334,7 +334,7 @@ def _oddities(
             )
         if same:
             said.append(f"{name}: the same value throughout in {join_names(same)}")
-        counts = np.bincount(own.truth.astype(int), minlength=len(classes)) if classes else []
+        counts: Sequence[int] = np.bincount(own.truth.astype(int), minlength=len(classes)).tolist() if classes else []
         absent = [label for label, count in zip(classes, counts, strict=True) if not count]
         if absent:
             said.append(f"{name}: no record of {join_names(absent)}")

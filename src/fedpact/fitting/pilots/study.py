@@ -131,9 +131,10 @@ class PilotStudy:
         else:
             gain, error = self.total_gain(self.arrangement)
             unit = self.currency
+            why = "By the curves nobody gains by sharing at these costs" if self.curves.predicts else "No curve fits"
             said += (
-                f" By the curves nobody gains by sharing at these costs. With everything shared, {self.arrangement} "
-                f"brings all members together {gain:+,.0f} {unit} (standard error {error:,.0f}) before costs."
+                f" {why}. With everything shared, {self.arrangement} brings all members together {gain:+,.0f} {unit} "
+                f"(standard error {error:,.0f}) before costs."
             )
         return said
 
@@ -159,8 +160,8 @@ class PilotStudy:
         if not self.curves.predicts:
             best = min(self.curves.errors, key=lambda name: self.curves.errors[name])
             found.append(
-                f"the curves predict profiles left out no better than the {best} "
-                f"({self.curves.errors['curves']:.3g} against {self.curves.errors[best]:.3g}): trust what was measured"
+                f"no deal is made of the curves: they predict profiles left out worse than {best} does "
+                f"({self.curves.errors['curves']:.3g} against {self.curves.errors[best]:.3g})"
             )
         if self.data.task == CLASSIFICATION and self.score.name == "accuracy":
             large = [
@@ -467,7 +468,7 @@ def _deal(study: PilotStudy) -> tuple[Outcome, str] | None:
 
 def _confirm(study: PilotStudy, laboratory: Laboratory) -> Confirmation | None:
     """The recommended deal, trained on fresh splits beside everybody alone."""
-    found, data, terms = _deal(study), study.data, study.terms
+    found, data, terms = _deal(study) if study.curves.predicts else None, study.data, study.terms
     if found is None:
         return None
     outcome, title = found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE, Trainer
+from fedpact.fitting.pilots.arrangements import ALONE, OWN_CHOICE, Trainer
 from fedpact.fitting.pilots.learner import Learner, parse_estimator
 from fedpact.fitting.pilots.records import CLASSIFICATION, FOLDS, PilotData, Records, deal_folds, shared_records
 from fedpact.fitting.pilots.scores import QUICK, Score, difference
@@ -54,15 +54,21 @@ def test_alone_knows_nothing_of_the_others() -> None:
 
 
 def test_own_choice_keeps_away_from_labels_that_mislead_and_takes_what_helps() -> None:
-    data = federation(40, 400, 300, flipped=(0.0, 0.0, 0.5), seed=2)
-    made = trainer(data, "roc_auc")
-    alone, chosen, common = (
-        [made.score.of(found, own.truth) for found, own in zip(made((kind, (1.0,) * 3, 0)), data.records, strict=True)]
-        for kind in (ALONE, OWN_CHOICE, ONE_MODEL)
-    )
-    assert chosen[0] > alone[0]  # forty records of its own are few
-    assert min(np.array(chosen) - alone) > -0.02
-    assert len(common) == 3
+    gains = []
+    for seed in range(6):
+        data = federation(60, 500, 300, flipped=(0.0, 0.0, 0.5), seed=seed)
+        made = trainer(data, "roc_auc")
+        alone, chosen = (
+            [
+                made.score.of(each, own.truth)
+                for each, own in zip(made((kind, (1.0,) * 3, 0)), data.records, strict=True)
+            ]
+            for kind in (ALONE, OWN_CHOICE)
+        )
+        gains.append(np.subtract(chosen, alone))
+    first, second, third = np.mean(gains, axis=0)
+    assert first > -0.02 and abs(second) < 0.005  # what misleads is left alone
+    assert third > 0.02  # whose own labels mislead, and others' do not
 
 
 def test_with_nothing_shared_own_choice_is_alone() -> None:
