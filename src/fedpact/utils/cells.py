@@ -54,12 +54,12 @@ def text_cells(content: str, *, max_rows: int | None = None) -> list[Row]:
 
 
 def _csv_rows(content: str) -> Iterator[Row]:
-    separator, skipped = _separator(content)
+    separator, skipped = find_separator(content)
     rows = enumerate(read_csv_rows(content, separator=separator), start=1)
     return ((row, cells) for row, cells in islice(rows, skipped, None) if any(map(str.strip, cells)))
 
 
-def _separator(content: str) -> tuple[str, int]:
+def find_separator(content: str) -> tuple[str, int]:
     """What stands between the cells, and how many rows at the start only say so."""
     stated = STATED_SEPARATOR.fullmatch(content[:80].split("\n", maxsplit=1)[0])
     if stated is not None:

@@ -95,8 +95,7 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
     pyarrow = _pyarrow()
     try:
         file = pyarrow.parquet.ParquetFile(BytesIO(content))
-        cells = file.metadata.num_rows * file.metadata.num_columns
-        check_memory(CELL_BYTES * cells, f"a table of {cells:,} cells", REMEDY)
+        _check_cells(file)
         schema = file.schema_arrow
         nested = [field.name for field in schema if pyarrow.types.is_nested(field.type)]
         if nested:
@@ -109,6 +108,16 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
     if len(set(schema.names)) < len(schema.names):
         raise InvalidInput("the file has two columns of one name; keep one of them")
     return dict(zip(schema.names, columns, strict=True))
+
+
+def check_parquet(path: Path) -> None:
+    """Refuse a Parquet file that takes more memory than a table may."""
+    _check_cells(_pyarrow().parquet.ParquetFile(path))
+
+
+def _check_cells(file: Any) -> None:
+    cells = file.metadata.num_rows * file.metadata.num_columns
+    check_memory(CELL_BYTES * cells, f"a table of {cells:,} cells", REMEDY)
 
 
 def _pyarrow() -> Any:

@@ -14,6 +14,7 @@ best of ten noisy scores is often the luckiest. With fewer than ten records of a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -86,7 +87,10 @@ class Trainer:
 
     def scored(self, run: tuple[str, tuple[float, ...], int]) -> list[FloatArray]:
         """Every member's score in a run, with all records and without each group of them."""
-        return [self.score.jackknife(made, own) for made, own in zip(self(run), self.data.records, strict=True)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of convergence and columns without a value: the score tells
+            found = self(run)
+        return [self.score.jackknife(made, own) for made, own in zip(found, self.data.records, strict=True)]
 
     def _empty(self, own: Records) -> FloatArray:
         return np.zeros((len(own), self.learner.n_classes) if self.data.task == CLASSIFICATION else len(own))

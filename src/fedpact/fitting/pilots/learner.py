@@ -11,7 +11,6 @@ import ast
 import importlib
 import inspect
 import re
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,8 +142,7 @@ class Learner:
         model = make_pipeline(fill, StandardScaler(), clone(self.estimator))
         counted = {} if weights is None else {f"{model.steps[-1][0]}__sample_weight": weights}
         try:
-            with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
-                warnings.simplefilter("ignore")  # of convergence: the score tells
+            with config_context(assume_finite=True, skip_parameter_validation=True):
                 model.fit(features, targets, **counted)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise FedpactError(

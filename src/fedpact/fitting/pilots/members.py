@@ -8,6 +8,7 @@ constant, or zero throughout is listed by member and column: it is the first thi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,10 @@ import numpy as np
 
 from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, Index, PilotData, Records
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.cells import find_separator, number_format, text_cells
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
+from fedpact.utils.files import read_text
+from fedpact.utils.tables import check_parquet
 from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ Tables = Mapping[str, "DataFrame"]
 MAX_TEXTS = 20  # different texts of a column that become columns
 MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
 MAX_LISTED = 20  # columns in a sentence
+SAMPLED = 200  # rows that tell how numbers are written
 MOSTLY = 0.9  # share of a column's known cells that are numbers from which the others are mistakes
 SEVERAL = 0.05  # share of a member's cells from which missing ones are worth a line
 NOT_THERE = ["", "NA", "N/A", "n/a", "nan", "NaN", "null", "None", "-", "?", ".", "#N/A"]
@@ -48,26 +53,28 @@ def read_table(path: Path) -> DataFrame:
     with error_context(str(path)):
         try:
             if path.suffix.lower() == ".parquet":
+                check_parquet(path)
                 return pd.read_parquet(path)
-            options = {"sep": None, "engine": "python", "na_values": NOT_THERE, "encoding": "utf-8-sig"}
-            table = pd.read_csv(path, **options)
-            if any(table[name].dtype == object and _decimal_commas(table[name]) for name in table):
-                table = pd.read_csv(path, **options, decimal=",")
-        except FileNotFoundError as error:
-            raise InvalidInput("there is no such file; check the path") from error
+            content = read_text(path)
+            separator, skipped = find_separator(content)
+            decimal = "," if number_format(text_cells(content, max_rows=SAMPLED)).comma == "decimal" else "."
+            table = pd.read_csv(
+                StringIO(content),
+                sep=separator,
+                skiprows=skipped,
+                decimal=decimal,
+                na_values=NOT_THERE,
+                skipinitialspace=True,
+            )
+        except (InvalidInput, MissingExtra):
+            raise
         except Exception as error:  # whatever a damaged file raises
             raise InvalidInput(f"the file cannot be read as a table: {str(error).splitlines()[0]}") from error
         if table.empty:
             raise InvalidInput("the file holds no records; write the columns' names and a row per record")
         table.columns = [str(name).strip() for name in table.columns]
-        if table.columns[0].startswith("Unnamed"):  # as pandas writes its index
-            table = table.drop(columns=table.columns[0])
-        return table
-
-
-def _decimal_commas(column: Series) -> bool:
-    texts = column.dropna().astype(str)
-    return bool(len(texts)) and bool(texts.str.fullmatch(r"-?\d+(,\d+)?").all())
+        # Columns without a name are empty ends of rows, or the index that pandas writes.
+        return table.drop(columns=[name for name in table.columns if name.startswith("Unnamed: ")])
 
 
 def read_members(data: Path, member: str | None = None) -> tuple[dict[str, DataFrame], list[str]]:
