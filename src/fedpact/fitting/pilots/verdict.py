@@ -24,7 +24,7 @@ from fedpact.utils.words import MAX_NAMES, join_names
 
 FEDERATE, DO_NOT, NOT_ENOUGH = "federate", "do not federate", "not enough evidence"
 NORMAL_QUANTILE = 1.6449  # of 95 %
-NEGLIGIBLE = 1e-6  # of the largest gain: a loss below it is rounding
+NEGLIGIBLE = 1e-3  # of the largest gain: a loss below it comes of whole records
 MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
 
 
