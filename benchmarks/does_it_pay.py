@@ -1,8 +1,8 @@
 """Does it pay? Pilots on natural members: alone, one model, own choice, promised, measured; as it comes out.
 
-`python -m benchmarks.does_it_pay [HEART_FOLDER]` runs two models and three scores over ten seeds on penguins and, if its
-files are there or can be fetched, on the four hospitals of UCI's heart disease data, and writes the tables of
-`docs/does-it-pay.md`.
+`python -m benchmarks.does_it_pay [HEART_FOLDER]` runs two models and three scores over ten seeds on penguins and on the
+four hospitals of UCI's heart disease data (from a folder, or fetched), and writes the tables of `docs/does-it-pay.md`.
+Interrupted, it goes on where it was.
 """
 
 import json
@@ -70,11 +70,11 @@ def main(source):
 
 def tables(rows):
     parts = []
-    for data in TERMS:
+    for data, terms in TERMS.items():
         own = [row for row in rows if row["data"] == data]
         if not own:
             continue
-        names, terms = own[0]["names"], TERMS[data]
+        names = own[0]["names"]
         parts += [f"### {data.capitalize()} ({terms['cost']}, {terms['value']})", ""]
         parts += [
             f"| model, score | {' | '.join(names)} | verdicts | promised | measured | promised inside |",
@@ -105,7 +105,8 @@ def line(label, rows):
         return f"| {label} | {' | '.join(cells)} | {verdicts} | no deal | | |"
     inside = sum(row["interval"][0] <= row["promised"] <= row["interval"][1] for row in deals)
     promised, measured = (np.mean([row[key] for row in deals]) for key in ("promised", "measured"))
-    return f"| {label} | {' | '.join(cells)} | {verdicts} | {promised:+,.0f} | {measured:+,.0f} | {inside} of {len(deals)} |"
+    amounts = f"{promised:+,.0f} | {measured:+,.0f} | {inside} of {len(deals)}"
+    return f"| {label} | {' | '.join(cells)} | {verdicts} | {amounts} |"
 
 
 if __name__ == "__main__":
