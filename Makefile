@@ -15,7 +15,7 @@ export MKL_NUM_THREADS = 1
 # Tests start hundreds of processes, which read what the first one compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-install test-extras test-browser test-deploy test-peers check format lint types docs bench bench-training clean
+.PHONY: help demo test test-slow test-install test-extras test-browser test-deploy test-peers check format lint types docs bench bench-training does-it-pay clean
 
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
@@ -134,6 +134,10 @@ $(TORCH_VENV)/.peers: pyproject.toml constraints.txt
 
 bench-training: $(TORCH_VENV)/.peers
 	$(TORCH_BIN)/python -m benchmarks training
+
+# The tables of docs/does-it-pay.md; HEART is a folder with UCI's heart disease files, fetched if it is not given.
+does-it-pay: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.does_it_pay $(HEART)
 
 clean:
 	rm -rf $(VENV) .venv-* build dist $(OUT) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

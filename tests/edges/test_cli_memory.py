@@ -108,14 +108,6 @@ def test_a_process_with_little_memory_refuses_too(tmp_path: Path) -> None:
     assert LIMIT in refusal(limited(tmp_path, "solve", "two.toml"), "w.parquet")
 
 
-def test_tables_of_more_columns_than_people_have_or_of_none(run: Run, tmp_path: Path) -> None:
-    for shape in ((1, 300_000), (0, 3)):
-        for member in ("A", "B"):
-            np.savez_compressed(tmp_path / f"{member}.npz", x=np.zeros(shape, np.int8), y=np.zeros(shape[0], np.int8))
-        refused = run("pilot", tmp_path, "--target", "y", "-o", tmp_path / "out")
-        assert refused.code == 2 and "must hold a row per record and up to 100,000 columns" in refused.err
-
-
 def test_lists_in_a_table_are_refused(run: Run, tmp_path: Path) -> None:
     arrow, written = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     for member in ("A", "B"):

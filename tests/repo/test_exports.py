@@ -22,7 +22,6 @@ PUBLIC = [
     "Certificate",
     "Claim",
     "CoalitionCache",
-    "CoalitionRecords",
     "Comparison",
     "Cost",
     "CostSharing",

@@ -97,9 +97,6 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
         file = pyarrow.parquet.ParquetFile(BytesIO(content))
         _check_cells(file)
         schema = file.schema_arrow
-        nested = [field.name for field in schema if pyarrow.types.is_nested(field.type)]
-        if nested:
-            raise InvalidInput(f"column {short_repr(nested[0])} must hold a number or a text in each row, not a list")
         columns = [column.to_pylist() for column in file.read().columns]
     except InvalidInput:
         raise
@@ -118,6 +115,9 @@ def check_parquet(path: Path) -> None:
 def _check_cells(file: Any) -> None:
     cells = file.metadata.num_rows * file.metadata.num_columns
     check_memory(CELL_BYTES * cells, f"a table of {cells:,} cells", REMEDY)
+    nested = [field.name for field in file.schema_arrow if _pyarrow().types.is_nested(field.type)]
+    if nested:
+        raise InvalidInput(f"column {short_repr(nested[0])} must hold a number or a text in each row, not a list")
 
 
 def _pyarrow() -> Any:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.fitting.pilots.learner import Learner
+from fedpact.fitting.pilots.estimators import PilotModel
 from fedpact.fitting.pilots.records import (
     CLASSIFICATION,
     Fold,
@@ -30,7 +30,7 @@ from fedpact.fitting.pilots.records import (
     deal_folds,
     shared_records,
 )
-from fedpact.fitting.pilots.scores import Score, difference
+from fedpact.fitting.pilots.scores import ScoreFunction, difference
 from fedpact.utils.arrays import FloatArray
 
 ALONE, ONE_MODEL, OWN_CHOICE = "alone", "one model", "own choice"
@@ -60,8 +60,8 @@ class Trainer:
     """
 
     data: PilotData
-    learner: Learner
-    score: Score
+    learner: PilotModel
+    score: ScoreFunction
     seed: int
 
     def __call__(self, run: tuple[str, tuple[float, ...], int]) -> list[FloatArray]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.fitting.pilots.learner import require_sklearn
+from fedpact.fitting.pilots.estimators import require_sklearn
 from fedpact.fitting.pilots.members import pandas, pilot_data, read_table
 from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, PilotData, Records
 from fedpact.utils.arrays import FloatArray

@@ -38,7 +38,7 @@ FULL = 3.0  # weighted data at which a first guess has everything shared
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GainCurves:
+class SharingCurves:
     """Fitted gains.
 
     Attributes
@@ -90,7 +90,7 @@ def fit_gains(
     *,
     signs: bool = False,
     shapes: Sequence[Payoff] = SHAPES,
-) -> GainCurves:
+) -> SharingCurves:
     """The curves that fit measured gains best.
 
     Parameters
@@ -117,7 +117,7 @@ def fit_gains(
     weights[kept == 0.0] = 0.0
     weights[np.abs(weights) < NEGLIGIBLE * np.abs(weights).max()] = 0.0
     errors = {"curves": left_out[best]} | _plain_errors(shares, gains)
-    return GainCurves(
+    return SharingCurves(
         shape=best,
         values=kept * values,
         weights=weights / scale,

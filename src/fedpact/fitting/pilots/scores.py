@@ -93,7 +93,7 @@ QUICK: dict[str, Callable[[FloatArray, Index], float]] = {
 }
 
 
-class Score:
+class ScoreFunction:
     """A score of scikit-learn, of predictions that were made already.
 
     Parameters
@@ -149,7 +149,7 @@ class Score:
 
 
 def difference(one: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """The mean of `one - other` and its variance; both (splits, 1 + G) as `Score.jackknife` gives them."""
+    """The mean of `one - other` and its variance; both (splits, 1 + G) as `ScoreFunction.jackknife` gives them."""
     found = one - other
     left_out = np.nanmean(found[:, 1:], axis=0)
     n = len(left_out)

@@ -28,12 +28,12 @@ from fedpact.federation import Federation, Payoff
 from fedpact.federation.arrays import sum_by
 from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE, Trainer
 from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
-from fedpact.fitting.pilots.gain_curves import GainCurves, fit_gains, shapes_of
-from fedpact.fitting.pilots.learner import Learner
+from fedpact.fitting.pilots.estimators import PilotModel
+from fedpact.fitting.pilots.gain_curves import SharingCurves, fit_gains, shapes_of
 from fedpact.fitting.pilots.measured import Laboratory, Measurement, Shares
 from fedpact.fitting.pilots.members import frames_of, listed, pilot_data, read_members
 from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
-from fedpact.fitting.pilots.scores import LARGE_CLASS, Score
+from fedpact.fitting.pilots.scores import LARGE_CLASS, ScoreFunction
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
 from fedpact.fitting.pilots.verdict import DO_NOT, NORMAL_QUANTILE, NOT_ENOUGH, Confirmation
 from fedpact.scenario import Scenario, Uncertainty
@@ -97,8 +97,8 @@ class PilotStudy:
     """
 
     data: PilotData
-    learner: Learner
-    score: Score
+    learner: PilotModel
+    score: ScoreFunction
     terms: PilotTerms
     splits: int
     arrangement: str
@@ -107,7 +107,7 @@ class PilotStudy:
     profiles: FloatArray
     gains: FloatArray
     variances: FloatArray
-    curves: GainCurves
+    curves: SharingCurves
     title: str
     confirmation: Confirmation | None = None
 
@@ -326,8 +326,8 @@ def pilot(
             f"models must be a whole number of at least {needed}: everything shared, and each of {needed - 1} lots "
             f"alone; got {short_repr(models)}"
         )
-    judged = Score(score, chosen.task)
-    learner = Learner.of(model, chosen.task, len(chosen.classes), seed)
+    judged = ScoreFunction(score, chosen.task)
+    learner = PilotModel.of(model, chosen.task, len(chosen.classes), seed)
     terms = pilot_terms(chosen, cost, value, predictions)
     tell = progress or (lambda state: None)
     folder = None if output is None else Path(output)
@@ -438,7 +438,7 @@ def _guesses(trainer: Trainer, floor: float | None) -> FloatArray:
     return np.array(found)
 
 
-def gain_federation(data: PilotData, terms: PilotTerms, curves: GainCurves) -> Federation:
+def gain_federation(data: PilotData, terms: PilotTerms, curves: SharingCurves) -> Federation:
     """Members that use their own data anyway, and gain by what others share."""
     assert terms.costs is not None
     values = terms.worth * curves.values

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedpact.fitting.pilots.arrangements import ALONE, OWN_CHOICE, Trainer
-from fedpact.fitting.pilots.learner import Learner, parse_estimator
+from fedpact.fitting.pilots.estimators import PilotModel, parse_estimator
 from fedpact.fitting.pilots.records import CLASSIFICATION, FOLDS, PilotData, Records, deal_folds, shared_records
-from fedpact.fitting.pilots.scores import QUICK, Score, difference
+from fedpact.fitting.pilots.scores import QUICK, ScoreFunction, difference
 from fedpact.utils.errors import InvalidInput
 from unit.fitting.pilots.members import federation, member
 
@@ -16,7 +16,7 @@ pytest.importorskip("sklearn")
 
 
 def trainer(data: PilotData, score: str = "accuracy", model: str | None = None) -> Trainer:
-    return Trainer(data, Learner.of(model, data.task, len(data.classes), 0), Score(score, data.task), 0)
+    return Trainer(data, PilotModel.of(model, data.task, len(data.classes), 0), ScoreFunction(score, data.task), 0)
 
 
 def test_every_record_is_tested_once_and_never_by_a_model_that_has_seen_it() -> None:
@@ -94,7 +94,7 @@ def test_quick_scores_are_those_of_scikit_learn(name: str) -> None:
     rng = np.random.default_rng(3)
     probabilities = rng.random(80).round(1)  # with ties
     truth = rng.integers(0, 2, 80).astype(float)
-    found = Score(name, CLASSIFICATION).of(np.stack([1.0 - probabilities, probabilities], 1), truth)
+    found = ScoreFunction(name, CLASSIFICATION).of(np.stack([1.0 - probabilities, probabilities], 1), truth)
     answers = (probabilities > 0.5).astype(int)
     expected = {
         "accuracy": metrics.accuracy_score(truth, answers),
@@ -109,25 +109,25 @@ def test_any_score_of_scikit_learn_is_taken(name: str) -> None:
     rng = np.random.default_rng(3)
     probabilities = np.clip(rng.random(80), 0.01, 0.99)
     truth = (rng.random(80) < probabilities).astype(float)
-    found = Score(name, CLASSIFICATION).of(np.stack([1.0 - probabilities, probabilities], 1), truth)
+    found = ScoreFunction(name, CLASSIFICATION).of(np.stack([1.0 - probabilities, probabilities], 1), truth)
     assert np.isfinite(found)
 
 
 def test_scores_of_regressions() -> None:
     truth = np.array([1.0, 2.0, 3.0, 4.0])
-    assert Score("r2", "regression").of(truth, truth) == 1.0
-    assert Score("neg_mean_absolute_error", "regression").of(truth + 0.5, truth) == -0.5
+    assert ScoreFunction("r2", "regression").of(truth, truth) == 1.0
+    assert ScoreFunction("neg_mean_absolute_error", "regression").of(truth + 0.5, truth) == -0.5
 
 
 def test_a_score_that_is_none_is_refused_with_those_there_are() -> None:
     with pytest.raises(InvalidInput, match=r"score must be one of accuracy, balanced_accuracy, roc_auc.*got 'auc'"):
-        Score("auc", CLASSIFICATION)
+        ScoreFunction("auc", CLASSIFICATION)
 
 
 def test_the_variance_of_a_paired_difference_is_that_of_drawing_records_anew() -> None:
     """Two models that agree on most records: the difference is known far better than either score."""
     rng = np.random.default_rng(7)
-    score, differences, stated = Score("accuracy", CLASSIFICATION), [], []
+    score, differences, stated = ScoreFunction("accuracy", CLASSIFICATION), [], []
     for _ in range(60):
         truth = rng.integers(0, 2, 200).astype(float)
         one = np.where(rng.random(200) < 0.8, truth, 1.0 - truth)
@@ -158,4 +158,4 @@ def test_models_are_parsed_never_run(text: str, message: str) -> None:
 
 def test_a_model_for_another_task_is_refused() -> None:
     with pytest.raises(InvalidInput, match="model must be for classification, which Ridge is not"):
-        Learner.of("sklearn.linear_model:Ridge()", CLASSIFICATION, 2, 0)
+        PilotModel.of("sklearn.linear_model:Ridge()", CLASSIFICATION, 2, 0)

@@ -81,7 +81,7 @@ def require_sklearn() -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Learner:
+class PilotModel:
     """Trains one kind of model.
 
     Attributes
@@ -99,7 +99,7 @@ class Learner:
     n_classes: int
 
     @classmethod
-    def of(cls, given: Any, task: str, n_classes: int, seed: int) -> Learner:
+    def of(cls, given: Any, task: str, n_classes: int, seed: int) -> PilotModel:
         """The model that a text or an estimator stands for; by default a linear one that suits the task."""
         require_sklearn()
         from sklearn.base import clone, is_classifier, is_regressor  # noqa: PLC0415 - slow to import
