@@ -32,7 +32,7 @@ JOBS = int(os.environ.get("FEDPACT_THREADS", "-1"))
 
 def study(data, model, score, seed, source):
     found = fp.pilot(
-        data, model=MODELS[model], score=score, seed=seed, splits=2, models=10, source=source, **TERMS[data]
+        data, model=MODELS[model], score=score, seed=seed, splits=2, models=8, source=source, **TERMS[data]
     )
     confirmed = found.confirmation
     row = {"data": data, "model": model, "score": score, "seed": seed, "verdict": found.verdict}

@@ -333,7 +333,7 @@ def _oddities(
             others = np.delete(middles[:, place], member)
             if known.size and not known.any() and (others[~np.isnan(others)] > 0).all() and len(names) > 1:
                 zeros.append(column)
-            elif known.size and np.ptp(known) == 0.0:
+            elif known.size and np.ptp(known) == 0.0 and " = " not in column:  # of texts each is one of several
                 same.append(column)
         if zeros:
             said.append(
