@@ -18,6 +18,7 @@ from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
+from fedpact.fitting.pilots.verdict import FEDERATE
 from fedpact.report.markup import mention, mention_list, name_tag
 from fedpact.report.numbers import (
     MINUS,
@@ -97,7 +98,7 @@ def _measured(view: View) -> dict[str, Any] | None:
         view.unit.column([*found.intervals[:, 1], high], signed=True),
     ]
     return {
-        "advice": f"{found.verdict.capitalize()}. {found.reason}",
+        "advice": f"{found.verdict.capitalize()}. {found.reason}" if found.verdict == FEDERATE else "",
         "rows": list(zip([*found.agents, "All members"], *columns, strict=True)),
     }
 

@@ -198,7 +198,7 @@ class PilotStudy:
             f"From {len(self.profiles)} profiles of sharing, {self.splits} splits each ({self.learner.label}, "
             f"{self.score.words}), {self.arrangement}. Amounts are gains over everybody's own model."
         )
-        words = f"{self.advice} {words}" + "".join(f" Warning: {warning}." for warning in self.warnings)
+        words += "".join(f" Warning: {warning}." for warning in self.warnings)
         return Scenario(
             federation=self.federation,
             title=self.title,
