@@ -417,10 +417,10 @@ def sharing_profiles(data: PilotData, count: int, seed: int) -> FloatArray:
 
 
 def _better(measured: Mapping[str, Measurement], worth: FloatArray) -> str:
-    """Own choice, unless one model brings more in total by more than one standard error."""
+    """Own choice, unless one model brings more in total beyond doubt."""
     more, variances = measured[ONE_MODEL].gains_over(measured[OWN_CHOICE])
     error = float(np.sqrt((worth**2 * variances).sum()))
-    return ONE_MODEL if float(worth @ more) > error else OWN_CHOICE
+    return ONE_MODEL if float(worth @ more) > NORMAL_QUANTILE * error else OWN_CHOICE
 
 
 def _guesses(trainer: Trainer, floor: float | None) -> FloatArray:
