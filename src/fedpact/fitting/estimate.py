@@ -170,9 +170,7 @@ def fit(
 class _Problem:
     """The least-squares problem of some observations and a model; `noise` is that of training, if it is known."""
 
-    def __init__(
-        self, seen: Observations, model: CurveModel, noise: float | None, progress: Progress | None
-    ) -> None:
+    def __init__(self, seen: Observations, model: CurveModel, noise: float | None, progress: Progress | None) -> None:
         self.seen, self.model, self.noise, self.progress = seen, model, noise, progress
         self.sizes = seen.known_test_sizes()
 
@@ -321,7 +319,14 @@ class _Problem:
         return np.clip(start, model.lower, model.upper)
 
     def _judge(
-        self, whole: CurveModel, found: FloatArray, known: float | None, *, family: str, signs: str, shared: Sequence[str]
+        self,
+        whole: CurveModel,
+        found: FloatArray,
+        known: float | None,
+        *,
+        family: str,
+        signs: str,
+        shared: Sequence[str],
     ) -> Fit:
         seen, degrees = self.seen, self._degrees(found)
         left = seen.accuracies - self.model.predict(found, seen.contributions)

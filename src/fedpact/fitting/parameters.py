@@ -10,7 +10,7 @@ all tasks, so that few runs say something about many weights. Sinh is a plain nu
 it, so a Gaussian in z suits weights of either sign. Slots of the curve may be shared by all tasks, or known.
 
 The prior is Gaussian and weak. sinh(z): mean 1, precision `prior` pseudo-observations, each worth a measurement with
-standard error 1 (of lots, 1/2, around what the quality says). Scales, qualities and curves have fixed ones, which a
+standard error 1. Scales, qualities and curves have fixed ones, which a
 handful of runs overrides.
 """
 
@@ -32,7 +32,6 @@ MAX_CURVE = np.array([np.log(50.0), 0.98, 1.0])
 MIN_RANGE = 0.01  # between floor and ceiling
 SCALE_ERROR = 10.0  # of the logarithm: next to nothing
 NO_PRIOR = 1e-6  # pseudo-observations that stand for none, so that the information matrix can be inverted
-LOT_PRECISION = 4.0  # of a pseudo-observation of lots, whose quality is fitted as well
 MAX_RATIO = 1e4
 EQUAL = float(np.arcsinh(1.0))  # z of data that is as good as one's own
 
@@ -87,7 +86,7 @@ class CurveModel:
             rows.append((row[0], row[1], row[2], row[3], ratio))
 
         most = float(np.arcsinh(MAX_RATIO))
-        precision = max(prior * (LOT_PRECISION if has_lots else 1.0), NO_PRIOR)
+        precision = max(prior, NO_PRIOR)
         every = np.arange(n_tasks)
         for task in range(n_tasks):
             add((every[task : task + 1], 0), typical_scale - 30.0, typical_scale + 30.0, typical_scale, SCALE_ERROR**-2)

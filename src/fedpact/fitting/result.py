@@ -547,7 +547,7 @@ def _owned(seen: Observations) -> NDArray[np.bool_]:
 
 
 def _correlations(factor: FloatArray) -> FloatArray:
-    matrix = np.round(np.clip(factor @ factor.T, -1.0, 1.0), 6) + 0.0
+    matrix: FloatArray = np.asarray(np.round(np.clip(factor @ factor.T, -1.0, 1.0), 6) + 0.0)
     np.fill_diagonal(matrix, 1.0)
     return matrix
 

@@ -91,7 +91,7 @@ def suggest(
     most = most if caps is None else np.where(np.isfinite(federation.caps), federation.caps, most)
     drawn = fit.parameter_draws(DRAWS, generator)
     rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.observations.task_labels)
-    deals = _solved(fit, federation, drawn, rates, mechanisms, progress)
+    deals = _solved(fit, federation, drawn, rates, mechanisms=mechanisms, progress=progress)
     tried = candidate_runs(most, generator, federation.lot_owners)
     predicted = np.clip(fit.model.predict(drawn, tried), 0.0, 1.0)
     sizes = fit.observations.known_test_sizes()
@@ -114,6 +114,7 @@ def _solved(
     federation: Federation,
     drawn: FloatArray,
     rates: FloatArray,
+    *,
     mechanisms: Sequence[Mechanism | str] | None,
     progress: Callable[[str], None] | None,
 ) -> _Deals:
@@ -133,8 +134,7 @@ def _solved(
         outcomes: Outcomes = solve_draws(federation, arrays, mechanism)
         solved = np.asarray(~np.isnan(outcomes.ir_gaps).any(axis=1))
         parts = [
-            np.where(solved[:, None], part, part[solved].mean(axis=0))
-            for part in (outcomes.ir_gaps, outcomes.payments)
+            np.where(solved[:, None], part, part[solved].mean(axis=0)) for part in (outcomes.ir_gaps, outcomes.payments)
         ]
         typical = sum(float(np.abs(part).mean()) for part in parts) + 1e-12
         deviations += [_deviations(part.T / typical) for part in parts]
