@@ -479,7 +479,8 @@ class Fit:
         errors = np.linalg.norm(strayed, axis=1)
         inline = len(rows) <= MAX_INLINE
         if not inline:
-            noise = np.random.default_rng(0).standard_normal((self.parameters.size, FACTOR_DRAWS))
+            # A seed that nobody draws with: draws with the same numbers would go along with single columns.
+            noise = np.random.default_rng([0, FACTOR_DRAWS]).standard_normal((self.parameters.size, FACTOR_DRAWS))
             strayed = strayed @ noise
         lengths = np.linalg.norm(strayed, axis=1, keepdims=True)
         factor = strayed / np.where(lengths > 0, lengths, 1.0)
