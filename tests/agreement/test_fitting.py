@@ -73,7 +73,7 @@ def test_planted_parameters_are_recovered() -> None:
 )
 def test_nine_of_ten_intervals_hold_the_truth(changes: dict) -> None:
     found = over(range(1000, 1120), **changes)
-    assert 0.85 <= found["weights covered"].mean() <= 0.95
+    assert 0.85 <= found["weights covered"].mean() <= 0.97
     # 120 betas: a standard error of 2.7 %, so the bounds of the claim are widened by three.
     assert found["beta covered"].mean() >= 0.80
     covered = [found[f"{name} covered"].mean() for name in ("beta", "floor", "ceiling")]
@@ -121,28 +121,35 @@ def held_by_a_wrong_model(law: Callable[..., Law], seed: int, *, runs: int, repe
     return {"band": band, "gains": np.mean(inside), "wrongly sure": np.mean(wrongly)}
 
 
+LAWS = [(law, repeats) for law in (power_law, per_class_law, sigmoid_law) for repeats in (1, 2)]
+LEAST = 0.85  # of the truth in intervals of 90 %
+SPREAD = 0.15  # of that share, from log to log
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("law", "repeats", "least"),
-    some(
-        [
-            (power_law, 2, 0.88),
-            (per_class_law, 2, 0.85),
-            (sigmoid_law, 2, 0.78),
-            (per_class_law, 1, 0.85),
-            (sigmoid_law, 1, 0.76),
-        ],
-        1,
-    ),
-)
-def test_doubt_about_the_model_keeps_the_promises(law: Callable[..., Law], repeats: int, least: float) -> None:
-    """Where the law is another one, intervals of 90 % hold nearly as often; taken for noise, misfit halves that."""
+@pytest.mark.parametrize(("law", "repeats"), some(LAWS, 2))
+def test_doubt_about_the_model_keeps_the_promises(law: Callable[..., Law], repeats: int) -> None:
+    """Also where the law is another one."""
     found = [held_by_a_wrong_model(law, seed, runs=80 // repeats, repeats=repeats) for seed in range(cases(32))]
     mean = {key: float(np.mean([each[key] for each in found])) for key in found[0]}
-    spare = 2.0 * 0.15 / np.sqrt(len(found))  # logs differ by about 0.15
-    assert mean["band"] >= least - spare
-    assert mean["gains"] >= least - spare
+    spare = 2.0 * SPREAD / np.sqrt(len(found))
+    assert mean["band"] >= LEAST - spare
+    assert mean["gains"] >= LEAST - spare
     assert mean["wrongly sure"] <= 0.01
+
+
+@pytest.mark.parametrize(("law", "repeats"), LAWS)
+def test_intervals_hold_the_accuracies_of_runs_left_out(law: Callable[..., Law], repeats: int) -> None:
+    """True accuracies of runs that the fit has not seen, whatever the law."""
+    held = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        made, given = law(rng, 4), random_coalitions(rng, 4, 80 // repeats, repeats)
+        found = fp.fit(Lawful.of(made, given, rng, test_size=2000, noise=0.01).observations)
+        new = random_coalitions(rng, 4, 60, 1)
+        reach = found.quantile(0.5 + LEVEL / 2.0) * found.prediction_errors(new)
+        held.append((np.abs(made(new) - found.predict(new)) <= reach).mean())
+    assert np.mean(held) >= LEAST
 
 
 @pytest.mark.slow
@@ -181,17 +188,6 @@ def test_a_thousand_runs_of_twenty_agents_with_gaps() -> None:
     found = fp.fit(replace(log, accuracies=seen).observations)
     assert abs(found.beta / log.beta - 1.0) < 0.1
     assert np.median(np.abs(found.weights / log.weights - 1.0)) < 0.25
-
-
-@pytest.mark.slow
-def test_ten_thousand_runs_of_fifty_agents() -> None:
-    log = planted(0, n_agents=50, n_runs=10_000, largest=300.0)
-    found = fp.fit(log.observations)
-    result = scores(log, found)
-    assert result["beta error"] < 0.05
-    assert result["weight error"] < 0.15
-    # All weights share the error of beta and the ceiling, so they are covered or missed together.
-    assert result["weights covered"] > 0.8
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_intervals_hold_the_truth_and_structure_helps_where_tests_are_small() ->
         loose.append(weight_error(fp.fit(seen, floor=0.1, prior=0.0), weights))
     assert 0.8 < np.mean(held) <= 1.0
     assert np.mean(betas) > 0.6
-    assert np.median(errors) < 0.8 * np.median(loose)  # 20 runs tested on 100 samples, 54 weights
+    assert np.median(errors) < 0.95 * np.median(loose)  # 20 runs tested on 100 samples, 54 weights
 
 
 def test_lots_that_were_never_brought_apart_are_named() -> None:

@@ -258,12 +258,19 @@ def _show(found: Fit, *, dots_unsaid: bool) -> None:
     else:
         console.print(f"Weights between {seen.n_agents} members: --json or -o prints all.")
     console.print()
-    quality = found.quality
+    if found.signs == "positive":
+        console.print("That no data harms is assumed, not measured; --signs any lets the runs decide.")
+    quality, judged = found.quality, found.lack_of_fit
     console.print(
         f"rms {quality.rms:.4f}, R² {quality.r_squared:.4f}, chi² per degree of freedom "
         f"{quality.chi_square_per_degree:.2f}, noise of training {found.training_noise:.4f}, misfit "
-        f"{found.lack_of_fit.misfit:.4f}"
+        f"{judged.misfit:.4f}"
     )
+    if judged.error >= 0:
+        console.print(
+            f"Error on runs left out: curves {judged.error:.4f}, nearest run {judged.nearest_run:.4f}, log-linear "
+            f"{judged.log_linear:.4f}"
+        )
     _show_families(found)
     _show_doubts(found)
 
@@ -287,7 +294,7 @@ def _show_lot_weights(found: Fit) -> None:
 
 
 def _show_families(found: Fit) -> None:
-    """How far off each family is on runs it has not seen, if they were compared."""
+    """How far off each family is on runs left out, if they were compared."""
     if found.families is None:
         return
     errors = sorted(found.families.errors.items(), key=lambda entry: entry[1])

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from fedpact.cli.common import read_scenario
 from fedpact.federation import Federation, Quadratic
 from fedpact.fitting import Fit, Observations
-from fedpact.fitting.placeholder import placeholder_cost
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+
+PLACEHOLDER_SHARE = 0.1  # of what perfect accuracy is worth: what giving all one has costs, where nobody has said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +47,8 @@ class FitTerms:
         if self.costs is not None:
             return self
         values = found.values if self.values is None else self.values
-        costs = np.full(len(self.caps), placeholder_cost(values, self.caps))
-        return replace(self, costs=costs, placeholder=True)
+        rate = PLACEHOLDER_SHARE * float(values.mean()) / float(np.median(self.caps[self.caps > 0]))
+        return replace(self, costs=np.full(len(self.caps), float(f"{rate:.1g}")), placeholder=True)
 
     def worth(self, found: Fit) -> FloatArray | float:
         """What a unit of accuracy is worth, so that the federation has these values."""

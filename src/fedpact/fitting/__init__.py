@@ -8,11 +8,10 @@ them on members' tables. May use: utils, federation, scenario,
 deals, mechanisms, comparison, negotiation.
 """
 
-from fedpact.fitting.cross_validation import FamilyComparison
 from fedpact.fitting.delivery import Delivery, estimate_delivery
 from fedpact.fitting.delivery_settlement import DeliverySettlement, settle_delivery
 from fedpact.fitting.estimate import fit
-from fedpact.fitting.lack_of_fit import LackOfFit
+from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.result import Draws, Fit, FitQuality, Outlier
 from fedpact.fitting.suggestions import Suggestion, suggest

@@ -1,50 +1,48 @@
 """`fit`: from observations to estimates.
 
-Penalised least squares with the measurements weighted by their noise. The noise of the test sets depends on the fitted
-accuracies, and that of training and the misfit on the residuals, so parameters and noise are fitted in turn until the
-noise settles.
+Least squares with a prior, by `scipy.optimize.least_squares` within bounds and from several starts, each measurement
+weighted by its noise. The noise of the test sets depends on the fitted accuracies, and that beyond them on the
+residuals, so parameters and noise are fitted in turn until the noise changes no more. The inverse of the information
+matrix at the estimate is the covariance (Laplace); it is enlarged where residuals of one run go together, since the
+members test one model, and where the curves miss something (`fedpact.fitting.lack_of_fit`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.fitting.accuracy_curves import curve_family
-from fedpact.fitting.cross_validation import AUTO_FAMILY, compare_families
-from fedpact.fitting.gauss_newton import WeightedRuns, information, minimise
-from fedpact.fitting.lack_of_fit import LackOfFit, doubt_factor, lack_of_fit
-from fedpact.fitting.noise import (
-    ASSUMED_NOISE,
-    MIN_VARIANCE,
-    Cells,
-    NoiseEstimate,
-    Residuals,
-    estimate_noise,
-    sampling_variances,
-    within_run_correlation,
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, curve_family
+from fedpact.fitting.lack_of_fit import (
+    FamilyComparison,
+    LackOfFit,
+    baseline_residuals,
+    folds,
+    misfit_variance,
+    rms,
 )
+from fedpact.fitting.noise import ASSUMED_NOISE, MIN_VARIANCE, excess_variance, sampling_variances
 from fedpact.fitting.observations import Observations
-from fedpact.fitting.parameters import CURVE_PARTS, MIN_RANGE, FitRules, Parameters
-from fedpact.fitting.posterior import Posterior
-from fedpact.fitting.result import Fit
-from fedpact.fitting.starting_points import first_point, typical_scale
-from fedpact.fitting.structure import WeightStructure
+from fedpact.fitting.parameters import CURVE_PARTS, EQUAL, MIN_RANGE, CurveModel
+from fedpact.fitting.result import Fit, inverse
 from fedpact.scenario.uncertainty import WEIGHT_SIGNS
 from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, NotConverged
 
 Progress = Callable[[str], None]
-MAX_PASSES, MAX_PASSES_OF_LOTS = 6, 15
+AUTO_FAMILY = "auto"
+START_BETAS = (0.05, 0.2, 0.6, 2.0)
+START_SCALES = np.linspace(-7.0, 7.0, 15)  # logarithms, around the typical one
+TYPICAL_DATA = 5.0  # weighted data of a run in the middle of its curve
+START_STEPS, MAX_STEPS = 15, 1000
+MAX_PASSES = 8
 VARIANCE_CHANGE = 0.02  # relative
-PART_CHANGE = 0.05  # of what lots have in common, in logarithms
 MIN_KEPT_ERRORS = 1.645  # standard errors from zero that keep a weight in a sparse fit
-MAX_PRUNINGS = 10
-
+MIN_RUN_PAIRS = 30
 
 Accepts = Callable[[FloatArray], NDArray[np.bool_]]
 END_RULES: Mapping[str, tuple[Accepts, str]] = {
@@ -69,29 +67,27 @@ def fit(
     """Estimate the accuracy curves and the weights behind measured accuracies.
 
     The model is accuracy_i = floor_i + (ceiling_i - floor_i) g(sum_j w_ij s_j), g the payoff family, 1 - (1 + y)^-beta
-    by default. Where members have several lots or tasks, i counts the tasks and j the lots, and weights are drawn
-    towards what a lot is worth to all tasks (`fedpact.fitting.structure`).
+    by default. Where members have several lots or tasks, i counts the tasks and j the lots, and a lot has a quality
+    that all tasks share.
 
     Parameters
     ----------
     observations
         Runs: contributions and accuracies.
     family
-        "power-law", "exponential" or "michaelis"; "auto" for the one that predicts unseen runs best, by
-        cross-validation.
+        "power-law", "exponential" or "michaelis"; "auto" for the one that predicts runs left out best.
     signs
         "positive" for weights of at least zero, "any" if data may harm.
     sparse
         Set to zero every weight less than 1.645 standard errors from it, and fit the others again, until none is left
-        to drop. Intervals of the others are as if the choice had been known beforehand.
+        to drop.
     shared
         Which of "beta", "floor" and "ceiling" all agents (tasks) have in common.
     floor, ceiling
         Known values, such as the accuracy of guessing; a number or one per agent. Fitted if not given.
     prior
         How many pseudo-observations say that everybody's data is like one's own: each as good as a measurement of
-        w_ij / w_ii = 1 with standard error 1. Zero switches that off. Of lots, how much is held to be known, before
-        the runs speak, of how alike lots are.
+        w_ij / w_ii = 1 with standard error 1. Zero switches that off. Of lots, that a lot is as good for all tasks.
     training_noise
         Standard deviation between trainings on the same data, beyond the test set's; fitted if not given.
     progress
@@ -116,217 +112,6 @@ def fit(
     >>> bool(low < 0.6 < high)
     True
     """
-    task = _Task(
-        signs=signs,
-        sparse=sparse,
-        shared=shared,
-        ends={"floor": floor, "ceiling": ceiling},
-        prior=prior,
-        noise=_checked_noise(training_noise),
-        progress=progress,
-    )
-    if family != AUTO_FAMILY:
-        return task.fit(observations, family)
-    families = compare_families(observations, task.fit, progress=progress)
-    return replace(task.fit(observations, families.chosen), families=families)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Task:
-    """How observations are fitted."""
-
-    signs: str
-    sparse: bool
-    shared: Sequence[str]
-    ends: Mapping[str, ArrayLike | None]
-    prior: float
-    noise: float | None
-    progress: Progress | None
-
-    def fit(self, observations: Observations, family: str, start: Fit | None = None) -> Fit:
-        """The fit of a family, from scratch or from another fit of it."""
-        rules, ends = _fit_rules(
-            observations, family=family, signs=self.signs, shared=self.shared, ends=self.ends, prior=self.prior
-        )
-        data = _Data(observations, ends, None if self.noise is None else self.noise**2, self.progress)
-        found = _estimate(data, rules, None if start is None else start.posterior.point)
-        errors = found.posterior.weight_errors
-        if self.sparse:
-            found, errors = _prune(data, found)
-        return Fit(
-            observations=observations,
-            family=family,
-            signs=self.signs,
-            training_noise=float(np.sqrt(found.noise.training)),
-            noise_fitted=self.noise is None,
-            degrees=found.degrees,
-            chi_square=found.chi_square,
-            residuals=found.residuals,
-            scaled_residuals=found.scaled_residuals,
-            lack_of_fit=found.lack_of_fit,
-            posterior=found.posterior,
-            weight_errors=errors,
-            has_test_sizes=data.test_sizes is not None,
-        )
-
-
-class _Data:
-    """Observations in the form in which they are fitted.
-
-    `known_ends` are the known parts of the curves, NaN elsewhere; `known_variance` that of training, if it is known.
-    """
-
-    def __init__(
-        self, seen: Observations, known_ends: FloatArray, known_variance: float | None, progress: Progress | None
-    ) -> None:
-        self.known_ends, self.known_variance, self.progress = known_ends, known_variance, progress
-        self.measured, self.test_sizes, self.repeats = seen.measured, seen.known_test_sizes(), seen.repeats
-        self.seen = np.array(seen.accuracies)
-        self.contributions = np.array(seen.contributions)  # writable like its samples: compiled code knows one kind
-        self.accuracies = np.where(self.measured, self.seen, 0.0)
-
-    def first_noise(self) -> NoiseEstimate:
-        """Before there are residuals."""
-        if self.known_variance is not None:
-            return NoiseEstimate(training=self.known_variance)
-        return NoiseEstimate(training=ASSUMED_NOISE**2 if self.test_sizes is None else 0.0)
-
-    def weighted(self, sampling: FloatArray, noise: NoiseEstimate, doubt: float = 1.0) -> WeightedRuns:
-        """With precisions: what repeats have in common, the misfit, does not become surer by repeating."""
-        variances = sampling + max(noise.training, MIN_VARIANCE)
-        cells = Cells.of(self.seen, variances, self.repeats)
-        common = np.where(self.measured, 1.0 + noise.misfit * cells.precisions[cells.place], 1.0)
-        return WeightedRuns(
-            contributions=self.contributions,
-            accuracies=self.accuracies,
-            precisions=np.where(self.measured, 1.0 / (variances * common * doubt), 0.0),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Estimate:
-    posterior: Posterior
-    noise: NoiseEstimate
-    lack_of_fit: LackOfFit
-    degrees: float
-    chi_square: float
-    residuals: FloatArray
-    scaled_residuals: FloatArray
-
-
-def _estimate(data: _Data, rules: FitRules, start: Parameters | None = None) -> _Estimate:
-    """Parameters and noise in turn, until the noise changes no more."""
-    noise, sampling = data.first_noise(), sampling_variances(data.accuracies, data.test_sizes)
-    point = start
-    for turn in range(MAX_PASSES if rules.structure is None else MAX_PASSES_OF_LOTS):
-        runs = data.weighted(sampling, noise)
-        if point is None:
-            point = first_point(runs, rules, data.known_ends)
-        found = minimise(runs, rules, point, progress=_step_counter(data.progress, turn))
-        point, posterior = found.point, Posterior(point=found.point, rules=rules, gathered=information(runs, found))
-        sampling = sampling_variances(found.predicted, data.test_sizes)
-        left = Residuals(
-            values=data.seen - found.predicted,
-            sampling=sampling,
-            contributions=data.contributions,
-            repeats=data.repeats,
-            n_parameters=_parameters_paid(posterior),
-            known=data.known_variance,
-        )
-        before, noise = noise, estimate_noise(left)
-        settled = _has_settled(before, noise)
-        if rules.structure is not None:
-            rules, alike = _with_spreads(rules, posterior)
-            settled = settled and alike
-        if settled:
-            break
-    judged = lack_of_fit(left, noise)
-    if judged.misfit > 0.0:
-        doubt = doubt_factor(posterior.prediction_errors(data.contributions)[data.measured], judged)
-        posterior = replace(posterior, gathered=information(data.weighted(sampling, noise, doubt), found))
-    variances = sampling + max(noise.training, MIN_VARIANCE)
-    scaled = left.values / np.sqrt(variances + noise.misfit)
-    design = 1.0 + max(data.measured.sum(axis=1).mean() - 1.0, 0.0) * within_run_correlation(scaled)
-    return _Estimate(
-        posterior=replace(posterior, design=design),
-        noise=noise,
-        lack_of_fit=judged,
-        degrees=left.degrees,
-        chi_square=float(np.nansum(left.values**2 / variances)),
-        residuals=left.values,
-        scaled_residuals=scaled,
-    )
-
-
-def _with_spreads(rules: FitRules, posterior: Posterior) -> tuple[FitRules, bool]:
-    """The rules with the spreads of what lots have in common, as they now appear, and whether these have settled."""
-    assert rules.structure is not None
-    structure, difference, settled = rules.structure.with_spreads(*posterior.expected_squares(), rules.prior)
-    parts = posterior.point.parts
-    near = bool((np.abs(parts - structure.origin) <= PART_CHANGE).all())
-    return replace(rules, structure=structure.around(parts), prior=difference), settled and near
-
-
-def _has_settled(before: NoiseEstimate, now: NoiseEstimate) -> bool:
-    pairs = ((before.training, now.training), (before.misfit, now.misfit))
-    return all(abs(old - new) <= VARIANCE_CHANGE * max(old, new) + MIN_VARIANCE for old, new in pairs)
-
-
-def _parameters_paid(posterior: Posterior) -> float:
-    """How many parameters the measurements paid for; the prior paid for the others."""
-    free = int(posterior.rules.free_local.sum() + posterior.rules.free_shared.sum())
-    return free - posterior.prior_traces()
-
-
-def _prune(data: _Data, found: _Estimate) -> tuple[_Estimate, FloatArray]:
-    """Fits with fewer and fewer weights, and the standard errors of those dropped from when they were dropped."""
-    errors = found.posterior.weight_errors
-    for _ in range(MAX_PRUNINGS):
-        posterior = found.posterior
-        free = posterior.rules.free_ratios
-        errors = np.where(free | posterior.rules.anchors, posterior.weight_errors, errors)
-        if posterior.rules.structure is None:
-            relative = posterior.point.ratios
-        else:
-            relative = posterior.point.weights / posterior.units
-        weak = free & (np.abs(np.arcsinh(relative)) < MIN_KEPT_ERRORS * errors)
-        if posterior.rules.structure is not None:  # a task that no data is good for has no curve
-            weak[np.arange(len(weak)), np.abs(relative).argmax(axis=1)] = False
-        if not weak.any():
-            break
-        rules = replace(posterior.rules, free_ratios=free & ~weak)
-        start = replace(posterior.point, ratios=np.where(weak, 0.0, posterior.point.ratios))
-        found = _estimate(data, rules, start)
-    return found, errors
-
-
-def _step_counter(progress: Progress | None, turn: int) -> Callable[[], None] | None:
-    """A call per step of the solver, said in words."""
-    if progress is None:
-        return None
-    count = 0
-
-    def report() -> None:
-        nonlocal count
-        count += 1
-        progress(f"pass {turn + 1}, step {count}")
-
-    return report
-
-
-# Options
-
-
-def _fit_rules(
-    observations: Observations,
-    *,
-    family: str,
-    signs: str,
-    shared: Sequence[str],
-    ends: Mapping[str, ArrayLike | None],
-    prior: float,
-) -> tuple[FitRules, FloatArray]:
-    """The rules of the fit, and the known parts of the curves, (n, 3), NaN where they are fitted."""
     if not isinstance(observations, Observations):
         raise InvalidInput(
             f"observations must be Observations; make them with Observations.of or Observations.from_csv, "
@@ -334,36 +119,289 @@ def _fit_rules(
         )
     if signs not in WEIGHT_SIGNS:
         raise InvalidInput(f"signs must be one of {', '.join(WEIGHT_SIGNS)}, got {signs!r:.40}")
-    curve, parts = curve_family(family), (shared,) if isinstance(shared, str) else tuple(shared)
+    parts = (shared,) if isinstance(shared, str) else tuple(shared)
     for part in parts:
         if part not in CURVE_PARTS:
             raise InvalidInput(f"shared must be among {', '.join(CURVE_PARTS)}, got {part!r:.40}")
-    known = _known(observations, ends)
-    if not curve.has_shape:
-        known[:, 0] = 0.0
-    rules = FitRules(
-        curve=curve,
-        shared=np.array([part in parts for part in CURVE_PARTS]),
-        known=~np.isnan(known[0]),
-        free_ratios=~np.eye(observations.n_tasks, observations.n_lots, dtype=bool),
-        signed=signs == "any",
-        prior=_one_number("prior", prior, non_negative, "at least zero and finite"),
-        scale_mean=typical_scale(observations.contributions),
+    ends = _known_ends(observations, {"floor": floor, "ceiling": ceiling})
+    weight = _one_number("prior", prior, non_negative, "at least zero and finite")
+    noise = None if training_noise is None else _one_number("training_noise", training_noise, *END_RULES["floor"])
+    totals = observations.contributions.sum(axis=1)
+
+    def fit_family(name: str) -> Fit:
+        curve, known = curve_family(name), ends.copy()
+        if not curve.has_shape:
+            known[:, 0] = 0.0
+        model = CurveModel.of(
+            curve,
+            known,
+            np.array([part in parts for part in CURVE_PARTS]),
+            (observations.n_tasks, observations.n_lots),
+            has_lots=observations.has_lots,
+            signed=signs == "any",
+            prior=weight,
+            typical_scale=float(np.log(TYPICAL_DATA / np.median(totals[totals > 0]))),
+        )
+        problem = _Problem(observations, model, noise, progress)
+        return problem.fit(family=name, signs=signs, shared=parts, sparse=sparse)
+
+    if family != AUTO_FAMILY:
+        return fit_family(family)
+    if observations.repeats.max() < 1:
+        raise InvalidInput(
+            "family auto needs runs with different contributions to compare families by; name a family instead"
+        )
+    found: dict[str, Fit] = {}
+    for name in CURVE_FAMILIES:
+        if progress is not None:
+            progress(f"comparing families: {name}")
+        try:
+            found[name] = fit_family(name)
+        except NotConverged:
+            continue
+    if not found:
+        raise NotConverged("no family of curves could be fitted to the runs")
+    compared = FamilyComparison.of(
+        {name: each.left_out_residuals for name, each in found.items()}, observations.repeats
     )
-    if observations.ownership is not None:
-        structure = WeightStructure.of(observations.ownership, rules.prior)
-        rules = replace(rules, structure=structure, free_ratios=np.ones_like(rules.free_ratios))
-    return rules, known
+    return replace(found[compared.chosen], families=compared)
 
 
-def _checked_noise(given: float | None) -> float | None:
-    """The training noise if it is known."""
-    if given is None:
-        return None
-    return _one_number("training_noise", given, *END_RULES["floor"])
+class _Problem:
+    """The least-squares problem of some observations and a model; `noise` is that of training, if it is known."""
+
+    def __init__(self, seen: Observations, model: CurveModel, noise: float | None, progress: Progress | None) -> None:
+        self.seen, self.model, self.noise, self.progress = seen, model, noise, progress
+        self.sizes = seen.known_test_sizes()
+
+    def fit(self, *, family: str, signs: str, shared: Sequence[str], sparse: bool) -> Fit:
+        """Estimates, their covariance, and how well they predict runs left out."""
+        self.sampling = sampling_variances(np.nan_to_num(self.seen.accuracies), self.sizes)
+        known = None if self.noise is None else self.noise**2
+        self.excess = (0.0 if self.sizes is not None else ASSUMED_NOISE**2) if known is None else known
+        whole, found = self.model, self._settle(None, known)
+        while sparse:
+            errors = np.sqrt(np.diag(inverse(self._information(found) + np.diag(self._prior(found)))))
+            places = self.model.index[:, 1 : 1 + self.model.n_lots]
+            weak = (places >= 0) & (np.abs(found[places]) < MIN_KEPT_ERRORS * errors[places])
+            if self.seen.has_lots:  # a task that no data is good for has no curve
+                weak[np.arange(len(weak)), np.abs(self.model.weights(found)).argmax(axis=1)] = False
+            if not weak.any():
+                break
+            self.model = self.model.without(weak)
+            found = self._settle(found, known)
+        held = whole.index[self.model.index < 0]
+        found[held[held >= 0]] = 0.0
+        return self._judge(whole, found, known, family=family, signs=signs, shared=shared)
+
+    def _settle(self, start: FloatArray | None, known: float | None) -> FloatArray:
+        """Parameters and noise in turn, until the noise changes no more."""
+        found = self._best_start() if start is None else start
+        for turn in range(MAX_PASSES):
+            self._tell(f"pass {turn + 1}")
+            found = self._minimise(found).x
+            predicted = self.model.predict(found, self.seen.contributions)
+            self.sampling = sampling_variances(predicted, self.sizes)
+            before = self.excess
+            if known is None:
+                self.excess = self._excess(found)
+            if abs(self.excess - before) <= VARIANCE_CHANGE * max(self.excess, before) + MIN_VARIANCE:
+                break
+        return found
+
+    def _degrees(self, found: FloatArray) -> float:
+        """Measurements minus the parameters they paid for; the prior paid for the others."""
+        prior = self._prior(found)
+        paid = found.size - float((prior * np.diag(inverse(self._information(found) + np.diag(prior)))).sum())
+        return self.seen.n_measured - paid
+
+    def _excess(self, found: FloatArray) -> float:
+        degrees = self._degrees(found)
+        if degrees < 1:
+            return 0.0 if self.sizes is not None else ASSUMED_NOISE**2
+        left, measured = self.seen.accuracies - self.model.predict(found, self.seen.contributions), self.seen.measured
+        return excess_variance(left[measured], self.sampling[measured], degrees)
+
+    def _precisions(self) -> FloatArray:
+        variances = self.sampling + max(self.excess, MIN_VARIANCE)
+        return np.where(self.seen.measured, 1.0 / np.sqrt(variances), 0.0)
+
+    def _prior(self, found: FloatArray) -> FloatArray:
+        """(parameters,): the prior's information."""
+        return np.asarray(self.model.prior_gradients(found) ** 2)
+
+    def _information(self, found: FloatArray) -> FloatArray:
+        """(parameters, parameters): that of the measurements."""
+        return self._normal_equations(found, slice(None))[0]
+
+    def _normal_equations(self, numbers: FloatArray, runs: Any) -> tuple[FloatArray, FloatArray, float]:
+        """J'J, J'r and r'r of the measurements of some runs, task by task: a task knows its own parameters only."""
+        model, given, scales = self.model, self.seen.contributions[runs], self._precisions()[runs]
+        left = scales * (model.predict(numbers, given) - np.nan_to_num(self.seen.accuracies[runs]))
+        by_slot = model.slot_gradients(numbers, given) * scales[:, :, None]
+        matrix, gradient = np.zeros((numbers.size, numbers.size)), np.zeros(numbers.size)
+        for task, index in enumerate(model.index):
+            free = index >= 0
+            block = by_slot[:, task, free]
+            matrix[np.ix_(index[free], index[free])] += block.T @ block
+            gradient[index[free]] += block.T @ left[:, task]
+        return matrix, gradient, float((left**2).sum())
+
+    def _minimise(self, start: FloatArray, runs: Any = slice(None), steps: int = MAX_STEPS) -> Any:
+        """Least squares from a start, over all runs or some.
+
+        The solver sees residuals and a Jacobian only through J'J, J'r and r'r. So it is given R with R'R = J'J and as
+        many residuals f with R'f = J'r, and one more that makes up r'r: as many rows as parameters, however many runs.
+        """
+        from scipy.linalg import cholesky, solve_triangular  # noqa: PLC0415 - takes a while to import
+        from scipy.optimize import least_squares  # noqa: PLC0415 - takes a while to import
+
+        model, last = self.model, {"at": b""}
+
+        def compressed(numbers: FloatArray) -> dict[str, Any]:
+            if last["at"] != numbers.tobytes():
+                matrix, gradient, squares = self._normal_equations(numbers, runs)
+                steep, distances = model.prior_gradients(numbers), model.prior_residuals(numbers)
+                matrix += np.diag(steep**2)
+                sizes = np.sqrt(np.diag(matrix))
+                root = cholesky(matrix / np.outer(sizes, sizes) + 1e-13 * np.eye(sizes.size)) * sizes
+                short = solve_triangular(root, gradient + steep * distances, trans="T")
+                rest = squares + float((distances**2).sum()) - float((short**2).sum())
+                last["residuals"] = np.append(short, np.sqrt(max(rest, 0.0)))  # type: ignore[assignment]
+                last["jacobian"] = np.vstack([root, np.zeros(sizes.size)])  # type: ignore[assignment]
+                last["at"] = numbers.tobytes()
+            return last
+
+        margin = 1e-9 * (model.upper - model.lower)
+        found = least_squares(
+            lambda numbers: compressed(numbers)["residuals"],
+            np.clip(start, model.lower + margin, model.upper - margin),
+            jac=lambda numbers: compressed(numbers)["jacobian"],
+            bounds=(model.lower, model.upper),
+            x_scale="jac",
+            ftol=1e-10,
+            xtol=1e-10,
+            gtol=1e-10,
+            max_nfev=steps,
+        )
+        if found.status == 0 and steps == MAX_STEPS:
+            raise NotConverged(
+                f"the estimate did not settle in {MAX_STEPS} steps; try another family, known ends (floor, ceiling), "
+                f"or more of the prior"
+            )
+        found.x = np.where(found.active_mask < 0, model.lower, np.where(found.active_mask > 0, model.upper, found.x))
+        return found
+
+    def _best_start(self) -> FloatArray:
+        """The best of several: one per beta, each with the scale that suits it if everybody's data is alike."""
+        model, seen, scales = self.model, self.seen, self._precisions()
+        tried = []
+        for beta in START_BETAS if model.curve.has_shape else (1.0,):
+            self._tell(f"starting from beta {beta:g}" if model.curve.has_shape else "starting")
+            starts = [self._start(beta, scale) for scale in START_SCALES]
+            misfits = [
+                float(np.nansum((scales * (seen.accuracies - model.predict(each, seen.contributions))) ** 2))
+                for each in starts
+            ]
+            tried.append(self._minimise(starts[int(np.argmin(misfits))], steps=START_STEPS))
+        return np.asarray(min(tried, key=lambda each: float(each.cost)).x)
+
+    def _start(self, beta: float, scale: float) -> FloatArray:
+        """Data alike, and floor and ceiling around the accuracies that were measured."""
+        model, measured = self.model, self.seen.accuracies[self.seen.measured]
+        start = np.where(model.is_ratio, EQUAL, model.means)
+        low, high = float(measured.min()), float(measured.max())
+        ends = np.log(beta), max(low - 0.05, 0.0), min(high + 0.05, 1.0)
+        start[model.index[:, 0]] += scale
+        for part, number in enumerate(ends):
+            free = model.index[:, part - 3]
+            start[free[free >= 0]] = number
+        return np.clip(start, model.lower, model.upper)
+
+    def _judge(
+        self,
+        whole: CurveModel,
+        found: FloatArray,
+        known: float | None,
+        *,
+        family: str,
+        signs: str,
+        shared: Sequence[str],
+    ) -> Fit:
+        seen, degrees = self.seen, self._degrees(found)
+        left = seen.accuracies - self.model.predict(found, seen.contributions)
+        variances = self.sampling + max(self.excess, MIN_VARIANCE)
+        beyond = self._excess(found)
+        misfit = misfit_variance(seen, left, self.sampling, beyond, self.noise)
+        left_out, nearest, linear = self._left_out(found)
+        self.model = whole  # weights that were dropped are zero by choice, not beyond doubt
+        information = self._information(found)
+        doubt = run_effect(left / np.sqrt(variances))
+        if misfit:
+            covariance = inverse(information + np.diag(self._prior(found)))
+            gradients = whole.gradients(found, seen.contributions)[seen.measured.T]
+            unsure = float(((gradients @ covariance) * gradients).sum(axis=1).mean())
+            doubt *= 1.0 + misfit / max(doubt * unsure, MIN_VARIANCE)
+        return Fit(
+            observations=seen,
+            family=family,
+            signs=signs,
+            shared=tuple(shared),
+            model=whole,
+            parameters=found,
+            information=information,
+            doubt=doubt,
+            training_noise=float(np.sqrt(max(beyond - misfit, 0.0) if known is None else known)),
+            noise_fitted=known is None,
+            degrees=degrees,
+            residuals=left,
+            scaled_residuals=left / np.sqrt(variances),
+            sampling=self.sampling,
+            left_out_residuals=left_out,
+            lack_of_fit=LackOfFit(
+                error=rms(left_out), nearest_run=rms(nearest), log_linear=rms(linear), misfit=float(np.sqrt(misfit))
+            ),
+        )
+
+    def _left_out(self, found: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(runs, tasks) each: residuals of curves fitted without the run, and of two plain rules."""
+        seen = self.seen
+        left_out = np.full(seen.accuracies.shape, np.nan)
+        if seen.repeats.max() < 1:
+            return left_out, left_out, left_out
+        fold_of = folds(seen.repeats)
+        for fold in range(int(fold_of.max()) + 1):
+            self._tell(f"leaving out runs, part {fold + 1}")
+            asked = fold_of == fold
+            if not seen.contributions[~asked].any() or not seen.measured[~asked].any():
+                continue
+            without = self._minimise(found, ~asked).x
+            left_out[asked] = seen.accuracies[asked] - self.model.predict(without, seen.contributions[asked])
+        return left_out, *baseline_residuals(seen, fold_of)
+
+    def _tell(self, what: str) -> None:
+        if self.progress is not None:
+            self.progress(what)
 
 
-def _known(observations: Observations, ends: Mapping[str, ArrayLike | None]) -> FloatArray:
+def run_effect(scaled: FloatArray) -> float:
+    """By how much variances grow since members test one model whose luck they share; 1 unless that is clear.
+
+    `scaled` are residuals over their standard deviations, (runs, tasks). With m measurements a run and a correlation r
+    between them, a mean over all is 1 + (m - 1) r times as unsure.
+    """
+    counts = (~np.isnan(scaled)).sum(axis=1)
+    pairs = float((counts * (counts - 1)).sum()) / 2.0
+    squares = np.nansum(scaled**2)
+    if pairs < MIN_RUN_PAIRS or not squares:
+        return 1.0
+    products = (np.nansum(scaled, axis=1) ** 2 - np.nansum(scaled**2, axis=1)).sum() / 2.0
+    correlation = float(products / pairs / (squares / counts.sum()))
+    return 1.0 + max(float(counts.mean()) - 1.0, 0.0) * correlation if correlation > 2.0 / np.sqrt(pairs) else 1.0
+
+
+def _known_ends(observations: Observations, ends: Mapping[str, ArrayLike | None]) -> FloatArray:
+    """(tasks, 3): the known parts of the curves, NaN where they are fitted."""
     known = np.full((observations.n_tasks, 3), np.nan)
     for label, numbers in ends.items():
         if numbers is not None:

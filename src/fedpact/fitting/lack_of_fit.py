@@ -1,174 +1,173 @@
-"""Whether the curves fit, as far as a log can tell, and what follows if they do not.
+"""Whether the curves fit: by their error on runs left out, beside two plain rules, and by what neighbouring runs miss.
 
-Curves that fit are missed by noise alone. Three tests may show that they are missed by more:
+The runs are shared out into folds, repeats of the same contributions into the same one. Curves fitted to all folds but
+one predict that one. Beside them stand two rules that anybody could use: the accuracy of the nearest run, and a
+regression on logarithms of the contributions. Curves that do not beat both are not to be relied on.
 
-* Where runs repeat, the mean square of the means' residuals is held against that between repeats (an F test).
-* Where the noise of training is known, against that noise (a chi-square test).
-* Runs with similar contributions miss curves that do not fit alike (`fedpact.fitting.neighbours`).
-
-One that is clear is enough; p-values are multiplied by the number of tests. Agents that test one run's model are not
-independent: with a correlation r between the m of them, squares count as 1 / (1 + (m - 1) r^2) of their number.
-
-Where none of this shows anything, residuals can still be larger than the error of the test sets. Then training is
-noisy, or the curves miss each run in its own way, and nobody can tell which.
-
-Curves that do not fit are not fitted better by more runs. The misfit is the same next time and, unlike noise, does not
-average out. So the doubt it casts is put into the parameters, whose covariance is enlarged until the curves are as
-unsure at the measured runs as they are wrong there (embedded model error; Pernot and Cailliez 2017, "A critical review
-of statistical calibration/prediction models handling data inconsistency and model inadequacy"). The log then counts as
-about as many measurements as there are parameters, each as far off as the misfit.
+Curves may beat them and still miss something. Noise is new in every run; what curves miss is much the same for runs
+with similar contributions, and the same for repeats. So residuals of neighbouring runs are multiplied: noise gives
+products around zero, misfit gives positive ones. Where their mean is clearly above zero, what noise (of test sets, and
+of training as far as repeats show it) does not explain is misfit. It does not average out, so the covariance of the
+parameters is enlarged until the curves are as unsure at the measured runs as they are wrong there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
-from scipy.special import chdtrc, fdtrc
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
-from fedpact.fitting.noise import MIN_VARIANCE, NoiseEstimate, Residuals, within_run_correlation
+from fedpact.fitting.noise import excess_variance
+from fedpact.fitting.observations import Observations
 from fedpact.utils.arrays import FloatArray
 
-CLEAR_P_VALUE = 0.01
-
-
-class Evidence(Enum):
-    """What speaks against the curves."""
-
-    REPEATS = "repeats"
-    KNOWN_NOISE = "known noise"
-    NEIGHBOURS = "neighbours"
-
-
-REASONS = {
-    Evidence.REPEATS: "repeats of the same runs agree with each other, not with the curves",
-    Evidence.KNOWN_NOISE: "the noise of training that is known does not explain it",
-    Evidence.NEIGHBOURS: "runs with similar contributions miss the curves alike, as noise would not",
-}
+FOLDS = 5
+CLEAR_ERRORS = 2.33  # standard errors from zero: one in a hundred by chance
+MIN_PAIRS = 8
+LINEAR_BELOW = 1.0 / 3.0  # of the median contribution: smaller ones differ by their difference, not their ratio
 
 
 @dataclass(frozen=True, kw_only=True)
 class LackOfFit:
-    """How far the curves are from the accuracies, beyond noise.
+    """How far the curves are from the accuracies.
 
     Attributes
     ----------
+    error, nearest_run, log_linear
+        Root mean square of the errors on runs left out: of the curves, of the accuracy of the nearest run, and of a
+        regression on logarithms of contributions. NaN where there are no two different runs.
     misfit
-        Standard deviation, in accuracy, of what the curves miss beyond noise, as far as it can be told from noise.
-    p_value, evidence
-        How likely the residuals are if the curves fit, and what speaks against them most.
-    times_sampling
-        Root mean square of the residuals over the error of the test sets; NaN where no test size is known.
-    sampling_p_value
-        How likely residuals so large are if there is no noise but that of the test sets; NaN where that is not known.
-    pure_degrees
-        Degrees of freedom of the noise between repeats.
+        Standard deviation, in accuracy, of what the curves miss beyond noise; zero where it is not clear.
     """
 
+    error: float
+    nearest_run: float
+    log_linear: float
     misfit: float
-    p_value: float
-    evidence: Evidence
-    times_sampling: float
-    sampling_p_value: float
-    pure_degrees: int
 
     @property
     def is_clear(self) -> bool:
-        """Whether the curves do not fit, beyond doubt."""
-        return self.p_value < CLEAR_P_VALUE
+        """Whether the curves are no better than a plain rule."""
+        return self.error > 0 and self.error >= min(self.nearest_run, self.log_linear)
 
     @property
-    def is_unknown(self) -> bool:
-        """Whether there is more than the test sets explain, or may be, and no repeat to tell noise from misfit."""
-        explained = self.sampling_p_value >= CLEAR_P_VALUE
-        return not (self.is_clear or explained or self.pure_degrees or self.evidence is Evidence.KNOWN_NOISE)
-
-    @property
-    def text(self) -> str | None:
-        """What a reader has to know, if anything."""
-        has_sizes = bool(np.isfinite(self.times_sampling))
-        times = f"residuals are {self.times_sampling:.1f} times the error of the test sets"
-        if self.is_clear:
-            p_value = f"{self.p_value:.2g}" if self.p_value >= 0.001 else "below 0.001"
-            return (
-                f"the curves do not fit: they miss the accuracies by {self.misfit:.3f} (standard deviation) beyond "
-                f"noise{f', and {times}' if has_sizes else ''}; {REASONS[self.evidence]} (p {p_value}). The estimates "
-                f"are those of the nearest curves, and intervals and probabilities are widened by as much"
-            )
-        if not (self.is_unknown and has_sizes):
-            return None
+    def text(self) -> str:
+        """What a reader has to know if they are not."""
+        rules = {"the accuracy of the nearest run": self.nearest_run, "a log-linear regression": self.log_linear}
+        rule = min(rules, key=rules.__getitem__)
         return (
-            f"{times}: training is noisy, or the curves do not fit. Without repeats nobody can tell, and the intervals "
-            f"take it for noise; runs trained again with the same contributions would tell"
+            f"the curves do not fit: on runs left out they miss the accuracies by {self.error:.3f}, {rule} by "
+            f"{rules[rule]:.3f}; this fit is not recommended"
         )
-
-
-def lack_of_fit(left: Residuals, noise: NoiseEstimate) -> LackOfFit:
-    """Judge what the curves miss."""
-    shown, pure_degrees = left.pure
-    has_sizes = bool(left.sampling.any())
-    by_sampling = _Squares.of(left, 0.0)
-    p_values: dict[Evidence, float] = {}
-    if left.known is not None:
-        p_values[Evidence.KNOWN_NOISE] = _Squares.of(left, left.known).chi_square_p()
-    elif pure_degrees:
-        p_values[Evidence.REPEATS] = _Squares.of(left, shown).f_p(pure_degrees)
-    p_values[Evidence.NEIGHBOURS] = left.smooth.p_value(by_sampling.crowding)
-    p_values = {evidence: min(1.0, len(p_values) * p_value) for evidence, p_value in p_values.items()}
-    clear = [evidence for evidence, p_value in p_values.items() if p_value < CLEAR_P_VALUE]
-    evidence = clear[0] if clear else min(p_values, key=p_values.__getitem__)
-    rms = float(np.sqrt((left.values[left.measured] ** 2).mean()))
-    return LackOfFit(
-        misfit=float(np.sqrt(noise.misfit)),
-        p_value=p_values[evidence],
-        evidence=evidence,
-        times_sampling=rms / float(np.sqrt(left.sampling[left.measured].mean())) if has_sizes else np.nan,
-        sampling_p_value=by_sampling.chi_square_p() if has_sizes else np.nan,
-        pure_degrees=pure_degrees,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Squares:
-    """The sum of squares of the cells' residuals over their variances, and how many of them count as one."""
+class FamilyComparison:
+    """How well each family predicts runs it has not seen.
 
-    total: float
-    degrees: float
-    crowding: float
+    Attributes
+    ----------
+    errors
+        By family: root mean square of the errors, in accuracy; families whose fit did not converge are left out.
+    chosen
+        The family with the smallest.
+    as_good
+        Families that the log cannot tell from it: their squared errors are larger by less than one standard error.
+    """
+
+    errors: Mapping[str, float]
+    chosen: str
+    as_good: tuple[str, ...]
 
     @classmethod
-    def of(cls, left: Residuals, variance: float) -> _Squares:
-        """With a variance beyond the test sets'."""
-        cells = left.cells(variance)
-        noise = cells.deviations(left.values) if cells.pure_degrees else left.values
-        scaled = noise / np.sqrt(np.maximum(left.sampling + variance, MIN_VARIANCE))
-        together = max(float(left.measured.sum(axis=1).mean()) - 1.0, 0.0)
+    def of(cls, residuals: Mapping[str, FloatArray], repeats: NDArray[np.intp]) -> FamilyComparison:
+        """From residuals on runs left out, by family; runs with the same contributions count as one."""
+        squares = {family: np.bincount(repeats, np.nansum(each**2, axis=1)) for family, each in residuals.items()}
+        chosen = min(squares, key=lambda family: float(squares[family].sum()))
+        more = {family: squares[family] - squares[chosen] for family in squares if family != chosen}
         return cls(
-            total=float((cells.means**2 * cells.precisions).sum()),
-            degrees=cells.means.size - left.n_parameters,
-            crowding=1.0 + together * within_run_correlation(scaled) ** 2,
+            errors={family: rms(each) for family, each in residuals.items()},
+            chosen=chosen,
+            as_good=tuple(
+                family for family, each in more.items() if each.mean() <= each.std(ddof=1) / np.sqrt(each.size)
+            ),
         )
 
-    def chi_square_p(self) -> float:
-        if self.degrees < 1:
-            return 1.0
-        return float(chdtrc(self.degrees / self.crowding, self.total / self.crowding))
 
-    def f_p(self, pure_degrees: int) -> float:
-        if self.degrees < 1:
-            return 1.0
-        return float(fdtrc(self.degrees / self.crowding, pure_degrees / self.crowding, self.total / self.degrees))
+def rms(residuals: FloatArray) -> float:
+    """Root mean square of those that are numbers; NaN if none is."""
+    known = residuals[~np.isnan(residuals)]
+    return float(np.sqrt((known**2).mean())) if known.size else float("nan")
 
 
-def doubt_factor(errors: FloatArray, found: LackOfFit) -> float:
-    """How many times less the log says than it would if the curves fitted: its information is divided by that.
+def folds(repeats: NDArray[np.intp]) -> NDArray[np.intp]:
+    """(runs,): the fold of each run, repeats in the same one."""
+    n_groups = int(repeats.max()) + 1
+    order = np.random.default_rng(0).permutation(n_groups)
+    return np.asarray(order[repeats] % min(FOLDS, n_groups), dtype=np.intp)
 
-    The curves' variance at the measured runs, whose square roots are the `errors`, is to grow by that of the misfit, in
-    the middle of the runs. As far as the misfit may be chance, by its p-value, it counts less.
-    """
-    sure = float(np.median(errors))
-    if found.misfit == 0.0 or sure == 0.0:
-        return 1.0
-    weight = 1.0 - float(np.sqrt(min(1.0, 2.0 * found.p_value)))
-    return 1.0 + weight * (found.misfit / sure) ** 2
+
+def baseline_residuals(seen: Observations, fold_of: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """(runs, tasks) each: of the nearest run and of the log-linear regression, on runs left out."""
+    features = log_contributions(seen.contributions)
+    design = np.column_stack([np.ones(len(features)), features])
+    nearest, linear = np.full(seen.accuracies.shape, np.nan), np.full(seen.accuracies.shape, np.nan)
+    for fold in range(int(fold_of.max()) + 1):
+        for task, column in enumerate(seen.accuracies.T):
+            known, asked = (fold_of != fold) & ~np.isnan(column), (fold_of == fold) & ~np.isnan(column)
+            if not known.any() or not asked.any():
+                continue
+            closest = KDTree(features[known]).query(features[asked])[1]
+            nearest[asked, task] = column[asked] - column[known][closest]
+            solution = np.linalg.lstsq(design[known], column[known], rcond=1e-8)[0]
+            linear[asked, task] = column[asked] - np.clip(design[asked] @ solution, 0.0, 1.0)
+    return nearest, linear
+
+
+def log_contributions(contributions: FloatArray) -> FloatArray:
+    """Logarithms, linear where contributions are small."""
+    return np.asarray(np.log1p(contributions / (LINEAR_BELOW * np.median(contributions[contributions > 0]))))
+
+
+def misfit_variance(
+    seen: Observations, residuals: FloatArray, sampling: FloatArray, excess: float, known_noise: float | None
+) -> float:
+    """Of residuals (runs, tasks) whose variance exceeds that of the test sets by `excess`: the part that is misfit."""
+    if not excess or not _neighbours_agree(residuals / np.sqrt(sampling + excess), seen.contributions):
+        return 0.0
+    training = _repeat_variance(seen, residuals, sampling) if known_noise is None else known_noise**2
+    return max(excess - training, 0.0)
+
+
+def _neighbours_agree(scaled: FloatArray, contributions: FloatArray) -> bool:
+    """Whether neighbouring runs clearly miss the curves alike; a pair's members test two models, and count once."""
+    n_runs = len(scaled)
+    if n_runs < MIN_PAIRS:
+        return False
+    places = log_contributions(contributions)
+    places = places + 1e-9 * np.random.default_rng(0).random(places.shape)  # any of several repeats, not always one
+    near = KDTree(places).query(places, k=2)[1][:, 1]
+    pairs = np.unique(np.sort(np.column_stack([np.arange(n_runs), near]), axis=1), axis=0)
+    products = scaled[pairs[:, 0]] * scaled[pairs[:, 1]]
+    sums = np.nansum(products, axis=1)[(~np.isnan(products)).any(axis=1)]
+    if len(sums) < MIN_PAIRS or not sums.any():
+        return False
+    return bool(sums.mean() > CLEAR_ERRORS * sums.std(ddof=1) / np.sqrt(len(sums)))
+
+
+def _repeat_variance(seen: Observations, residuals: FloatArray, sampling: FloatArray) -> float:
+    """Between trainings on the same data, beyond the test sets'; zero where no run repeats."""
+    squares, variances, degrees = [], [], 0
+    for group in range(int(seen.repeats.max()) + 1):
+        alike = residuals[seen.repeats == group]
+        for task in np.flatnonzero((~np.isnan(alike)).sum(axis=0) > 1):
+            chosen = ~np.isnan(alike[:, task])
+            squares.append(alike[chosen, task] - alike[chosen, task].mean())
+            variances.append(sampling[seen.repeats == group][chosen, task])
+            degrees += int(chosen.sum()) - 1
+    if not degrees:
+        return 0.0
+    return excess_variance(np.concatenate(squares), np.concatenate(variances), float(degrees))

@@ -10,6 +10,7 @@ An agent that a log does not know was not there: it gave nothing to its runs, an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,57 +38,29 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
     if not paths:
         raise InvalidInput("there must be at least one log")
     files = [(file, table) for path in paths for file, table in _read_log(path, member, lots)]
-    if any(table.ownership is not None for _, table in files):
-        return _with_lots(files, member)
-    names = list(dict.fromkeys(name for _, table in files for name in table.names))
-    parts = [_spread(table, names) for _, table in files]
-    given, accuracies, sizes = (np.concatenate([part[place] for part in parts]) for place in range(3))
-    if member is not None:
-        if member not in names:
-            raise InvalidInput(f"member must be one of those of the log, {', '.join(names)}, got {member!r:.80}")
-        others = [place for place, name in enumerate(names) if name != member]
-        accuracies[:, others] = sizes[:, others] = np.nan
-    sources = [file.name for file, table in files for _ in table.rows] if len(files) > 1 else []
-    with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
-        rows = [row for _, table in files for row in table.rows]
-        return Observations.checked(given, accuracies, sizes, names, rows, sources=sources, member=member)
-
-
-def _with_lots(files: Sequence[tuple[Path, LogTable]], member: str | None) -> Observations:
-    """Logs of members with several lots or tasks; a lot that a log does not know was not brought to its runs."""
+    with_lots = [file for file, table in files if table.ownership is not None]
     for file, table in files:
-        if member is not None and member not in table.names:
+        if with_lots and table.ownership is None:
             raise InvalidInput(
-                f"{file}: member must be one of those of the log, {', '.join(table.names)}, got {member!r:.80}"
-            )
-        if table.ownership is None:
-            others = next(other.name for other, found in files if found.ownership is not None)
-            raise InvalidInput(
-                f"{file}: its members have no lots, those of {others} have; name the lots in all logs "
+                f"{file}: its members have no lots, those of {with_lots[0].name} have; name the lots in all logs "
                 f"(contributions.NAME.LOT), or fit them apart"
             )
     names = list(dict.fromkeys(name for _, table in files for name in table.names))
-    columns: list[list[tuple[str, str]]] = [[], []]
-    places: list[tuple[list[int], list[int]]] = []
-    for _, table in files:
-        owned = table.ownership
-        assert owned is not None
-        sides = ((owned.lot_owners, owned.lot_names), (owned.task_owners, owned.task_names))
-        keys = [[(table.names[owner], own) for owner, own in zip(*side, strict=True)] for side in sides]
-        for known, found in zip(columns, keys, strict=True):
-            known += [key for key in found if key not in known]
-        places.append(([columns[0].index(key) for key in keys[0]], [columns[1].index(key) for key in keys[1]]))
-    numbers: list[list[FloatArray]] = [[], [], []]
-    for (_, table), (lots, tasks) in zip(files, places, strict=True):
-        parts = ((table.given, lots, 0.0), (table.accuracies, tasks, np.nan), (table.test_sizes, tasks, np.nan))
-        for whole, (part, where, empty) in zip(numbers, parts, strict=True):
-            spread = np.full((len(table.rows), len(columns[0] if whole is numbers[0] else columns[1])), empty)
-            spread[:, where] = part
-            whole.append(spread)
-    owners = [np.array([names.index(name) for name, _ in side], dtype=np.intp) for side in columns]
-    own_names = [tuple(own for _, own in side) for side in columns]
+    if member is not None and member not in names:
+        raise InvalidInput(f"member must be one of those of the log, {', '.join(names)}, got {member!r:.80}")
+    columns = [_columns(table) for _, table in files]
+    known = [list(dict.fromkeys(key for each in columns for key in each[side])) for side in range(2)]
+    parts = [_spread(table, known[0], known[1], each) for (_, table), each in zip(files, columns, strict=True)]
+    given, accuracies, sizes = (np.concatenate([part[place] for part in parts]) for place in range(3))
+    if member is not None:
+        others = [place for place, (name, _) in enumerate(known[1]) if name != member]
+        accuracies[:, others] = sizes[:, others] = np.nan
+    ownership = None
+    if with_lots:
+        owners = [np.array([names.index(name) for name, _ in side], dtype=np.intp) for side in known]
+        own_names = [tuple(own for _, own in side) for side in known]
+        ownership = Ownership(owners[0], owners[1], own_names[0], own_names[1])
     with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
-        given, accuracies, sizes = (np.concatenate(part) for part in numbers)
         return Observations.checked(
             given,
             accuracies,
@@ -95,8 +68,35 @@ def _with_lots(files: Sequence[tuple[Path, LogTable]], member: str | None) -> Ob
             names,
             [row for _, table in files for row in table.rows],
             sources=[file.name for file, table in files for _ in table.rows] if len(files) > 1 else [],
-            ownership=Ownership(owners[0], owners[1], own_names[0], own_names[1]),
+            member=member if ownership is None else None,
+            ownership=ownership,
         )
+
+
+Keys = Sequence[tuple[str, str]]
+
+
+def _columns(table: LogTable) -> tuple[Keys, Keys]:
+    """The member, and the name of its lot or task, of the columns of contributions and of accuracies."""
+    owned = table.ownership
+    if owned is None:
+        plain = [(name, name) for name in table.names]
+        return plain, plain
+    return (
+        [(table.names[owner], own) for owner, own in zip(owned.lot_owners, owned.lot_names, strict=True)],
+        [(table.names[owner], own) for owner, own in zip(owned.task_owners, owned.task_names, strict=True)],
+    )
+
+
+def _spread(table: LogTable, lots: Keys, tasks: Keys, columns: tuple[Keys, Keys]) -> list[FloatArray]:
+    """The table's numbers with a column for every lot and task; a lot that it does not know was not brought."""
+    found = []
+    parts = ((table.given, lots, columns[0], 0.0), (table.accuracies, tasks, columns[1], np.nan))
+    for numbers, every, own, empty in (*parts, (table.test_sizes, tasks, columns[1], np.nan)):
+        whole = np.full((len(table.rows), len(every)), empty)
+        whole[:, [every.index(key) for key in own]] = numbers
+        found.append(whole)
+    return found
 
 
 def read_verified(path: Path) -> LogTable:
@@ -148,15 +148,6 @@ def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tup
         if head[:2] == list(ROUND_HEADS[:2]):
             return [(path, _read_rounds(path))]
     return [(path, read_runs(path, member=member, lots=lots))]
-
-
-def _spread(table: LogTable, names: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The table's numbers with a column for everybody."""
-    places = [names.index(name) for name in table.names]
-    spread = tuple(np.full((len(table.rows), len(names)), empty) for empty in (0.0, np.nan, np.nan))
-    for whole, part in zip(spread, (table.given, table.accuracies, table.test_sizes), strict=True):
-        whole[:, places] = part
-    return spread  # type: ignore[return-value]
 
 
 def _read_rounds(path: Path) -> LogTable:
@@ -233,23 +224,17 @@ def _read_ledger_runs(path: Path) -> LogTable:
         given = np.array([max(used[name], default=0) / unit for name in names])
         tables = []
         if measured is not None:
-            scores = [measured.content["accuracies"]]
-            tables.append(_table_of(names, given[None, :], scores, [measured.seq + 1]))
+            tables.append(_table_of(names, given[None, :], [measured.content["accuracies"]], [measured.seq + 1]))
         if verified is not None and verified.content["models"]:
             models = _verified_table(verified, names)
-            tables.append(
-                LogTable(
-                    names=names,
-                    given=models.given * given,
-                    accuracies=models.accuracies,
-                    test_sizes=models.test_sizes,
-                    rows=models.rows,
-                )
-            )
-        parts = [_spread(table, names) for table in tables]
-        numbers = [np.concatenate([part[place] for part in parts]) for place in range(3)]
-        rows = tuple(row for table in tables for row in table.rows)
-        return LogTable(names=names, given=numbers[0], accuracies=numbers[1], test_sizes=numbers[2], rows=rows)
+            tables.append(replace(models, given=models.given * given))
+        return LogTable(
+            names=names,
+            given=np.concatenate([table.given for table in tables]),
+            accuracies=np.concatenate([table.accuracies for table in tables]),
+            test_sizes=np.concatenate([table.test_sizes for table in tables]),
+            rows=tuple(row for table in tables for row in table.rows),
+        )
 
 
 def _in_order(found: LedgerAudit, names: Collection[str]) -> tuple[str, ...]:

@@ -1,217 +1,214 @@
-"""What is fitted, in the coordinates in which it is fitted, with its limits and the prior.
+"""What is fitted, in the coordinates in which it is fitted, with its bounds and the prior.
 
-Row i of the weights is a scale and ratios to it: w_ij = exp(scale_i) ratio_ij with ratio_ii = 1. The scale says how
-useful a sample of i's own is to it; the ratios compare everybody's data with its own, so "everybody's data is like
-mine" is ratio 1. Curves have three numbers, log(beta), floor and ceiling, each shared by all agents or of its own.
+Every task (agent) r has slots for a scale u_r, a coordinate z_rl for every lot (agent) l, log(beta), floor and ceiling:
 
-Every agent has a slot for everything: `local` is (n, 4 + n) with columns scale, ratios, log(beta), floor, ceiling, and
-`shared` (3,) the shared part of the curve. Masks say which slots are free; the others keep their value.
+    w_rl = exp(u_r + q_l) sinh(z_rl),        accuracy_r = floor_r + (ceiling_r - floor_r) g(sum_l w_rl s_l).
 
-Where members have several lots and tasks, rows are tasks and columns lots, no ratio is held at 1, and in place of "all
-data is alike" ratios are made of parts that they share (`fedpact.fitting.structure`): the prior's mean of a ratio is
-the sum of its parts. The parts stand before the shared curve in `shared`; no run speaks of them but through ratios.
+Where everybody has one lot and one task, sinh(z_rr) = 1 and q = 0: the scale says how useful a sample of one's own is,
+and sinh(z_rl) compares others' data with it. Where members have several lots, q_l is the quality of a lot, the same for
+all tasks, so that few runs say something about many weights. Sinh is a plain number near zero and a logarithm far from
+it, so a Gaussian in z suits weights of either sign. Slots of the curve may be shared by all tasks, or known.
 
-The prior is Gaussian and weak. Ratios: mean 1, precision `prior` pseudo-observations, each worth a measurement of the
-ratio with standard error 1. The curve and the scale have fixed ones (`CURVE_MEANS`, `CURVE_ERRORS`, `SCALE_ERROR`), so
-weak that a handful of runs overrides them.
+The prior is Gaussian and weak. sinh(z): mean 1, precision `prior` pseudo-observations, each worth a measurement with
+standard error 1. Scales, qualities and curves have fixed ones, which a
+handful of runs overrides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.fitting.accuracy_curves import CurveFamily
-from fedpact.fitting.structure import WeightStructure
 from fedpact.utils.arrays import FloatArray
 
 CURVE_PARTS = ("beta", "floor", "ceiling")
-
-# log(beta), floor, ceiling: a power law with beta 0.5 from one in ten to perfect, give or take a lot.
-CURVE_MEANS = np.array([np.log(0.5), 0.0, 1.0])
+CURVE_MEANS = np.array([np.log(0.5), 0.0, 1.0])  # of log(beta), floor, ceiling
 CURVE_ERRORS = np.array([1.5, 0.2, 0.2])
-SCALE_ERROR = 10.0  # of the logarithm: next to nothing
-NO_PRIOR = 1e-6  # pseudo-observations that stand for none, so that the information matrix can be inverted
-
 MIN_CURVE = np.array([np.log(1e-3), 0.0, 0.02])
 MAX_CURVE = np.array([np.log(50.0), 0.98, 1.0])
 MIN_RANGE = 0.01  # between floor and ceiling
-SCALE_LIMITS = (-40.0, 20.0)
+SCALE_ERROR = 10.0  # of the logarithm: next to nothing
+NO_PRIOR = 1e-6  # pseudo-observations that stand for none, so that the information matrix can be inverted
+MAX_RATIO = 1e4
+EQUAL = float(np.arcsinh(1.0))  # z of data that is as good as one's own
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Parameters:
-    """A point: scales (n,), ratios (n, n) with ones on the diagonal, curves (n, 3).
-
-    Of lots, ratios are (tasks, lots), and `parts` what they have in common.
-    """
-
-    scales: FloatArray
-    ratios: FloatArray
-    curves: FloatArray
-    parts: FloatArray = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def weights(self) -> FloatArray:
-        """w_ij."""
-        return np.exp(self.scales)[:, None] * self.ratios
-
-    def moved(self, local: FloatArray, shared: FloatArray) -> Parameters:
-        """The point after a step in the slots."""
-        n_lots = self.ratios.shape[1]
-        return replace(
-            self,
-            scales=self.scales + local[:, 0],
-            ratios=self.ratios + local[:, 1 : 1 + n_lots],
-            curves=self.curves + local[:, 1 + n_lots :] + shared[-3:],
-            parts=self.parts + shared[:-3],
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FitRules:
-    """The rules of a fit: which slots are free, between which limits, and the prior.
+class CurveModel:
+    """Which slots are free parameters, between which bounds, and the prior.
 
     Attributes
     ----------
     curve
         The family.
-    shared
-        By part of the curve: whether all agents have the same.
-    known
-        By part of the curve: whether it is given rather than fitted.
-    free_ratios
-        (n, n), or (tasks, lots): which ratios are fitted; the others are 0, or 1 on the diagonal.
-    signed
-        Whether ratios may be negative.
-    prior
-        Precision of the ratios' prior.
-    scale_mean
-        Mean of the scales' prior.
-    structure
-        What the weights of lots have in common; None where everybody has one lot and one task.
+    index, fixed
+        (tasks, slots): the parameter in each slot, -1 where it is fixed, and the number it is fixed at. Slots are the
+        scale, z of every lot, the quality of every lot, log(beta), floor and ceiling.
+    lower, upper, means, precisions
+        (parameters,): bounds and the prior; of z the prior is about sinh(z).
+    is_ratio
+        (parameters,): which are z.
     """
 
     curve: CurveFamily
-    shared: NDArray[np.bool_]
-    known: NDArray[np.bool_]
-    free_ratios: NDArray[np.bool_]
-    signed: bool
-    prior: float
-    scale_mean: float
-    structure: WeightStructure | None = None
+    index: NDArray[np.intp]
+    fixed: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    means: FloatArray
+    precisions: FloatArray
+    is_ratio: NDArray[np.bool_]
 
-    @property
-    def n_tasks(self) -> int:
-        """How many rows there are: tasks, or agents."""
-        return int(self.free_ratios.shape[0])
+    @classmethod
+    def of(
+        cls,
+        curve: CurveFamily,
+        known: FloatArray,
+        shared: NDArray[np.bool_],
+        shape: tuple[int, int],
+        *,
+        has_lots: bool,
+        signed: bool,
+        prior: float,
+        typical_scale: float,
+    ) -> CurveModel:
+        """The model of `shape` (tasks, lots); `known` (tasks, 3) are known parts of the curves, NaN elsewhere."""
+        n_tasks, n_lots = shape
+        n_slots = 1 + 2 * n_lots + 3
+        index, fixed = np.full((n_tasks, n_slots), -1, dtype=np.intp), np.zeros((n_tasks, n_slots))
+        rows: list[tuple[float, float, float, float, bool]] = []
+
+        def add(slots: tuple[NDArray[np.intp], int], *row: float, ratio: bool = False) -> None:
+            index[slots] = len(rows)
+            rows.append((row[0], row[1], row[2], row[3], ratio))
+
+        most = float(np.arcsinh(MAX_RATIO))
+        precision = max(prior, NO_PRIOR)
+        every = np.arange(n_tasks)
+        for task in range(n_tasks):
+            add((every[task : task + 1], 0), typical_scale - 30.0, typical_scale + 30.0, typical_scale, SCALE_ERROR**-2)
+            for lot in range(n_lots):
+                if has_lots or lot != task:
+                    low = -most if signed else 0.0
+                    add((every[task : task + 1], 1 + lot), low, most, 1.0, precision, ratio=True)
+                else:
+                    fixed[task, 1 + lot] = EQUAL
+        for lot in range(n_lots if has_lots and prior > 0 else 0):
+            add((every, 1 + n_lots + lot), -8.0, 8.0, 0.0, 1.0)
+        lower_curve, upper_curve = MIN_CURVE.copy(), MAX_CURVE.copy()
+        lower_curve[2] = min(max(MIN_CURVE[2], np.nan_to_num(known[:, 1]).max() + MIN_RANGE), 1.0 - 1e-6)
+        upper_curve[1] = min(MAX_CURVE[1], np.nan_to_num(known[:, 2], nan=1.0).min() - MIN_RANGE)
+        for part in range(3):
+            slot = n_slots - 3 + part
+            fixed[:, slot] = np.nan_to_num(known[:, part])
+            if np.isnan(known[0, part]):
+                groups = [every] if shared[part] else [every[task : task + 1] for task in range(n_tasks)]
+                for group in groups:
+                    belief = CURVE_MEANS[part], CURVE_ERRORS[part] ** -2.0
+                    add((group, slot), lower_curve[part], upper_curve[part], *belief)
+        lower, upper, means, precisions, is_ratio = map(np.array, zip(*rows, strict=True))
+        return cls(
+            curve=curve,
+            index=index,
+            fixed=fixed,
+            lower=lower,
+            upper=upper,
+            means=means,
+            precisions=precisions,
+            is_ratio=is_ratio.astype(bool),
+        )
 
     @property
     def n_lots(self) -> int:
-        """How many columns there are: lots, or agents."""
-        return int(self.free_ratios.shape[1])
+        """How many columns the weights have."""
+        return (self.index.shape[1] - 4) // 2
 
-    @property
-    def n_parts(self) -> int:
-        """How many parts ratios are made of."""
-        return 0 if self.structure is None else self.structure.n_parts
+    def without(self, dropped: NDArray[np.bool_]) -> CurveModel:
+        """With some weights held at zero, (tasks, lots); the parameters stay, and no slot holds them."""
+        index, fixed = self.index.copy(), self.fixed.copy()
+        index[:, 1 : 1 + self.n_lots][dropped] = -1
+        fixed[:, 1 : 1 + self.n_lots][dropped] = 0.0
+        return replace(self, index=index, fixed=fixed)
 
-    @property
-    def n_noise(self) -> int:
-        """How many independent numbers make a draw of all slots."""
-        return self.n_tasks * (self.n_lots + 4) + self.n_parts + 3
+    def slots(self, parameters: FloatArray) -> FloatArray:
+        """(..., tasks, slots): what stands in each slot."""
+        return np.where(self.index >= 0, parameters[..., self.index], self.fixed)
 
-    @property
-    def anchors(self) -> NDArray[np.bool_]:
-        """Ratios that are 1 by definition: everybody's own, where everybody has one lot and one task."""
-        shape = self.free_ratios.shape
-        return np.eye(shape[0], shape[1], dtype=np.bool_) if self.structure is None else np.zeros(shape, dtype=np.bool_)
+    def weights(self, parameters: FloatArray) -> FloatArray:
+        """(..., tasks, lots)."""
+        slots, n_lots = self.slots(parameters), self.n_lots
+        quality = slots[..., 1 + n_lots : 1 + 2 * n_lots]
+        return np.asarray(np.exp(slots[..., :1] + quality) * np.sinh(slots[..., 1 : 1 + n_lots]))
 
-    @property
-    def free_local(self) -> NDArray[np.bool_]:
-        """(n, 4 + n): the free slots of each agent."""
-        own = np.broadcast_to(~self.shared & ~self.known, (self.n_tasks, 3))
-        return np.hstack([np.ones((self.n_tasks, 1), dtype=bool), self.free_ratios, own])
+    def curves(self, parameters: FloatArray) -> FloatArray:
+        """(..., tasks, 3): log(beta), floor and ceiling, the last two at least `MIN_RANGE` apart."""
+        curves = self.slots(parameters)[..., -3:].copy()
+        curves[..., 1] = np.minimum(curves[..., 1], curves[..., 2] - MIN_RANGE)
+        return curves
 
-    @property
-    def free_shared(self) -> NDArray[np.bool_]:
-        """(parts + 3,): the free slots of the parts and the shared curve."""
-        return np.concatenate([np.ones(self.n_parts, dtype=bool), self.shared & ~self.known])
+    def predict(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
+        """(..., runs, tasks): accuracies."""
+        curves = self.curves(parameters)[..., None, :, :]
+        reached = self._in_domain(contributions @ np.swapaxes(self.weights(parameters), -1, -2))
+        value, _, _ = self.curve.evaluate(reached, curves[..., 0])
+        return np.asarray(curves[..., 1] + (curves[..., 2] - curves[..., 1]) * value)
 
-    def limits(self) -> tuple[Parameters, Parameters]:
-        """The lowest and the highest admissible point."""
-        n_tasks, shape = self.n_tasks, self.free_ratios.shape
-        lowest = Parameters(
-            scales=np.full(n_tasks, SCALE_LIMITS[0]),
-            ratios=np.full(shape, -np.inf if self.signed else 0.0),
-            curves=np.tile(MIN_CURVE, (n_tasks, 1)),
-        )
-        highest = Parameters(
-            scales=np.full(n_tasks, SCALE_LIMITS[1]),
-            ratios=np.full(shape, np.inf),
-            curves=np.tile(MAX_CURVE, (n_tasks, 1)),
-        )
-        return lowest, highest
+    def _in_domain(self, reached: FloatArray) -> FloatArray:
+        return np.maximum(reached, max(self.curve.lowest, -50.0) + 1e-6)  # weights below zero may leave it
 
-    def clipped(self, point: Parameters) -> Parameters:
-        """The nearest admissible point; what is known stays as it is."""
-        low, high = self.limits()
-        curves = np.where(self.known, point.curves, np.clip(point.curves, low.curves, high.curves))
-        return Parameters(
-            scales=np.clip(point.scales, *SCALE_LIMITS),
-            ratios=np.maximum(point.ratios, low.ratios),
-            curves=curves,
-            parts=point.parts,
-        )
+    def slot_gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
+        """(runs, tasks, slots): derivatives of the accuracies by what stands in the slots."""
+        n_lots, slots, curves = self.n_lots, self.slots(parameters), self.curves(parameters)
+        weights, spans = self.weights(parameters), curves[:, 2] - curves[:, 1]
+        total = contributions @ weights.T
+        value, by_data, by_shape = self.curve.evaluate(self._in_domain(total), curves[:, 0])
+        steep = spans * by_data
+        by_ratio = np.exp(slots[:, :1] + slots[:, 1 + n_lots : 1 + 2 * n_lots]) * np.cosh(slots[:, 1 : 1 + n_lots])
+        found = np.empty((len(contributions), *slots.shape))
+        found[:, :, 0] = steep * total
+        found[:, :, 1 : 1 + n_lots] = steep[:, :, None] * contributions[:, None, :] * by_ratio
+        found[:, :, 1 + n_lots : 1 + 2 * n_lots] = steep[:, :, None] * contributions[:, None, :] * weights
+        apart = slots[:, -1] - slots[:, -2] > MIN_RANGE
+        found[:, :, -3] = spans * by_shape
+        found[:, :, -2] = np.where(apart, 1.0 - value, 0.0)
+        found[:, :, -1] = np.where(apart, value, 1.0)
+        return found
 
-    def admits(self, point: Parameters) -> bool:
-        """Whether every curve rises."""
-        return bool((point.curves[:, 2] - point.curves[:, 1] >= MIN_RANGE).all())
+    def output_gradients(self, parameters: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(tasks, lots, parameters) and (tasks, 3, parameters): of asinh(weights / units) and of the curves.
 
-    def pushes(self, point: Parameters) -> tuple[FloatArray, FloatArray]:
-        """-1 in slots that are at their lower limit, +1 at their upper one, else 0: local and shared."""
-        low, high = self.limits()
-        ratios = np.where(point.ratios <= low.ratios, -1.0, 0.0)
-        curves = np.where(point.curves <= low.curves, -1.0, 0.0) + np.where(point.curves >= high.curves, 1.0, 0.0)
-        local = np.hstack([np.zeros((self.n_tasks, 1)), ratios, curves])
-        return local, np.concatenate([np.zeros(self.n_parts), curves[0]])
-
-    def precisions(self) -> tuple[FloatArray, FloatArray]:
-        """The prior's precision in every slot: local and shared; zero where a slot is not free."""
-        ratios = np.full(self.free_ratios.shape, max(self.prior, NO_PRIOR))
-        if self.structure is not None:  # differences are relative to what the parts make
-            ratios = ratios / self.structure.base**2
-        own = np.tile(CURVE_ERRORS**-2.0, (self.n_tasks, 1))
-        local = np.hstack([np.full((self.n_tasks, 1), SCALE_ERROR**-2.0), ratios, own])
-        parts = np.zeros(0) if self.structure is None else self.structure.precisions
-        shared = np.concatenate([parts, CURVE_ERRORS**-2.0])
-        return np.where(self.free_local, local, 0.0), np.where(self.free_shared, shared, 0.0)
-
-    def coupling(self) -> tuple[FloatArray, FloatArray] | None:
-        """What the prior ties together beyond precisions, since ratios lie around the sum of their parts.
-
-        A border (tasks, slots, parts + 3) and a corner (parts + 3, parts + 3); None where there are no parts.
+        `units` are (tasks, 1).
         """
-        if self.structure is None or not self.n_parts:
-            return None
-        design = np.where(self.free_ratios[:, :, None], self.structure.design, 0.0)
-        precision, n_parts = max(self.prior, NO_PRIOR), self.n_parts
-        border = np.zeros((self.n_tasks, self.n_lots + 4, n_parts + 3))
-        border[:, 1:-3, :n_parts] = -precision * design / self.structure.base[:, :, None]
-        corner = np.zeros((n_parts + 3, n_parts + 3))
-        corner[:n_parts, :n_parts] = precision * np.tensordot(design, design, ((0, 1), (0, 1)))
-        return border, corner
+        n_lots, n_tasks = self.n_lots, len(self.index)
+        slots, weights = self.slots(parameters), self.weights(parameters)
+        lots, sizes = np.arange(n_lots), np.hypot(units, weights)
+        by_slot = np.zeros((n_tasks, n_lots + 3, slots.shape[1]))
+        by_slot[:, lots, 0] = by_slot[:, lots, 1 + n_lots + lots] = weights / sizes
+        quality = slots[:, 1 + n_lots : 1 + 2 * n_lots]
+        by_slot[:, lots, 1 + lots] = np.exp(slots[:, :1] + quality) * np.cosh(slots[:, 1 : 1 + n_lots]) / sizes
+        by_slot[:, n_lots + np.arange(3), -3 + np.arange(3)] = 1.0
+        found = np.stack([self._to_parameters(task, by_slot[task]) for task in range(n_tasks)])
+        return found[:, :n_lots], found[:, n_lots:]
 
-    def deviations(self, point: Parameters) -> tuple[FloatArray, FloatArray]:
-        """How far each slot is from the prior's mean: local and shared."""
-        curves = point.curves - CURVE_MEANS
-        expected = 1.0 if self.structure is None else self.structure.expected(point.parts)
-        local = np.hstack([(point.scales - self.scale_mean)[:, None], point.ratios - expected, curves])
-        return local, np.concatenate([point.parts, curves[0]])
+    def gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
+        """(tasks, runs, parameters): derivatives of the accuracies by the parameters."""
+        by_slot = self.slot_gradients(parameters, contributions)
+        return np.stack([self._to_parameters(task, by_slot[:, task]) for task in range(len(self.index))])
 
-    def penalty(self, point: Parameters) -> float:
-        """Half the prior's sum of squares."""
-        pairs = zip(self.precisions(), self.deviations(point), strict=True)
-        return 0.5 * sum(float((precision * apart**2).sum()) for precision, apart in pairs)
+    def _to_parameters(self, task: int, by_slot: FloatArray) -> FloatArray:
+        """(rows, parameters) from (rows, slots) of one task, whose free slots hold different parameters."""
+        found, free = np.zeros((len(by_slot), self.means.size)), self.index[task] >= 0
+        found[:, self.index[task][free]] = by_slot[:, free]
+        return found
+
+    def prior_residuals(self, parameters: FloatArray) -> FloatArray:
+        """(parameters,): distances from the prior's means, in its standard errors."""
+        numbers = np.where(self.is_ratio, np.sinh(parameters), parameters)
+        return np.asarray(np.sqrt(self.precisions) * (numbers - self.means))
+
+    def prior_gradients(self, parameters: FloatArray) -> FloatArray:
+        """(parameters,): their derivatives, each by its own parameter."""
+        return np.asarray(np.sqrt(self.precisions) * np.where(self.is_ratio, np.cosh(parameters), 1.0))

@@ -1,4 +1,9 @@
-"""What a fit found: estimates, how sure they are, how well they fit, and the federation they make."""
+"""What a fit found: estimates, how sure they are, how well they fit, and the federation they make.
+
+The estimates are the centre of a Gaussian in the coordinates of `fedpact.fitting.parameters`. What people ask for
+(weights, beta, floors, ceilings) follows from these: standard errors to first order, draws exactly. Intervals are taken
+in asinh(weight / own weight) and log(beta), where a Gaussian suits.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +19,11 @@ from scipy.special import ndtri, stdtrit
 from fedpact.federation import Federation
 from fedpact.federation.validation import Costs
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
-from fedpact.fitting.cross_validation import FamilyComparison
-from fedpact.fitting.identifiability import indistinguishable
-from fedpact.fitting.intervals import intervals, standard_errors
-from fedpact.fitting.lack_of_fit import LackOfFit
+from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit, rms
 from fedpact.fitting.observations import Observations
-from fedpact.fitting.parameters import MAX_CURVE, MIN_CURVE, MIN_RANGE
-from fedpact.fitting.posterior import Posterior
-from fedpact.fitting.scenario_uncertainty import scenario_uncertainty
+from fedpact.fitting.parameters import CURVE_ERRORS, CURVE_PARTS, CurveModel
 from fedpact.scenario import Money, Scenario, Uncertainty
+from fedpact.scenario.uncertainty import weight_units
 from fedpact.utils.arrays import (
     POSITIVE,
     FloatArray,
@@ -33,23 +34,27 @@ from fedpact.utils.arrays import (
     read_only_copy,
 )
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.words import count_text
+from fedpact.utils.words import count_text, join_names
 
 OUTLIER_ERRORS = 4.0  # standard deviations from which a measurement is an outlier
 MIN_DEGREES = 3.0  # below this, Student's t has no finite variance
+MAX_INLINE = 64  # numbers whose correlations stand in the scenario's file itself
+FACTOR_DRAWS = 400  # that stand for the correlations of more
+WEAK_ERROR = 0.5  # standard error, by the data alone, from which the prior decides
+MIN_SHARE = 0.3  # share of the largest part of a weak direction from which a number belongs to it
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitQuality:
-    """How well the curves fit.
+    """How well the curves fit the accuracies they were fitted to.
 
     Attributes
     ----------
     r_squared
         The part of the variance between measurements that the fit explains; NaN if they are all alike.
     chi_square_per_degree
-        Mean squared residual over the variance of the noise: near 1 if the curves fit. Without repeats, and where no
-        training noise is given, the noise is estimated from the same residuals, and this is 1 whatever the curves.
+        Mean squared residual over the variance of the test sets: near 1 if these explain all; NaN if no test size is
+        known. Noise of training and misfit make it larger.
     rms
         Root mean square of the residuals, in accuracy.
     degrees
@@ -108,18 +113,21 @@ class Fit:
 
     Attributes
     ----------
-    observations, family, signs
+    observations, family, signs, shared
         What was fitted, and how.
-    training_noise
-        Standard deviation between trainings on the same data, beyond the test set's.
-    degrees, chi_square
-        Measurements minus parameters, and the sum of squared residuals over their variances.
-    residuals, scaled_residuals
-        (runs, n): measured minus fitted, as they are and over their standard deviations; NaN where there is none.
-    posterior
-        The Gaussian around the estimates.
-    weight_errors
-        (n, n): standard errors in the coordinates of `fedpact.fitting.posterior`.
+    model, parameters
+        The coordinates, and the estimates in them.
+    information, doubt
+        (parameters, parameters): what the data says of them, and the factor by which variances are larger than that.
+    training_noise, noise_fitted
+        Standard deviation between trainings on the same data, beyond the test set's, and whether it was fitted.
+    degrees
+        Measurements minus the parameters they paid for.
+    residuals, scaled_residuals, left_out_residuals
+        (runs, n): measured minus fitted, as they are, over their standard deviations, and by curves fitted without the
+        run; NaN where there is none.
+    sampling
+        (runs, n): variances of the test sets.
     lack_of_fit
         Whether the curves fit, as far as the log can tell.
     families
@@ -129,16 +137,19 @@ class Fit:
     observations: Observations
     family: str
     signs: str
+    shared: tuple[str, ...]
+    model: CurveModel
+    parameters: FloatArray
+    information: FloatArray
+    doubt: float
     training_noise: float
     noise_fitted: bool
     degrees: float
-    chi_square: float
     residuals: FloatArray
     scaled_residuals: FloatArray
-    posterior: Posterior
-    weight_errors: FloatArray
+    left_out_residuals: FloatArray
+    sampling: FloatArray
     lack_of_fit: LackOfFit
-    has_test_sizes: bool
     families: FamilyComparison | None = None
 
     @property
@@ -149,25 +160,36 @@ class Fit:
     @cached_property
     def weights(self) -> FloatArray:
         """(n, n): how useful the column's data is to the row."""
-        return read_only_copy(self.posterior.point.weights)
+        return read_only_copy(self.model.weights(self.parameters))
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """(n, 1): the weight of one's own data; of lots, the largest that the task's owner has for it."""
+        seen = self.observations
+        owned = np.eye(seen.n_tasks, dtype=bool) if seen.ownership is None else _owned(seen)
+        return weight_units(self.weights, owned)
+
+    @cached_property
+    def _curves(self) -> FloatArray:
+        return self.model.curves(self.parameters)
 
     @cached_property
     def beta(self) -> Any:
         """The power law's exponent: a number, or one per agent if it is not shared; None for other families."""
         if not CURVE_FAMILIES[self.family].has_shape:
             return None
-        numbers = np.exp(self.posterior.point.curves[:, 0])
-        return float(numbers[0]) if self.posterior.rules.shared[0] else read_only_copy(numbers)
+        numbers = np.exp(self._curves[:, 0])
+        return float(numbers[0]) if "beta" in self.shared else read_only_copy(numbers)
 
     @cached_property
     def floors(self) -> FloatArray:
         """(n,): accuracy without data."""
-        return read_only_copy(self.posterior.point.curves[:, 1])
+        return read_only_copy(self._curves[:, 1])
 
     @cached_property
     def ceilings(self) -> FloatArray:
         """(n,): accuracy with all the data in the world."""
-        return read_only_copy(self.posterior.point.curves[:, 2])
+        return read_only_copy(self._curves[:, 2])
 
     @property
     def values(self) -> FloatArray:
@@ -175,15 +197,64 @@ class Fit:
         return read_only_copy(self.ceilings - self.floors)
 
     @cached_property
+    def _prior(self) -> FloatArray:
+        return np.asarray(self.model.prior_gradients(self.parameters) ** 2)
+
+    @cached_property
+    def _covariance(self) -> FloatArray:
+        """(parameters, parameters): that of the estimates."""
+        return self.doubt * inverse(self.information + np.diag(self._prior))
+
+    @cached_property
+    def _root(self) -> FloatArray:
+        """A matrix R with R R' the covariance."""
+        values, vectors = np.linalg.eigh(self._covariance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    @cached_property
+    def _gradients(self) -> tuple[FloatArray, FloatArray]:
+        return self.model.output_gradients(self.parameters, self.units)
+
+    @cached_property
+    def _errors(self) -> dict[str, FloatArray]:
+        """Standard errors: of asinh(weight / unit), log(beta), floors, ceilings and values."""
+        weights, curves = self._gradients
+        rows = {"weights": weights, "beta": curves[:, 0], "floors": curves[:, 1], "ceilings": curves[:, 2]}
+        rows["values"] = curves[:, 2] - curves[:, 1]
+        return {name: np.linalg.norm(each @ self._root, axis=-1) for name, each in rows.items()}
+
+    @cached_property
     def standard_errors(self) -> Mapping[str, Any]:
         """By name, in the shape of the estimate."""
-        return standard_errors(self.posterior, self.weight_errors)
+        found: dict[str, Any] = dict(self._errors)
+        found["weights"] = found["weights"] * np.hypot(self.units, self.weights)
+        errors = found.pop("beta")
+        if self.beta is not None:
+            found["beta"] = self.beta * (errors[0] if "beta" in self.shared else errors)
+        return {name: float(each) if np.ndim(each) == 0 else read_only_copy(each) for name, each in found.items()}
 
     def intervals(self, level: float = 0.9) -> Mapping[str, FloatArray]:
         """Intervals that hold the truth with probability `level`, by name; the last axis is (lower, upper)."""
         if not 0 < level < 1:
             raise InvalidInput(field="level", rule="must lie between 0 and 1", value=level)
-        return intervals(self.posterior, self.weight_errors, self.quantile(0.5 + level / 2.0))
+        reach = self.quantile(0.5 + level / 2.0) * np.array([-1.0, 1.0])
+        weights, units = self.weights[..., None], self.units[..., None]
+        ends = units * np.sinh(np.arcsinh(weights / units) + self._errors["weights"][..., None] * reach)
+        if self.observations.ownership is None:  # one's own weight is positive: its logarithm is Gaussian
+            own = self.weights.diagonal()[:, None]
+            errors = self.standard_errors["weights"].diagonal()[:, None] / own
+            every = np.arange(len(own))
+            ends[every, every] = own * np.exp(errors * reach)
+        found = {"weights": ends if self.signs == "any" else np.maximum(ends, 0.0)}
+        for name in ("floors", "ceilings"):
+            found[name] = np.clip(getattr(self, name)[:, None] + self._errors[name][:, None] * reach, 0.0, 1.0)
+        values = self.values[:, None]
+        found["values"] = np.minimum(values * np.exp(self._errors["values"][:, None] / values * reach), 1.0)
+        if self.beta is not None:
+            shapes = np.atleast_1d(self.beta)[:, None]
+            betas = shapes * np.exp(self._errors["beta"][: len(shapes), None] * reach)
+            found["beta"] = betas[0] if "beta" in self.shared else betas
+        return found
 
     def quantile(self, probability: float) -> float:
         """Of the standardised error: Student's t where the noise was estimated from the residuals, else normal."""
@@ -191,24 +262,59 @@ class Fit:
             return float(stdtrit(max(self.degrees, 1.0), probability))
         return float(ndtri(probability))
 
+    @property
+    def _noise_estimated(self) -> bool:
+        return self.noise_fitted and self.unexplained > 0
+
     @cached_property
     def quality(self) -> FitQuality:
         """How well the curves fit."""
-        seen = self.observations.accuracies[self.observations.measured]
-        squares = float(np.nansum(self.residuals**2))
-        spread_of_seen = float(((seen - seen.mean()) ** 2).sum())
+        measured = self.observations.measured
+        seen, left = self.observations.accuracies[measured], self.residuals[measured]
+        spread = float(((seen - seen.mean()) ** 2).sum())
+        judged = self.degrees >= 1 and self.has_test_sizes
         return FitQuality(
-            r_squared=1.0 - squares / spread_of_seen if spread_of_seen > 0 else float("nan"),
-            chi_square_per_degree=self.chi_square / self.degrees if self.degrees >= 1 else float("nan"),
-            rms=float(np.sqrt(squares / seen.size)),
+            r_squared=1.0 - float((left**2).sum()) / spread if spread > 0 else float("nan"),
+            chi_square_per_degree=float((left**2 / self.sampling[measured]).sum()) / self.degrees
+            if judged
+            else float("nan"),
+            rms=rms(left),
             degrees=float(self.degrees),
         )
 
+    @property
+    def has_test_sizes(self) -> bool:
+        """Whether it is known how many samples stand behind some accuracy."""
+        return self.observations.known_test_sizes() is not None
+
     @cached_property
     def indistinguishable(self) -> tuple[str, ...]:
-        """Parameters the data cannot tell apart, a group in a line; what is said of them comes from the prior."""
-        seen = self.observations
-        return indistinguishable(self.posterior, seen.lot_labels, seen.task_labels, self._tested)
+        """What the data cannot tell apart, a group in a line; what is said of it comes from the prior.
+
+        Directions along which the data alone leaves a standard error above 0.5 (in logarithms, own weights, or 0.2 of
+        accuracy for floors and ceilings). Data that several tasks cannot tell apart is named once.
+        """
+        seen, (weights, curves) = self.observations, self._gradients
+        covariance = inverse(self.information + 1e-3 * np.diag(np.maximum(self._prior, 1e-3)))
+        units = np.array([1.0, *CURVE_ERRORS[1:]])
+        groups: dict[tuple[str, str], list[str]] = {}
+        tested = np.flatnonzero(seen.measured.any(axis=0))
+        for task in tested:
+            rows = np.concatenate([weights[task], curves[task] / units[:, None]])
+            strengths, directions = np.linalg.eigh(rows @ covariance @ rows.T)
+            for direction in directions.T[strengths > WEAK_ERROR**2]:
+                sizes = np.abs(direction)
+                chosen = np.flatnonzero(sizes >= MIN_SHARE * sizes.max())
+                lots = [seen.lot_labels[place] for place in chosen if place < seen.n_lots]
+                parts = [CURVE_PARTS[place - seen.n_lots] for place in chosen if place >= seen.n_lots]
+                shown = f"the data of {join_names(lots, most=4)}" if lots else ""
+                groups.setdefault((shown, " and ".join(parts)), []).append(seen.task_labels[task])
+        whole = "every task" if seen.has_lots else "every member"
+        return tuple(
+            " and ".join(filter(None, [data, curve]))
+            + ("" if not data else f", to {whole if len(to) == len(tested) > 1 else join_names(to, most=4)}")
+            for (data, curve), to in groups.items()
+        )
 
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
@@ -234,26 +340,27 @@ class Fit:
         return float(np.hypot(self.training_noise, self.lack_of_fit.misfit))
 
     @property
+    def is_recommended(self) -> bool:
+        """Whether the curves predict runs left out better than two plain rules do."""
+        return bool(self.lack_of_fit.error >= 0) and not self.lack_of_fit.is_clear
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What forbids to take the numbers at their word: that the curves do not fit, and what to try."""
-        text = self.lack_of_fit.text
-        if text is None or not self.lack_of_fit.is_clear:
+        if not self.lack_of_fit.is_clear:
             return ()
         ways = [] if self.families is not None else ["another family (auto chooses one)"]
-        ways += ["curves that members do not share (shared none)"] if self.posterior.rules.shared.any() else []
-        advice = f". {' or '.join(ways).capitalize()} may fit better" if ways else ""
-        return (text + advice,)
+        ways += ["curves that members do not share (shared none)"] if self.shared else []
+        return (self.lack_of_fit.text + (f". {' or '.join(ways).capitalize()} may fit better" if ways else ""),)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before trusting the numbers, in words."""
-        seen, notes = self.observations, []
-        rules = self.posterior.rules
-        aside = rules.n_parts + int(rules.free_local[~self._tested].sum())
-        free = int(rules.free_local.sum() + rules.free_shared.sum()) - aside
-        if (decided := self.posterior.prior_traces() - aside) >= 1.0:
+        seen, notes, found = self.observations, [], self.lack_of_fit
+        decided, free = self._prior_shares
+        if decided >= 1.0:
             told = "1 accuracy" if seen.n_measured == 1 else f"{seen.n_measured} accuracies"
-            alike = "everybody's data is alike" if rules.structure is None else "what lots and members have in common"
+            alike = "what lots have in common" if seen.has_lots else "everybody's data is alike"
             notes.append(
                 f"{told} for {free} parameters: about {decided:.0f} of them rest on the prior "
                 f"({alike}), not on the data"
@@ -261,14 +368,20 @@ class Fit:
         if seen.left_out:
             rows = ", ".join(map(str, seen.left_out[:5])) + (", ..." if len(seen.left_out) > 5 else "")
             notes.append(f"runs left out since a contribution is missing (write 0 for none): {rows}")
-        if not self.has_test_sizes:
-            untold = ", and without repeats nobody can tell it from curves that do not fit"
+        if self.model.index[0, -2] >= 0 and seen.contributions.any(axis=1).all():
             notes.append(
-                f"no test sizes given: all noise is estimated from the residuals"
-                f"{untold if self.lack_of_fit.is_unknown else ''}"
+                "the floor is fitted, not measured: give it, or add a run without data (contributions of 0) with the "
+                "accuracy of guessing"
             )
-        if not self.lack_of_fit.is_clear and (text := self.lack_of_fit.text):
-            notes.append(text)
+        if not self.has_test_sizes:
+            notes.append("no test sizes given: all noise is estimated from the residuals")
+        if np.isnan(found.error):
+            notes.append("there are no two different runs, so nothing says whether the curves fit")
+        if found.misfit:
+            notes.append(
+                f"runs with similar contributions miss the curves alike, by {found.misfit:.3f} beyond noise: intervals "
+                f"and probabilities are widened by as much"
+            )
         if self.families is not None and self.families.as_good:
             notes.append(
                 f"the log cannot tell {self.family} from {' and '.join(self.families.as_good)}, which predict unseen "
@@ -282,16 +395,28 @@ class Fit:
             )
         return tuple(notes)
 
+    @property
+    def _prior_shares(self) -> tuple[float, int]:
+        """How many parameters rest on the prior, and of how many, those of tasks that were tested."""
+        index = self.model.index
+        own = np.zeros(self.parameters.size, dtype=bool)
+        kept = index[self.observations.measured.any(axis=0)]
+        own[kept[kept >= 0]] = True
+        own[index[:, 1 + self.model.n_lots : -3][index[:, 1 + self.model.n_lots : -3] >= 0]] = False
+        rests = self._prior * np.diag(self._covariance) / self.doubt
+        return float(rests[own].sum()), int(own.sum())
+
     def predict(self, contributions: ArrayLike) -> FloatArray:
         """Fitted accuracies at contributions (n,) or (runs, n); of lots, (lots,) or (runs, lots)."""
         given = self._profiles(contributions)
-        curve, _, _ = CURVE_FAMILIES[self.family].evaluate(given @ self.weights.T, self.posterior.point.curves[:, 0])
-        return np.asarray(self.floors + self.values * curve)
+        found = self.model.predict(self.parameters, np.atleast_2d(given))
+        return found[0] if given.ndim == 1 else found
 
     def prediction_errors(self, contributions: ArrayLike) -> FloatArray:
-        """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), with doubt about the model."""
+        """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), the misfit included."""
         given = self._profiles(contributions)
-        errors = self.posterior.prediction_errors(np.atleast_2d(given))
+        gradients = self.model.gradients(self.parameters, np.atleast_2d(given))
+        errors = np.hypot(np.linalg.norm(gradients @ self._root, axis=-1).T, self.lack_of_fit.misfit)
         return errors[0] if given.ndim == 1 else errors
 
     def _profiles(self, contributions: Any) -> FloatArray:
@@ -301,33 +426,22 @@ class Fit:
 
     def draws(self, count: int = 400, rng: np.random.Generator | int | None = None) -> Draws:
         """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""
-        generator, point, rules = np.random.default_rng(rng), self.posterior.point, self.posterior.rules
-        noise = generator.standard_normal((count, rules.n_noise))
-        if self._noise_estimated:
-            degrees = max(self.degrees, MIN_DEGREES)
-            noise *= np.sqrt(degrees / generator.chisquare(degrees, (count, 1)))
-        local, shared = self.posterior.steps(noise)
-        curves = point.curves + local[:, :, -3:] + shared[:, None, -3:]
-        curves = np.where(rules.known, point.curves, np.clip(curves, MIN_CURVE, MAX_CURVE))
-        floors = np.minimum(curves[:, :, 1], curves[:, :, 2] - MIN_RANGE)
+        drawn = self.parameter_draws(count, np.random.default_rng(rng))
+        curves = self.model.curves(drawn)
         return Draws(
-            weights=self._drawn_weights(local),
+            weights=self.model.weights(drawn),
             beta=np.exp(curves[:, :, 0]),
-            floors=floors,
+            floors=curves[:, :, 1],
             ceilings=curves[:, :, 2],
         )
 
-    def _drawn_weights(self, local: FloatArray) -> FloatArray:
-        """(count, n, n) or (count, tasks, lots): the weights after steps in the slots."""
-        posterior, point, signed = self.posterior, self.posterior.point, self.posterior.rules.signed
-        if posterior.rules.structure is not None:
-            strayed = np.arcsinh(point.weights / posterior.units) + posterior.weight_deviations(local)
-            drawn = posterior.units * np.sinh(strayed)
-            return np.asarray(drawn if signed else np.maximum(drawn, 0.0))
-        steps = local[:, :, 1 : 1 + point.scales.size] / np.hypot(1.0, point.ratios)
-        ratios = np.sinh(np.arcsinh(point.ratios) + steps)
-        ratios = ratios if signed else np.maximum(ratios, 0.0)
-        return np.asarray(np.exp(point.scales + local[:, :, 0])[:, :, None] * ratios)
+    def parameter_draws(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """(count, parameters): draws in the coordinates of the model."""
+        noise = rng.standard_normal((count, self.parameters.size))
+        if self._noise_estimated:
+            degrees = max(self.degrees, MIN_DEGREES)
+            noise *= np.sqrt(degrees / rng.chisquare(degrees, (count, 1)))
+        return np.clip(self.parameters + noise @ self._root.T, self.model.lower, self.model.upper)
 
     def federation(self, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0) -> Federation:
         """The federation of the estimates.
@@ -355,9 +469,35 @@ class Fit:
     def uncertainty(self, *, worth: ArrayLike = 1.0) -> Uncertainty:
         """The uncertainty of that federation, as a scenario carries it."""
         rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.observations.task_labels)
-        degrees = max(self.degrees, MIN_DEGREES)
-        wider = float(np.sqrt(degrees / (degrees - 2.0))) if self._noise_estimated else 1.0
-        return scenario_uncertainty(self.posterior, rates, signs=self.signs, wider=wider)
+        weights, curves = self._gradients
+        n_tasks, values = len(weights), self.values
+        n_shapes = 1 if "beta" in self.shared else n_tasks
+        n_values = 1 if rates.ndim == 0 and {"floor", "ceiling"} <= set(self.shared) and not np.ptp(values) else n_tasks
+        of_values = (curves[:, 2] - curves[:, 1]) / values[:, None]
+        rows = np.concatenate([curves[:n_shapes, 0], of_values[:n_values], weights.reshape(-1, self.parameters.size)])
+        strayed = rows @ self._root
+        errors = np.linalg.norm(strayed, axis=1)
+        inline = len(rows) <= MAX_INLINE
+        if not inline:
+            # A seed that nobody draws with: draws with the same numbers would go along with single columns.
+            noise = np.random.default_rng([0, FACTOR_DRAWS]).standard_normal((self.parameters.size, FACTOR_DRAWS))
+            strayed = strayed @ noise
+        lengths = np.linalg.norm(strayed, axis=1, keepdims=True)
+        factor = strayed / np.where(lengths > 0, lengths, 1.0)
+        if self._noise_estimated:
+            degrees = max(self.degrees, MIN_DEGREES)
+            errors = errors * np.sqrt(degrees / (degrees - 2.0))
+        shape_errors, value_errors, weight_errors = np.split(errors, np.cumsum([n_shapes, n_values]))
+        shapes, worths = np.exp(self._curves[:, 0]), np.broadcast_to(rates, n_tasks) * values
+        sizes = np.hypot(self.units, self.weights)
+        return Uncertainty(
+            parameter=_rounded(shape_errors * shapes[:n_shapes], one="beta" in self.shared),
+            values=_rounded(value_errors * worths[:n_values], one=n_values < n_tasks or n_tasks == 1),
+            weights=_rounded(weight_errors.reshape(sizes.shape) * sizes),
+            correlations=_correlations(factor) if inline else None,
+            factor=None if inline else factor.astype(np.float32),
+            signs=self.signs,
+        )
 
     def scenario(
         self,
@@ -386,15 +526,6 @@ class Fit:
 
         return plot_fit(self, figure=figure)
 
-    @property
-    def _tested(self) -> NDArray[np.bool_]:
-        """Tasks of which there is an accuracy: in the fit of one member, its own."""
-        return np.asarray(self.observations.measured.any(axis=0))
-
-    @property
-    def _noise_estimated(self) -> bool:
-        return self.noise_fitted and self.training_noise > 0
-
     def __repr__(self) -> str:
         seen = self.observations
         return (
@@ -402,3 +533,27 @@ class Fit:
             f"{count_text(seen.n_runs, 'run')}, "
             f"rms {self.quality.rms:.3g})"
         )
+
+
+def inverse(matrix: FloatArray) -> FloatArray:
+    """Of a positive definite matrix whose rows may be of very different sizes."""
+    sizes = np.sqrt(np.diag(matrix))
+    return np.asarray(np.linalg.inv(matrix / np.outer(sizes, sizes)) / np.outer(sizes, sizes))
+
+
+def _owned(seen: Observations) -> NDArray[np.bool_]:
+    """(tasks, lots): whether the task's owner owns the lot."""
+    assert seen.ownership is not None
+    return np.asarray(seen.ownership.task_owners[:, None] == seen.ownership.lot_owners)
+
+
+def _correlations(factor: FloatArray) -> FloatArray:
+    matrix: FloatArray = np.asarray(np.round(np.clip(factor @ factor.T, -1.0, 1.0), 6) + 0.0)
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+def _rounded(errors: FloatArray, *, one: bool = False) -> FloatArray:
+    """Four digits: a person reads them, and no estimate of an error is better than that; one number, or several."""
+    found = np.array([float(f"{error:.4g}") for error in errors.ravel()]).reshape(errors.shape)
+    return found[0] if one else found

@@ -196,6 +196,7 @@ def fit_record(fit: Fit, suggestions: Sequence[Suggestion] = (), *, level: float
             "standard_errors": fit.standard_errors,
             "quality": asdict(fit.quality),
             "lack_of_fit": asdict(fit.lack_of_fit),
+            "recommended": fit.is_recommended,
             "families": None if fit.families is None else asdict(fit.families),
             "warnings": fit.warnings,
             "indistinguishable": fit.indistinguishable,

@@ -146,7 +146,7 @@ def test_the_prior_says_everybody_is_alike_and_can_be_switched_off() -> None:
     assert strong.standard_errors["weights"][0, 1] < believed.standard_errors["weights"][0, 1]
     without = fp.fit(observations, prior=0.0).intervals()["weights"][0, 1]
     assert without[1] - without[0] > 10.0 * np.ptp(believed.intervals()["weights"][0, 1])
-    assert any("agent 1's data to agent 0" in group for group in believed.indistinguishable)
+    assert "the data of agent 0 and agent 1, to every member" in believed.indistinguishable
 
 
 def test_well_measured_parameters_are_told_apart(found: fp.Fit) -> None:
@@ -170,12 +170,19 @@ def test_few_observations_work_and_say_so() -> None:
 def test_without_test_sizes_the_noise_is_estimated() -> None:
     log = planted(0, training_noise=0.02, say_size=False)
     found = fp.fit(log.observations)
-    assert found.notes == (
-        "no test sizes given: all noise is estimated from the residuals, and without repeats nobody can tell it from "
-        "curves that do not fit",
-    )
+    assert found.notes == ("no test sizes given: all noise is estimated from the residuals",)
     assert 0.018 < found.training_noise < 0.03  # the test sets' noise is part of it here
     assert found.quantile(0.95) > 1.645
+
+
+def test_a_floor_is_given_measured_or_said_to_be_fitted(found: fp.Fit) -> None:
+    log = planted(0, n_agents=2, n_runs=12)
+    given = np.maximum(log.contributions, 1.0)
+    plain = fp.fit(fp.Observations.of(given, log.accuracies, 1000))
+    assert any("the floor is fitted, not measured" in note for note in plain.notes)
+    guessed = np.vstack([given, [0.0, 0.0]]), np.vstack([log.accuracies, [0.1, 0.1]])
+    for other in (fp.fit(plain.observations, floor=0.1), fp.fit(fp.Observations.of(*guessed, 1000))):
+        assert not any("floor" in note for note in other.notes)
 
 
 def test_training_noise_is_found_beside_the_test_sets(found: fp.Fit) -> None:
@@ -189,9 +196,9 @@ def test_noise_shared_by_a_run_widens_what_is_shared() -> None:
     log, rng = planted(0), np.random.default_rng(9)
     shaken = np.clip(log.accuracies + 0.02 * rng.standard_normal((60, 1)), 0.0, 1.0)
     lucky = fp.fit(fp.Observations.of(log.contributions, shaken, 1000))
-    assert lucky.posterior.design > 1.5
+    assert lucky.doubt > 1.5
     apart = np.clip(log.accuracies + 0.02 * rng.standard_normal((60, 5)), 0.0, 1.0)
-    assert fp.fit(fp.Observations.of(log.contributions, apart, 1000)).posterior.design < 1.5
+    assert fp.fit(fp.Observations.of(log.contributions, apart, 1000)).doubt < 1.5
 
 
 def test_outliers_are_named_by_row() -> None:
@@ -289,4 +296,4 @@ def test_strange_logs_give_finite_numbers_and_no_warning(case: str, size: int | 
 def test_progress_is_told() -> None:
     said: list[str] = []
     fp.fit(planted(0, n_agents=2, n_runs=10).observations, progress=said.append)
-    assert said[0] == "pass 1, step 1"
+    assert {"starting from beta 0.05", "pass 1", "leaving out runs, part 1"} <= set(said)

@@ -121,7 +121,7 @@ def _draw_agreement(ax: Axes, fit: Fit) -> None:
 def _draw_curve(ax: Axes, fit: Fit, agent: int) -> None:
     seen = fit.observations
     used = seen.measured[:, agent]
-    own = float(fit.posterior.units[agent, 0])
+    own = float(fit.units[agent, 0])
     owned = seen.ownership
     own_lots = np.arange(seen.n_lots) == agent if owned is None else owned.lot_owners == owned.task_owners[agent]
     usable = own_lots if own_lots.any() else np.ones_like(own_lots)
