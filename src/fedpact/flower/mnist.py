@@ -19,8 +19,8 @@ from flwr.app import Context
 from fedpact.flower.identity import own_agent
 from fedpact.flower.learner import Model, Score
 from fedpact.training import Experiment, Training, mnist
-from fedpact.training.holdings import Holdings
-from fedpact.training.seeds import Stream, generator
+from fedpact.training.partitions import Holdings
+from fedpact.training.settings import Stream, generator
 from fedpact.utils.errors import InvalidInput, short_repr
 
 PIXELS, CLASSES = 784, 10
