@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedpact.training.fedavg import Agents, Descent, Privacy, train_model
 from fedpact.training.network import initial_weights
 from fedpact.training.partitions import Holdings
-from fedpact.training.settings import IntArray, Stream, Training, generator
+from fedpact.training.settings import IntArray, Stream, Training, generator, shuffled
 from fedpact.utils.arrays import FloatArray, first_where
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.threads import thread_count
@@ -58,7 +58,6 @@ class Engine:
         start = ((weights[0][0][live], weights[0][1]), *weights[1:])
         agents = self._agents(holdings, live, weights[0][0])
         self._fixed = self._put((start, agents, descent, None if privacy is None else _privacy(privacy, seed)))
-        self._orders: list[NDArray[np.int32]] = []
 
     def final(self, profiles: IntArray) -> Iterator[tuple[int, FloatArray]]:
         """Train a model for every profile; as each is finished, its index and all tasks' accuracies."""
@@ -102,15 +101,13 @@ class Engine:
 
     def _shuffles(self, rounds: int) -> NDArray[np.int32]:
         """(rounds, local epochs, all samples and padding) orders of every agent's samples, the same for all models."""
-        for number in range(len(self._orders), rounds):
-            rng = generator(self._seed, Stream.SHUFFLES, number)
-            ordered = [
-                rng.permuted(np.tile(np.arange(held, dtype=np.int32), (self._training.local_epochs, 1)), axis=1)
-                for held in self._held
-            ]
-            padding = np.zeros((self._training.local_epochs, self._longest), dtype=np.int32)
-            self._orders.append(np.concatenate([*ordered, padding], axis=1))
-        return np.stack(self._orders[:rounds])
+        epochs = self._training.local_epochs
+        padding = np.zeros((epochs, self._longest), dtype=np.int32)
+        orders = [
+            [shuffled(held, epochs, rng) for held in self._held]
+            for rng in (generator(self._seed, Stream.SHUFFLES, number) for number in range(rounds))
+        ]
+        return np.stack([np.concatenate([*order, padding], axis=1) for order in orders])
 
     def _agents(self, holdings: Sequence[Holdings], live: NDArray[np.bool_], matrix: NDArray[np.float32]) -> Agents:
         test_pixels = np.concatenate([own.test_pixels for own in holdings])
@@ -160,10 +157,8 @@ def _privacy(strengths: dict[str, FloatArray], seed: int) -> Privacy:
 def _cpu_device() -> jax.Device:
     """The processor, never an accelerator: models as small as these gain nothing from one.
 
-    JAX starts once in a process, with what it finds then. Started here it gets as many threads as fedpact may use, and
-    works in the thread that calls it, so that several models are trained at once. More threads than models pass the
-    work of a model to and fro, which takes longer than leaving it to one. Where JAX runs already, all is as right and
-    some slower.
+    JAX starts once in a process. Started here it gets as many threads as fedpact may use, and works in the thread that
+    calls it, so that several models are trained at once. Where JAX runs already, all is as right and some slower.
     """
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
     given = os.environ.get("NPROC")  # which JAX reads when it starts

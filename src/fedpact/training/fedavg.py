@@ -88,23 +88,11 @@ def train_model(
     schedule: jax.Array,
     tested: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Train one model, and test it after the rounds that are to be tested.
+    """Train one model: per round and task, test images it gets right, and the sum of the losses of all of them.
 
-    Parameters
-    ----------
-    weights, agents, descent, privacy
-        Where to start, what from, and how.
-    orders
-        (rounds, local epochs, all samples and padding) for every agent's rows an order of its samples.
-    schedule
-        (rounds, lots) samples used; one lot per agent if agents have no others.
-    tested
-        (rounds,) true where the model is tested; elsewhere the answers are zeros.
-
-    Returns
-    -------
-    tuple
-        Per round and task: test images it gets right, and the sum of the losses of all of them.
+    `orders` (rounds, local epochs, all samples and padding) has an order of its samples for every agent's rows,
+    `schedule` (rounds, lots) the samples used, and `tested` (rounds,) says where the model is tested; elsewhere the
+    answers are zeros.
     """
 
     def one_round(current: Weights, given: tuple[jax.Array, ...]) -> tuple[Weights, tuple[jax.Array, jax.Array]]:

@@ -374,16 +374,10 @@ def images_for(samples: int, test_share: float) -> int:
 
 
 def _check_agents(federation: Federation, experiment: Experiment) -> None:
-    there = experiment.names
-    if experiment.n_agents != federation.n_agents:
-        raise InvalidInput(
-            f"experiment must have as many members as the federation: {federation.n_agents} there, "
-            f"{experiment.n_agents} in the experiment; say n_agents={federation.n_agents}"
-        )
-    if there != federation.names and there != default_names(len(there)):
+    if experiment.names not in (federation.names, default_names(federation.n_agents)):
         raise InvalidInput(
             f"experiment must have the federation's members in their order ({', '.join(federation.names)}), "
-            f"got {', '.join(there)}; say names=federation.names"
+            f"got {', '.join(experiment.names)}; say n_agents={federation.n_agents}, names=federation.names"
         )
     if not np.array_equal(experiment.ownership.lot_owners, federation.lot_owners):
         raise InvalidInput(

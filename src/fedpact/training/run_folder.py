@@ -293,14 +293,10 @@ def _rows(run: Run, history: Histories, alone: Sequence[bool] | NDArray[np.bool_
 
 
 def compare_runs(before: RunFolder, run: Run) -> dict[str, Any]:
-    """A finished run beside the same trained again, as plain data.
+    """A finished run beside the same trained again: are all accuracies and losses of all rounds equal, bit for bit?
 
-    Returns
-    -------
-    dict
-        `same`, whether all accuracies and losses of all rounds are equal, bit for bit; `largest_difference` between
-        two accuracies, and `where`: for whom, in the deal or alone, and in which round; and what has `changed` of all
-        that runs depend on, such as versions: its name, then and now.
+    If not, what is the largest difference between two accuracies, and where, and what has changed, then and now, of
+    all that runs depend on?
     """
     same, largest, where = True, 0.0, ""
     for (name, rows), what in zip(_tables(run).items(), ("in the deal", "alone"), strict=True):

@@ -76,6 +76,11 @@ def generator(seed: int, stream: Stream, *which: int) -> np.random.Generator:
     return np.random.default_rng([seed, stream, *which])
 
 
+def shuffled(count: int, epochs: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """(epochs, count): orders of an agent's samples; all agents' come from one stream, one after the other."""
+    return rng.permuted(np.tile(np.arange(count, dtype=np.int32), (epochs, 1)), axis=1)
+
+
 def whole_number(label: str, given: Any, *, least: int) -> int:
     """A whole number of at least `least`."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:

@@ -272,7 +272,9 @@ def test_members_without_samples_are_refused_whatever_others_have(trainer: Exper
 
 def test_agents_must_be_those_of_the_federation(trainer: Experiment, images: Images, solved) -> None:
     two = Experiment(images, n_agents=2, samples=30, training=TRAINING)
-    with pytest.raises(fp.InvalidInput, match="as many members as the federation: 3 there, 2 in the experiment"):
+    with pytest.raises(
+        fp.InvalidInput, match=r"in their order \(North, South, West\), got agent 0, agent 1; say n_agents=3"
+    ):
         train_under(solved, FEDERATION, two)
     turned = Experiment(images, samples=30, training=TRAINING, names=NAMES[::-1])
     with pytest.raises(fp.InvalidInput, match=r"in their order \(North, South, West\), got West, South, North"):
