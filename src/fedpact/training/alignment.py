@@ -33,9 +33,8 @@ def gradient_alignment(samples: Holdings, n_classes: int, training: Training, se
     batch, rng = min(training.batch_size, count), generator(seed, Stream.SHUFFLES)
     epochs = min(training.rounds, ALIGNED_EPOCHS)
     orders = np.concatenate([rng.permutation(count)[: count // batch * batch] for _ in range(epochs)])
-    descent = Descent(rate=np.float32(training.learning_rate), momentum=np.float32(training.momentum), batch_size=batch)
     data = (samples.pixels, samples.labels, samples.test_pixels, samples.test_labels)
-    signs, loss = _align(weights, data, orders.reshape(-1, batch), descent)
+    signs, loss = _align(weights, data, orders.reshape(-1, batch), Descent.of(training))
     if not np.isfinite(float(loss)):
         raise NotConverged("training has gone astray: the loss is not finite; use a smaller learning_rate")
     return np.asarray(signs, dtype=np.float64)

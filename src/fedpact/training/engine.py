@@ -50,14 +50,10 @@ class Engine:
         # noise on them.
         live = np.any([own.pixels.any(axis=0) for own in holdings], axis=0) | (privacy is not None)
         self._longest = -(-int(self._held.max()) // training.batch_size) * training.batch_size
-        descent = Descent(
-            rate=np.float32(training.learning_rate),
-            momentum=np.float32(training.momentum),
-            batch_size=training.batch_size,
-        )
         start = ((weights[0][0][live], weights[0][1]), *weights[1:])
         agents = self._agents(holdings, live, weights[0][0])
-        self._fixed = self._put((start, agents, descent, None if privacy is None else _privacy(privacy, seed)))
+        private = None if privacy is None else _privacy(privacy, seed)
+        self._fixed = self._put((start, agents, Descent.of(training), private))
 
     def final(self, profiles: IntArray) -> Iterator[tuple[int, FloatArray]]:
         """Train a model for every profile; as each is finished, its index and all tasks' accuracies."""

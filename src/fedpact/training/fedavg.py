@@ -25,6 +25,7 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
 from fedpact.training.network import Weights, losses
+from fedpact.training.settings import Training
 
 # Each model is trained on one core, and several at once: tiny matrices gain nothing from more, and results must not
 # depend on how many cores there are.
@@ -40,6 +41,12 @@ class Descent:
     rate: Any
     momentum: Any
     batch_size: int = field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, training: Training) -> Descent:
+        """As the settings say, in single precision."""
+        rate, momentum = np.float32(training.learning_rate), np.float32(training.momentum)
+        return cls(rate=rate, momentum=momentum, batch_size=training.batch_size)
 
 
 @register_dataclass

@@ -207,8 +207,8 @@ class Run:
     def verdict(self) -> str:
         """What follows from what was measured."""
         low, high = self.total_interval
-        loses = bool(self.member_names(self.intervals[:, 1] < 0))
-        if not self.members.size or high < 0 or loses:
+        losers = self.member_names(self.intervals[:, 1] < -self.measured.tolerances)
+        if not self.members.size or high < 0 or losers:
             return DO_NOT
         return FEDERATE if low > 0 else NOT_ENOUGH
 

@@ -156,6 +156,7 @@ def run_record(run: Run) -> dict[str, Any]:
         "agents": run.agents,
         "members": run.member_names(everybody),
         "verdict": run.verdict,
+        "ir_gaps": promised.gains,
         "promised_gains": {"members": promised.gains, "total": promised.gains[run.members].sum()},
         "measured_gains": {"members": measured.gains, "total": measured.gains[run.members].sum()},
         "measured_interval": {"members": run.intervals, "total": run.total_interval},
