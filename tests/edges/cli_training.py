@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from edges.command_line import Result
-from fedpact.training import Experiment, Images
-from fedpact.training import plan as plans
+from fedpact.cli import train as train_command
+from fedpact.training import Experiment, Images, run_folder
 from fedpact.training.data import mnist
 
 FILES = ["alone.csv", "learning.png", "result.json", "rounds.csv", "settings.json"]
+HELD = sorted([*FILES, "models"])
 # Few and small, always of the same shape: JAX compiles once.
 QUICK = ("paper-w2", "--rounds", 3, "--samples", 60)
 
@@ -31,7 +32,8 @@ def digits(request: pytest.FixtureRequest) -> Images:
 @pytest.fixture
 def train(run, digits: Images, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`fedpact train` with embedded images that are read once for all tests."""
-    monkeypatch.setattr(plans, "mnist", lambda source: digits if source == "embedded" else mnist(source))
+    for module in (run_folder, train_command):
+        monkeypatch.setattr(module, "mnist", lambda source: digits if source == "embedded" else mnist(source))
     return lambda *arguments: run("train", *arguments)
 
 

@@ -20,8 +20,8 @@ from fedpact.deals.ledger import AGREED, MEASURED, SETTLED
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.flower.entries import settlement_entry
 from fedpact.scenario.examples import example
-from fedpact.training.plan import Plan
-from fedpact.training.trainable import deal_for_everybody
+from fedpact.training.run import check_trainable
+from fedpact.training.run_folder import Plan
 from random_cases import some
 
 SCENARIO = example("hospitals")
@@ -266,11 +266,10 @@ def test_those_who_stayed_have_a_deal(run, plans: list[Plan], tmp_path: Path) ->
     settled = run("settle", "hospitals", "deal.json", "--json").record
     assert settled["agents"] == members
     assert run("train", "hospitals", "deal.json").code == 0
-    everybody = deal_for_everybody(plans[0].deal, FEDERATION)
-    assert [everybody.agents[place] for place in everybody.members] == members
-    alone = fp.Standalone().solve(FEDERATION).contributions
+    assert list(plans[0].deal.agents) == members
+    used, alone = check_trainable(plans[0].deal, FEDERATION, plans[0].experiment)
     out = [place for place, name in enumerate(FEDERATION.names) if name not in members]
-    np.testing.assert_allclose(everybody.contributions[out], alone[out])
+    np.testing.assert_array_equal(used[out], alone[out])
     spoil(tmp_path / "deal.json")
     assert run("check", "hospitals", "deal.json").code == 1
     assert run("settle", "hospitals", "deal.json").code == 2

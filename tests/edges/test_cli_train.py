@@ -11,7 +11,7 @@ import pytest
 
 import fedpact as fp
 from edges import cli_training
-from edges.cli_training import FILES, QUICK, held, rows
+from edges.cli_training import FILES, HELD, QUICK, held, rows
 from fedpact.cli.per_agent import per_agent
 from fedpact.scenario.examples import example
 
@@ -30,11 +30,11 @@ def test_no_argument_trains_the_hospitals(train, tmp_path: Path) -> None:
     assert result.code == 0, result.err
     assert result.out.startswith("Five hospitals trained under Externality, 50 rounds\n")
     assert "University 59.20 59 0." in result.words
-    assert "Welfare EUR 3,202,942 predicted, " in result.words
+    assert "Welfare EUR 3,202,942 promised, " in result.words
     assert "an untrained model is right one time in ten already: compare signs and shapes, not levels" in result.words
     assert "Written: run/settings.json, run/rounds.csv" in result.words
     assert max(map(len, result.out.splitlines()[:-1])) <= 80
-    assert held(tmp_path / "run") == FILES
+    assert held(tmp_path / "run") == HELD
     last = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
     assert np.mean(last["accuracies"]) > 0.65 > np.mean(last["standalone_accuracies"]) > 0.3
 
@@ -67,7 +67,12 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
     np.testing.assert_allclose(record["utilities"], solved.utilities, rtol=1e-12)
     assert record["samples"] == np.floor(solved.contributions).astype(int).tolist()
     realised = np.array(record["accuracies"]) - 0.001 * np.array(record["samples"]) + solved.payments
-    np.testing.assert_allclose(record["realised_utilities"], realised, rtol=1e-12)
+    np.testing.assert_allclose(record["measured_utilities"], realised, rtol=1e-12)
+    gains = realised - np.array(record["measured_standalone"])
+    np.testing.assert_allclose(record["measured_gains"]["members"], gains, atol=1e-12)
+    low, high = record["measured_interval"]["total"]
+    assert low < record["measured_gains"]["total"] < high
+    assert record["verdict"] == ("federate" if low > 0 else "do not federate" if high < 0 else "not enough evidence")
 
 
 @pytest.mark.slow
@@ -82,9 +87,9 @@ def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     assert set(settings["versions"]) == {"fedpact", "python", "jax", "numpy"}
     experiment = settings["experiment"]
     assert experiment["noise"] == {
-        "labels": {"share": [0.0, 0.25, 0.0]},
-        "pixels": {"deviation": [0.1, 0.2, 0.3]},
-        "private": {"clip": ["inf", "inf", 2.0], "multiplier": [0.0, 0.0, 0.01]},
+        "LabelNoise": {"share": [0.0, 0.25, 0.0]},
+        "PixelNoise": {"deviation": [0.1, 0.2, 0.3]},
+        "PrivateUpdates": {"clip": ["inf", "inf", 2.0], "multiplier": [0.0, 0.0, 0.01]},
     }
     assert (experiment["samples"], experiment["seed"]) == ([60] * 3, 7)
     assert (settings["floors"], settings["ceilings"]) == ([0.1] * 3, [0.9, 1.0, 1.0])
@@ -120,7 +125,9 @@ def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
     assert result.code == 0, result.err
     assert "[bold]B, the =first" in result.words
     settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
-    assert settings["experiment"]["noise"] == {"labels": {"share": [0.2, 0.1, 0.0]}}, "the name counts, not the number"
+    assert settings["experiment"]["noise"] == {"LabelNoise": {"share": [0.2, 0.1, 0.0]}}, (
+        "the name counts, not the number"
+    )
     assert rows(tmp_path / "run" / "rounds.csv")[0]["agent"] == names[0]
     assert train("--repeat", "run").code == 0
 
@@ -235,13 +242,12 @@ SETTINGS = {
         "agents": ["agent 0"],
         "contributions": [1.0],
         "payments": [0.0],
-        "members": ["agent 0"],
     },
+    "data": "embedded",
     "experiment": {
-        "data": "embedded",
         "samples": [60],
         "test_share": 0.2,
-        "partition": {"kind": "even"},
+        "partition": ["Even", {}],
         "noise": {},
         "training": {"rounds": 1},
         "seed": 0,
@@ -323,7 +329,7 @@ def test_no_network(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_without_jax_it_says_what_to_install(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedpact.training.experiment.find_spec", lambda name: None)
+    monkeypatch.setattr("fedpact.training.settings.find_spec", lambda name: None)
     result = train(*QUICK)
     assert result.code == 2
     assert result.err == 'error: Training is not installed: pip install "fedpact[train]"\n'
@@ -336,4 +342,4 @@ def test_without_matplotlib_there_is_no_picture(train, tmp_path: Path, monkeypat
 
     monkeypatch.setattr("fedpact.report.plots.training.new_figure", missing)
     assert train(*QUICK).code == 0
-    assert held(tmp_path / "run") == [name for name in FILES if name != "learning.png"]
+    assert held(tmp_path / "run") == [name for name in HELD if name != "learning.png"]

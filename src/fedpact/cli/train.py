@@ -1,4 +1,4 @@
-"""`fedpact train`: train under a deal, and see what was promised beside what came of it.
+"""`fedpact train`: train under a deal, and see what was promised beside what was measured.
 
 Some options take a number for all agents or one for each: `--samples 400`, `400,300,500` or `City=600`. Where agents
 have several lots, `--samples`, `--label-noise` and `--pixel-noise` are per lot: `"City: labelled=600"`.
@@ -34,14 +34,10 @@ from fedpact.cli.training_tables import show_repetition, show_run
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
-from fedpact.training.data import SOURCES
-from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
-from fedpact.training.partitions import Dirichlet, Even, Partition
-from fedpact.training.plan import PARTITIONS, Plan
-from fedpact.training.repeat import compare_runs
-from fedpact.training.run import Run
-from fedpact.training.run_folder import RunFolder, run_record
-from fedpact.training.settings import Training
+from fedpact.training import Dirichlet, Even, Experiment, LabelNoise, Noise, PixelNoise, PrivateUpdates, Training
+from fedpact.training.data import SOURCES, Images, mnist
+from fedpact.training.run import Run, check_trainable
+from fedpact.training.run_folder import Plan, RunFolder, compare_runs, members_and_lots, run_record
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.words import count_text
@@ -113,7 +109,7 @@ def train(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train under a deal: accuracies, and what was promised beside what came of it.
+    """Train under a deal: accuracies, and what was promised beside what was measured.
 
     Everybody contributes what it agreed to; beside the common model each agent trains alone. The folder holds all
     rounds, the result, a picture, and what is needed to repeat the run.
@@ -133,19 +129,21 @@ def train(
     low, high = checked_range(low, high, chosen.federation)
     if unchecked:
         say_unchecked(deal)
-    plan = Plan(
-        scenario=chosen,
-        deal=choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money),
-        data=_check_known("--data", data, tuple(SOURCES)),
+    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
+    _check_known("--data", data, tuple(SOURCES))
+    _check_known("--partition", partition, ("even", "dirichlet"))
+    experiment = Experiment(
+        _images(data),
+        **members_and_lots(chosen.federation),
         samples=per_agent("--samples", samples or [], lots, SAMPLES),
         test_share=test_share,
-        partition=_partition(partition, alpha, every_class=every_class),
+        partition=Even() if partition == "even" else Dirichlet(alpha, every_class=every_class),
         noise=_noise(names, lots, label_noise or [], pixel_noise or [], private or [], clip),
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
-        floors=low,
-        ceilings=high,
     )
+    check_trainable(agreed, chosen.federation, experiment)
+    plan = Plan(scenario=chosen, deal=agreed, data=data, experiment=experiment, floors=low, ceilings=high)
     run = _train(plan, folder, _origin(scenario, deal))
     _tell(run, chosen, folder, as_json=as_json)
 
@@ -153,10 +151,11 @@ def train(
 # From words to a plan
 
 
-def _partition(kind: str, alpha: float, *, every_class: bool) -> Partition:
-    if _check_known("--partition", kind, tuple(PARTITIONS)) == "even":
-        return Even()
-    return Dirichlet(alpha, every_class=every_class)
+def _images(data: str) -> Images:
+    """What is dealt to the members; it may take a while to come."""
+    with progress(1) as begin, error_context(f"--data {data}") if data != "embedded" else nullcontext():
+        begin("reading images")
+        return mnist(data)
 
 
 def _noise(
@@ -185,10 +184,9 @@ def _noise(
     return found
 
 
-def _check_known(option: str, given: str, allowed: tuple[str, ...]) -> str:
+def _check_known(option: str, given: str, allowed: tuple[str, ...]) -> None:
     if given not in allowed:
         raise InvalidInput(f"{option} must be one of {', '.join(allowed)}, got {given!r}")
-    return given
 
 
 def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
@@ -210,13 +208,8 @@ def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
 def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
     """The run with a progress bar; an interrupt says what is kept."""
     try:
-        with progress(2 + plan.scenario.federation.n_agents) as begin:
-            begin("reading images")
-            with error_context(f"--data {plan.data}") if plan.data != "embedded" else nullcontext():
-                plan.images  # noqa: B018 - read before anything is written
-            plan.check()
-            folder.begin(plan, origin)
-            return folder.train(plan, progress=begin)
+        with progress(1 + plan.scenario.federation.n_agents) as begin:
+            return folder.train(plan, origin, progress=begin)
     except KeyboardInterrupt:
         _exit_interrupted(folder)
 
@@ -257,20 +250,18 @@ def _repeat(path: Path, output: Path | None, *, resume: bool, as_json: bool) -> 
     plan = before.plan()
     if not before.finished:
         raise InvalidInput(f"{path}: this run is not finished; the command that began it goes on with --resume")
-    folder = None if output is None else RunFolder(output)
-    if folder is not None:
+    if output is not None:
+        folder = RunFolder(output)
         folder.check(resume=resume)
-    origin = {key: part for key, part in before.settings().items() if key in ("command", "source")}
-    if folder is not None:
+        origin = {key: part for key, part in before.settings().items() if key in ("command", "source")}
         run = _train(plan, folder, origin)
     else:
-        with progress(2 + plan.scenario.federation.n_agents) as begin:
-            begin("reading images")
+        with progress(1 + plan.scenario.federation.n_agents) as begin:
             run = plan.run(progress=begin)
-    found = compare_runs(before, plan, run)
+    found = compare_runs(before, run)
     if as_json:
-        print_json(run_record(run) | {"repetition": found.record()})
+        print_json(run_record(run) | {"repetition": found})
     else:
         show_repetition(found)
-    if not found.same:
+    if not found["same"]:
         raise typer.Exit(DIFFERS)

@@ -1,6 +1,9 @@
-"""What `fedpact train` shows: accuracies, and what was predicted beside what came of it."""
+"""What `fedpact train` shows: accuracies, what was promised beside what was measured, and a verdict."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -8,13 +11,12 @@ from fedpact.cli.common import console, escape, print_agents, terminal_text
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario
-from fedpact.training.repeat import Repetition
 from fedpact.training.run import Run
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import MAX_NAMES, count_text, join_names
 
 FROM_ZERO = (
-    "Predicted payoffs count from zero, while an untrained model is right one time in ten already: compare signs and "
+    "Promised payoffs count from zero, while an untrained model is right one time in ten already: compare signs and "
     "shapes, not levels. --floor and --ceiling count from a fitted curve."
 )
 
@@ -25,26 +27,27 @@ def show_run(run: Run, scenario: Scenario) -> None:
     title = MECHANISMS[name].title if name in MECHANISMS else name
     title = f"trained under {escape(title)}, {count_text(run.rounds, 'round')}"
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] {title}\n")
-    unit = Unit.of(scenario.money, run.payoffs)
+    unit = Unit.of(scenario.money, run.promised.payoffs)
     _show_training(run)
     _show_payoffs(run, unit)
-    _show_utilities(run, unit)
-    predicted, realised = (escape(terminal_text(unit.text(sum_))) for sum_ in (run.welfare, run.realised_welfare))
-    console.print(f"Welfare {predicted} predicted, {realised} realised.")
-    _show_doubts(run)
+    _show_gains(run, unit)
+    promised, measured = (escape(terminal_text(unit.text(account.welfare))) for account in (run.promised, run.measured))
+    console.print(f"Welfare {promised} promised, {measured} measured.")
+    _show_verdict(run, unit)
     if not run.floors.any():
         console.print(FROM_ZERO)
 
 
-def show_repetition(found: Repetition) -> None:
+def show_repetition(found: Mapping[str, Any]) -> None:
     """Whether the accuracies are the same, and what else is not."""
-    if found.same:
+    if found["same"]:
         console.print("The same accuracies and losses in every round, in the deal and alone.")
-    elif found.where:
-        console.print(f"[red]Accuracies differ[/red] by up to {found.largest_difference:.4g}: {escape(found.where)}.")
+    elif found["where"]:
+        apart, where = found["largest_difference"], escape(found["where"])
+        console.print(f"[red]Accuracies differ[/red] by up to {apart:.4g}: {where}.")
     else:
         console.print("[red]Losses differ[/red]; the accuracies are the same.")
-    for name, (then, now) in found.changed.items():
+    for name, (then, now) in found["changed"].items():
         console.print(f"{name}: {escape(then)} then, {escape(now)} now.")
 
 
@@ -62,7 +65,7 @@ def _show_training(run: Run) -> None:
         print_agents("Lots", run.federation.lot_labels, amounts, sizes=run.contributions)
         console.print()
         measured[1] = ("alone: accuracy", measured[1][1])
-        print_agents("Training", _names(run), measured, sizes=run.payoffs)
+        print_agents("Training", _names(run), measured, sizes=run.promised.payoffs)
     else:
         columns = [*amounts[:2], measured[0], amounts[2], measured[1]]
         print_agents("Training", _names(run), columns, sizes=run.contributions)
@@ -74,49 +77,61 @@ def _show_training(run: Run) -> None:
 
 def _show_payoffs(run: Run, unit: Unit) -> None:
     columns = [
-        ("predicted", unit.column(run.payoffs)),
-        ("realised", unit.column(run.realised_payoffs)),
-        ("cost", unit.column(run.realised_costs)),
+        ("promised", unit.column(run.promised.payoffs)),
+        ("measured", unit.column(run.measured.payoffs)),
+        ("cost", unit.column(run.measured.costs)),
         ("is paid", unit.column(run.payments, signed=True)),
     ]
     print_agents(f"Payoffs ({unit.label})", _names(run), columns, sizes=_sizes(run))
     console.print()
 
 
-def _show_utilities(run: Run, unit: Unit) -> None:
+def _show_gains(run: Run, unit: Unit) -> None:
+    low, high = run.intervals.T
     columns = [
-        ("predicted", unit.column(run.utilities)),
-        ("realised", unit.column(run.realised_utilities)),
-        ("alone: predicted", unit.column(run.standalone)),
-        ("realised", unit.column(run.realised_standalone)),
+        ("promised", unit.column(run.promised.gains, signed=True)),
+        ("measured", unit.column(run.measured.gains, signed=True)),
+        ("from", unit.column(low, signed=True)),
+        ("to", unit.column(high, signed=True)),
         ("would leave", [_leaves(run, agent) for agent in range(len(run.agents))]),
     ]
-    print_agents(f"Utilities ({unit.label})", _names(run), columns, sizes=_sizes(run))
+    print_agents(f"Gains over training alone, 90 % intervals ({unit.label})", _names(run), columns, sizes=_sizes(run))
 
 
 def _sizes(run: Run) -> FloatArray:
     """By which the largest members are told where there are many."""
-    return run.payoffs if run.federation.has_lots else run.contributions
+    return run.promised.payoffs if run.federation.has_lots else run.contributions
 
 
 def _leaves(run: Run, agent: int) -> str:
-    """By the prediction and by what came of it."""
-    name = run.agents[agent]
-    if name in run.deal.excluded:
+    """By what was promised and by what was measured."""
+    if agent not in run.members:
         return "-"
-    predicted, realised = name in run.leavers, name in run.realised_leavers
-    if predicted == realised:
-        return "[red]yes[/red]" if realised else "no"
-    return f"[red]{'yes' if realised else 'no'}[/red], predicted {'yes' if predicted else 'no'}"
+    promised, measured = run.promised.leaves[agent], run.measured.leaves[agent]
+    if promised == measured:
+        return "[red]yes[/red]" if measured else "no"
+    return f"[red]{'yes' if measured else 'no'}[/red], promised {'yes' if promised else 'no'}"
 
 
-def _show_doubts(run: Run) -> None:
+def _show_verdict(run: Run, unit: Unit) -> None:
+    promised, measured, low, high = (
+        escape(terminal_text(unit.text(float(amount))))
+        for amount in (
+            run.promised.gains[run.members].sum(),
+            run.measured.gains[run.members].sum(),
+            *run.total_interval,
+        )
+    )
+    console.print(
+        f"[bold]Verdict: {run.verdict}.[/bold] All members together gain {measured} over training alone (90 % interval "
+        f"{low} to {high}); the deal promised {promised}."
+    )
     if run.doubtful:
         console.print(
-            f"Realised gains of {escape(join_names(run.doubtful, most=MAX_NAMES))} are within two standard errors of "
-            "zero: larger test sets may say otherwise."
+            f"Measured gains of {escape(join_names(run.doubtful, most=MAX_NAMES))} may be chance: larger test sets may "
+            "say otherwise."
         )
 
 
 def _names(run: Run) -> list[str]:
-    return [f"{name} (alone)" if name in run.deal.excluded else name for name in run.agents]
+    return [name if agent in run.members else f"{name} (alone)" for agent, name in enumerate(run.agents)]

@@ -27,9 +27,7 @@ def local_epochs(
     """The model after going through the samples in the orders given; the momentum starts at zero."""
     weights = _layers(model)
     velocity = jax.tree.map(jnp.zeros_like, weights)
-    descent = Descent(
-        rate=np.float32(training.learning_rate), momentum=np.float32(training.momentum), batch_size=training.batch_size
-    )
+    descent = Descent.of(training)
     for order in orders:
         for start in range(0, len(order), training.batch_size):
             batch = order[start : start + training.batch_size]

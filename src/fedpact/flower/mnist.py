@@ -13,14 +13,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from flwr.app import Context
 
 from fedpact.flower.identity import own_agent
 from fedpact.flower.learner import Model, Score
 from fedpact.training import Experiment, Training, mnist
-from fedpact.training.holdings import Holdings
-from fedpact.training.seeds import Stream, generator
+from fedpact.training.partitions import Holdings
+from fedpact.training.settings import Stream, generator, shuffled
 from fedpact.utils.errors import InvalidInput, short_repr
 
 PIXELS, CLASSES = 784, 10
@@ -73,8 +72,7 @@ class MnistLearner:
         """Its shuffled samples, one order an epoch: the numbers of all agents come from one stream."""
         rng = generator(self._seed, Stream.SHUFFLES, max(server_round - 1, 0))
         for place, own in enumerate(self._experiment.holdings):
-            everything = np.tile(np.arange(len(own.labels), dtype=np.int32), (self._training.local_epochs, 1))
-            orders = rng.permuted(everything, axis=1)
+            orders = shuffled(len(own.labels), self._training.local_epochs, rng)
             if place == self._place:
                 return orders
         raise InvalidInput(f"place {self._place} is not among {self._size}")

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from fedpact.training import Experiment, mnist
-from fedpact.training.checks import nearest_counts
 from fedpact.training.measured import (
     BestResponses,
     GridSearch,
@@ -28,6 +27,7 @@ from fedpact.training.measured import (
     standing_alone,
     surface_search,
 )
+from fedpact.training.settings import nearest_counts
 from fedpact.utils.arrays import FloatArray
 
 N_AGENTS, SAMPLES, TEST_SHARE, START = 3, 400, 0.2, 150

@@ -19,8 +19,8 @@ from fedpact.deals import Outcome
 from fedpact.fitting import Fit, Observations, fit
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism, Standalone
 from fedpact.training import Dirichlet, Experiment, LabelNoise, PrivateUpdates, mnist
-from fedpact.training.checks import nearest_counts
 from fedpact.training.measured import MeasuredGame
+from fedpact.training.settings import nearest_counts
 from fedpact.utils.arrays import FloatArray
 
 MEMBER_NAMES = ("A", "B", "C", "D, wrong labels", "E, private updates")

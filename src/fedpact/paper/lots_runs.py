@@ -20,9 +20,9 @@ from fedpact.deals import whole_samples
 from fedpact.fitting import Fit, Observations, fit
 from fedpact.mechanisms import ExternalityMechanism
 from fedpact.training import Experiment, Images, LabelNoise, Partition, Training, mnist
-from fedpact.training.checks import IntArray, nearest_counts
 from fedpact.training.measured import MeasuredGame
 from fedpact.training.sample_lots import find_lots
+from fedpact.training.settings import IntArray, nearest_counts
 from fedpact.utils.arrays import FloatArray
 
 MEMBER_NAMES = ("Careful", "Hasty", "Careless", "Rare classes")

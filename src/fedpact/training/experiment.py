@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,22 +23,18 @@ from numpy.typing import ArrayLike
 
 from fedpact.federation.lots import OwnersGiven, Ownership, check_ownership, labels
 from fedpact.federation.validation import check_names
-from fedpact.training.checks import IntArray, checked_counts, checked_samples, frozen_counts
 from fedpact.training.data import Images
-from fedpact.training.holdings import Holdings, make_holdings
-from fedpact.training.noise import Noise, PrivateUpdates, Strengths, checked_noise
-from fedpact.training.partitions import Even, Partition, deal_images
-from fedpact.training.seeds import Stream, generator
-from fedpact.training.settings import Training, whole_number
+from fedpact.training.noise import Noise, Strengths, checked_noise
+from fedpact.training.partitions import Even, Holdings, Partition, deal_images, make_holdings
+from fedpact.training.settings import IntArray, Stream, Training, generator, one_number, require_jax, whole_number
 from fedpact.utils.arrays import FloatArray, LotLabels, checked_numbers, first_where, read_only_copy
-from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 if TYPE_CHECKING:
     from fedpact.training.engine import Engine
 
 # Part of every fingerprint: raise it when the same settings give other accuracies than before.
 CODE_VERSION = 1
-FINGERPRINT_DIGITS = 16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,25 +98,47 @@ class Experiment:
     lot_owners: OwnersGiven | None = None
     lot_names: Sequence[str] | None = None
     ownership: Ownership = field(init=False, repr=False)
-    _training_seed: int | None = field(init=False, repr=False, default=None)
-    _noise: Strengths = field(init=False, repr=False)
     holdings: list[Holdings] = field(init=False, repr=False)
+    _strengths: Strengths = field(init=False, repr=False)
+    _training_seed: int | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        _require_jax()
+        require_jax()
         for label, kind in (("images", Images), ("training", Training), ("partition", Partition)):
             if not isinstance(getattr(self, label), kind):
                 raise InvalidInput(f"{label} must be of type {kind.__name__}, got {short_repr(getattr(self, label))}")
         if not is_dataclass(self.partition):
             raise InvalidInput("partition must be a dataclass, whose fields say which of its kind it is")
-        object.__setattr__(self, "n_agents", whole_number("n_agents", self.n_agents, least=1))
-        object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
-        object.__setattr__(self, "names", check_names(None if self.names == () else self.names, self.n_agents))
-        object.__setattr__(self, "ownership", self._check_ownership())
-        object.__setattr__(self, "samples", checked_samples(self.samples, self.lot_labels))
-        object.__setattr__(self, "test_share", _checked_share(self.test_share))
-        object.__setattr__(self, "_noise", checked_noise(self.noise, self.names, self.lot_labels))
-        object.__setattr__(self, "holdings", self._deal_images())
+        self._set("n_agents", whole_number("n_agents", self.n_agents, least=1))
+        self._set("seed", whole_number("seed", self.seed, least=0))
+        self._set("names", check_names(None if self.names == () else self.names, self.n_agents))
+        self._set("ownership", self._check_ownership())
+        samples = checked_numbers(
+            "samples",
+            self.samples,
+            lambda x: (x >= 1) & (x == np.rint(x)) & np.isfinite(x),
+            "a whole number of at least 1",
+            names=self.lot_labels,
+        )
+        self._set("samples", _read_only(np.broadcast_to(samples, self.n_lots)))
+        self._set(
+            "test_share", one_number("test_share", self.test_share, lambda x: (x > 0) & (x < 1), "between 0 and 1")
+        )
+        self._set("_strengths", checked_noise(self.noise, self.names, self.lot_labels))
+        rng = generator(self.seed, Stream.DEALING)
+        shares = deal_images(
+            self.images.labels,
+            self.samples,
+            self.partition,
+            test_share=self.test_share,
+            rng=rng,
+            names=self.lot_labels,
+        )
+        owners = self.ownership.lot_owners
+        self._set("holdings", make_holdings(self.images, shares, self._strengths, self.seed, owners=owners))
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     @property
     def n_lots(self) -> int:
@@ -149,13 +166,13 @@ class Experiment:
     def available(self) -> IntArray:
         """Training samples of each lot, one per agent as a rule: the most that can be contributed."""
         held = np.concatenate([own.lots for own in self.holdings])
-        return frozen_counts(np.bincount(held, minlength=self.n_lots))
+        return _read_only(np.bincount(held, minlength=self.n_lots))
 
     @cached_property
     def test_sizes(self) -> IntArray:
         """Images of each task, one per agent as a rule."""
         tested = np.concatenate([own.tasks for own in self.holdings])
-        return frozen_counts(np.bincount(tested, minlength=self.n_tasks))
+        return _read_only(np.bincount(tested, minlength=self.n_tasks))
 
     def with_lots(self, lots: Sequence[ArrayLike], names: Sequence[Sequence[str]]) -> Experiment:
         """The same images, those to train on sorted into lots; `fedpact.training.sample_lots` finds some.
@@ -163,7 +180,7 @@ class Experiment:
         Parameters
         ----------
         lots
-            Per agent: the lot of each of its training samples (`holdings[agent].labels`), a place among its names.
+            Per agent: the lot of each of its training samples (`holdings[agent].labels`), an index of its names.
         names
             Per agent: what its lots are called; each must hold a sample.
         """
@@ -171,25 +188,24 @@ class Experiment:
             raise InvalidInput(f"lots and names must have {self.n_agents} entries, one per member")
         sorted_samples, first = [], 0
         for own, given, called, agent in zip(self.holdings, lots, names, self.names, strict=True):
-            places = np.asarray(given)
-            if places.shape != own.labels.shape or not np.array_equal(np.unique(places), np.arange(len(called))):
+            chosen = np.asarray(given)
+            if chosen.shape != own.labels.shape or not np.array_equal(np.unique(chosen), np.arange(len(called))):
                 raise InvalidInput(
-                    f"lots must have one of {len(called)} places for each of the {len(own.labels)} training samples of "
+                    f"lots must have one of {len(called)} lots for each of the {len(own.labels)} training samples of "
                     f'member "{agent}", and a sample in each'
                 )
-            sorted_samples.append(replace(own, lots=(first + places).astype(np.int32)))
+            sorted_samples.append(replace(own, lots=(first + chosen).astype(np.int32)))
             first += len(called)
-        counts = [len(called) for called in names]
         return self._sorted(
             sorted_samples,
-            lot_owners=np.repeat(np.arange(self.n_agents), counts),
+            lot_owners=np.repeat(np.arange(self.n_agents), [len(called) for called in names]),
             lot_names=[name for called in names for name in called],
         )
 
     def with_training_seed(self, seed: int) -> Experiment:
         """The same images in the same hands; models start with other weights and take samples in another order."""
         made = self._sorted(self.holdings)
-        object.__setattr__(made, "_training_seed", whole_number("seed", seed, least=0))
+        made._set("_training_seed", whole_number("seed", seed, least=0))
         return made
 
     def with_tasks(self, classes: Mapping[str, Sequence[int]]) -> Experiment:
@@ -198,13 +214,13 @@ class Experiment:
         Everybody needs a test image in every task; test images of no task are left out.
         """
         tested = []
-        for place, own in enumerate(self.holdings):
+        for agent, own in enumerate(self.holdings):
             tasks = np.full(len(own.test_labels), -1, dtype=np.int32)
             for number, (name, chosen) in enumerate(classes.items()):
                 among = np.isin(own.test_labels, np.asarray(chosen))
                 if not among.any():
-                    raise InvalidInput(f'member "{self.names[place]}" has no test image of task "{name}" ({chosen})')
-                tasks[among] = place * len(classes) + number
+                    raise InvalidInput(f'member "{self.names[agent]}" has no test image of task "{name}" ({chosen})')
+                tasks[among] = agent * len(classes) + number
             kept = tasks >= 0
             tested.append(
                 replace(own, test_pixels=own.test_pixels[kept], test_labels=own.test_labels[kept], tasks=tasks[kept])
@@ -216,32 +232,34 @@ class Experiment:
         )
 
     @cached_property
-    def fingerprint(self) -> str:
-        """A number for everything that determines results: equal experiments have equal ones, others have others.
-
-        Names do not count, nor do the versions of JAX and the machine, between which accuracies differ by rounding.
-        """
-        settings = {
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines results, as plain data; names do not count, nor do versions of JAX."""
+        found = {
             "version": CODE_VERSION,
             "images": self.images.digest,
             "samples": self.samples.tolist(),
             "test_share": self.test_share,
             "partition": [type(self.partition).__name__, asdict(self.partition)],  # type: ignore[call-overload]
             "noise": {
-                kind.__name__: {name: numbers.tolist() for name, numbers in strengths.items()}
-                for kind, strengths in self._noise.items()
+                kind: {name: numbers.tolist() for name, numbers in strengths.items()}
+                for kind, strengths in self._strengths.items()
             },
             "training": asdict(self.training),
             "seed": self.seed,
         }
         if self._training_seed is not None:
-            settings["training_seed"] = self._training_seed
+            found["training_seed"] = self._training_seed
         if self.has_lots:
             sorted_images = [part.tobytes() for own in self.holdings for part in (own.lots, own.tasks)]
-            settings["lots"] = hashlib.sha256(b"".join(sorted_images)).hexdigest()
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:FINGERPRINT_DIGITS]
+            found["lots"] = hashlib.sha256(b"".join(sorted_images)).hexdigest()
+        return found
 
-    def accuracies(self, profiles: ArrayLike, *, progress: Callable[[int, int], None] | None = None) -> FloatArray:
+    @cached_property
+    def fingerprint(self) -> str:
+        """A number for the settings: equal experiments have equal ones, others have others."""
+        return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:16]
+
+    def accuracies(self, profiles: ArrayLike) -> FloatArray:
         """Train a model from scratch for every profile, and test it on every agent's test set.
 
         Parameters
@@ -249,8 +267,6 @@ class Experiment:
         profiles
             (m, n_agents) whole numbers: how many of its samples each agent contributes, per lot where it has several.
             A coalition is a profile with zeros for those outside; somebody must contribute something.
-        progress
-            Called with the number of models finished and to train.
 
         Returns
         -------
@@ -262,20 +278,20 @@ class Experiment:
         NotConverged
             If a loss is not finite: the learning rate is too large.
         """
-        chosen = self._checked_profiles(profiles)
-        found = np.empty((len(chosen), self.n_tasks))
-        for done, (place, row) in enumerate(self.each(chosen)):
-            found[place] = row
-            if progress is not None:
-                progress(done + 1, len(chosen))
-        return found
+        found = dict(self.each(profiles))
+        return np.array([found[index] for index in range(len(found))]).reshape(-1, self.n_tasks)
 
     def each(self, profiles: ArrayLike) -> Iterator[tuple[int, FloatArray]]:
-        """As `accuracies`, row by row as models are finished: the profile's place, and its accuracies.
+        """As `accuracies`, row by row as models are finished: the profile's index, and its accuracies.
 
         Rows come in any order; what has come is finished even if the rest is interrupted.
         """
-        chosen = self._checked_profiles(profiles)
+        chosen = self._checked_counts("profiles", "profile", profiles)
+        empty = first_where(chosen.sum(axis=1) == 0)
+        if empty is not None:
+            raise InvalidInput(
+                f"profiles[{empty}] must have at least one sample of somebody, got zeros: no data, no model"
+            )
         return self._engine.final(chosen)
 
     def history(self, schedule: ArrayLike) -> Histories:
@@ -292,32 +308,19 @@ class Experiment:
             raise InvalidInput("schedule must have at least one round, got none")
         accuracies, loss = self._engine.history(contributions)
         return Histories(
-            contributions=frozen_counts(contributions), accuracies=read_only_copy(accuracies), loss=read_only_copy(loss)
+            contributions=_read_only(contributions), accuracies=read_only_copy(accuracies), loss=read_only_copy(loss)
         )
 
     @cached_property
     def _engine(self) -> Engine:
         from fedpact.training.engine import Engine  # noqa: PLC0415 - JAX takes a second to import
 
-        privacy = self._noise.get(PrivateUpdates)
         seed = self.seed if self._training_seed is None else self._training_seed
-        return Engine(self.holdings, self.images.n_classes, self.training, seed, privacy)
+        return Engine(self.holdings, self.images.n_classes, self.training, seed, self._strengths.get("PrivateUpdates"))
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the engine, which every process makes for itself."""
         return {name: part for name, part in vars(self).items() if name != "_engine"}
-
-    def _deal_images(self) -> list[Holdings]:
-        rng = generator(self.seed, Stream.DEALING)
-        shares = deal_images(
-            self.images.labels,
-            self.samples,
-            self.partition,
-            test_share=self.test_share,
-            rng=rng,
-            names=self.lot_labels,
-        )
-        return make_holdings(self.images, shares, self._noise, self.seed, owners=self.ownership.lot_owners)
 
     def _check_ownership(self) -> Ownership:
         """Whose the lots are; tasks are the agents' own until `with_tasks` says otherwise."""
@@ -338,38 +341,39 @@ class Experiment:
         return owned
 
     def _sorted(self, holdings: list[Holdings], **owned: Any) -> Experiment:
-        """The same experiment with its images sorted otherwise."""
+        """This experiment with its images sorted otherwise."""
         known = self.ownership._asdict() | owned
-        shape = len(known["task_owners"]), len(known["lot_owners"])
         made = copy(self)
-        for name in ("_engine", "available", "test_sizes", "fingerprint"):
+        for name in ("_engine", "available", "test_sizes", "settings", "fingerprint"):
             vars(made).pop(name, None)
-        object.__setattr__(made, "ownership", check_ownership(tuple(self.names), shape, **known))
-        object.__setattr__(made, "holdings", holdings)
+        shape = len(known["task_owners"]), len(known["lot_owners"])
+        made._set("ownership", check_ownership(tuple(self.names), shape, **known))
+        made._set("holdings", holdings)
         return made
 
     def _checked_counts(self, label: str, row: str, given: ArrayLike) -> IntArray:
-        whose = "lot" if self.has_lots else "member"
-        return checked_counts(label, row, given, self.available, self.lot_labels, whose=whose)
-
-    def _checked_profiles(self, given: ArrayLike) -> IntArray:
-        profiles = self._checked_counts("profiles", "profile", given)
-        empty = first_where(profiles.sum(axis=1) == 0)
-        if empty is not None:
+        """A table of contributions with a row per `row` and a column per agent (lot), none beyond what there is."""
+        whose, names, available = "lot" if self.has_lots else "member", self.lot_labels, self.available
+        rule = f"{label} must be whole numbers with a row per {row} and a column per {whose} ({len(names)})"
+        try:
+            numbers = np.asarray(given)
+        except ValueError as error:
+            raise InvalidInput(f"{rule}, got rows of different lengths") from error
+        if numbers.dtype.kind not in "iuf":
+            raise InvalidInput(f"{rule}, got {numbers.dtype}; a coalition is `members * experiment.available`")
+        if numbers.ndim != 2 or numbers.shape[1] != len(names):
+            raise InvalidInput(f"{rule}, got shape {numbers.shape}")
+        uncountable = ~np.isfinite(numbers) | (numbers != np.rint(numbers)) | (numbers < 0)
+        for at, lot in np.argwhere(uncountable | (numbers > available))[:1]:
+            must = "be a whole number of at least 0" if uncountable[at, lot] else f"be at most {available[lot]}"
             raise InvalidInput(
-                f"profiles[{empty}] must have at least one sample of somebody, got zeros: no data, no model"
+                f"{label}[{at}, {lot}] must {must}, got {numbers[at, lot]:g}: "
+                f'{whose} "{names[lot]}" has {available[lot]} training samples'
             )
-        return profiles
+        return numbers.astype(np.int64)
 
 
-def _require_jax() -> None:
-    """Say so early where JAX is not installed, without importing it."""
-    if find_spec("jax") is None:
-        raise MissingExtra("Training", "train")
-
-
-def _checked_share(given: Any) -> float:
-    share = checked_numbers("test_share", given, lambda x: (x > 0) & (x < 1), "between 0 and 1")
-    if share.ndim:
-        raise InvalidInput(f"test_share must be one number, got {share.size}")
-    return float(share)
+def _read_only(numbers: ArrayLike) -> IntArray:
+    counts = np.array(numbers, dtype=np.int64)
+    counts.setflags(write=False)
+    return counts

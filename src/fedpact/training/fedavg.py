@@ -13,22 +13,19 @@ weight zero. Shuffling is common to all profiles: the same samples come in the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jax.tree_util import register_dataclass
 
 from fedpact.training.network import Weights, losses
-from fedpact.utils.errors import MissingExtra
-
-try:
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
-    from jax.flatten_util import ravel_pytree
-except ImportError as error:
-    raise MissingExtra("Training", "train") from error
+from fedpact.training.settings import Training
 
 # Each model is trained on one core, and several at once: tiny matrices gain nothing from more, and results must not
 # depend on how many cores there are.
@@ -36,33 +33,23 @@ ONE_CORE: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
 MIN_NORM = float(np.finfo(np.float32).tiny)  # the norm of an update that is none, to divide by
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["rate", "momentum"], meta_fields=["batch_size"])
+@register_dataclass
 @dataclass(frozen=True, kw_only=True)
 class Descent:
     """Stochastic gradient descent."""
 
     rate: Any
     momentum: Any
-    batch_size: int
+    batch_size: int = field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, training: Training) -> Descent:
+        """As the settings say, in single precision."""
+        rate, momentum = np.float32(training.learning_rate), np.float32(training.momentum)
+        return cls(rate=rate, momentum=momentum, batch_size=training.batch_size)
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=[
-        "pixels",
-        "labels",
-        "starts",
-        "held",
-        "lots",
-        "ranks",
-        "lot_owners",
-        "test_pixels",
-        "test_labels",
-        "test_fixed",
-        "test_tasks",
-    ],
-    meta_fields=["longest", "n_tasks"],
-)
+@register_dataclass
 @dataclass(frozen=True, kw_only=True)
 class Agents:
     """What all agents hold, one after the other: agent i's samples are `held[i]` rows from row `starts[i]`.
@@ -83,11 +70,11 @@ class Agents:
     test_labels: Any
     test_fixed: Any
     test_tasks: Any
-    longest: int
-    n_tasks: int
+    longest: int = field(metadata={"static": True})
+    n_tasks: int = field(metadata={"static": True})
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["clip", "deviation", "key"], meta_fields=[])
+@register_dataclass
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
     """Per agent: the longest update, the noise added to its entries, and where that comes from."""
@@ -108,23 +95,11 @@ def train_model(
     schedule: jax.Array,
     tested: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Train one model, and test it after the rounds that are to be tested.
+    """Train one model: per round and task, test images it gets right, and the sum of the losses of all of them.
 
-    Parameters
-    ----------
-    weights, agents, descent, privacy
-        Where to start, what from, and how.
-    orders
-        (rounds, local epochs, all samples and padding) for every agent's rows an order of its samples.
-    schedule
-        (rounds, lots) samples used; one lot per agent if agents have no others.
-    tested
-        (rounds,) true where the model is tested; elsewhere the answers are zeros.
-
-    Returns
-    -------
-    tuple
-        Per round and task: test images it gets right, and the sum of the losses of all of them.
+    `orders` (rounds, local epochs, all samples and padding) has an order of its samples for every agent's rows,
+    `schedule` (rounds, lots) the samples used, and `tested` (rounds,) says where the model is tested; elsewhere the
+    answers are zeros.
     """
 
     def one_round(current: Weights, given: tuple[jax.Array, ...]) -> tuple[Weights, tuple[jax.Array, jax.Array]]:
@@ -147,10 +122,8 @@ def _average_round(
 
     def add_member(sum_so_far: Weights, agent: jax.Array) -> tuple[Weights, None]:
         def add() -> Weights:
-            among = (lots_used, used[agent])
-            update = _difference(
-                _train_locally(weights, agents, descent, orders=orders, agent=agent, samples=among), weights
-            )
+            after = _train_locally(weights, agents, descent, orders, (agent, lots_used, used[agent]))
+            update = jax.tree.map(lambda new, old: new - old, after, weights)
             if privacy is not None:
                 update = _make_private(update, privacy, number, agent)
             share = used[agent].astype(jnp.float32) / total
@@ -158,35 +131,29 @@ def _average_round(
 
         return lax.cond(used[agent] > 0, add, lambda: sum_so_far), None
 
-    members = jnp.arange(used.shape[0], dtype=jnp.int32)
-    return lax.scan(add_member, weights, members)[0]
+    return lax.scan(add_member, weights, jnp.arange(used.shape[0], dtype=jnp.int32))[0]
 
 
 def _train_locally(
     weights: Weights,
     agents: Agents,
     descent: Descent,
-    *,
     orders: jax.Array,
-    agent: jax.Array,
-    samples: tuple[jax.Array, jax.Array],
+    given: tuple[jax.Array, ...],
 ) -> Weights:
-    """One member's model after its local epochs on the first samples of each lot, as many as are used of it.
-
-    `samples` are those used of every lot, and of all lots of the member.
-    """
+    """One member's model after its local epochs: who, the samples used of every lot, and of all its lots."""
+    agent, lots_used, used = given
     size, start = descent.batch_size, agents.starts[agent]
-    lots_used, used = samples
-    places = jnp.arange(agents.longest, dtype=jnp.int32)
+    positions = jnp.arange(agents.longest, dtype=jnp.int32)
 
     def epoch(state: tuple[Weights, Weights], order: jax.Array) -> tuple[tuple[Weights, Weights], None]:
         own = lax.dynamic_slice(order, (start,), (agents.longest,)).astype(jnp.int32)
-        among = (agents.ranks[start + own] < lots_used[agents.lots[start + own]]) & (places < agents.held[agent])
+        among = (agents.ranks[start + own] < lots_used[agents.lots[start + own]]) & (positions < agents.held[agent])
         rows = start + own[jnp.nonzero(among, size=agents.longest, fill_value=0)[0]]
 
         def step(number: jax.Array, state: tuple[Weights, Weights]) -> tuple[Weights, Weights]:
             batch = lax.dynamic_slice(rows, (number * size,), (size,))
-            real = (number * size + places[:size] < used).astype(jnp.float32)
+            real = (number * size + positions[:size] < used).astype(jnp.float32)
             return descend(state, agents.pixels[batch], agents.labels[batch], real, descent)
 
         return lax.fori_loop(0, (used + size - 1) // size, step, state), None
@@ -207,10 +174,6 @@ def descend(
     gradient = jax.grad(mean_loss)(weights)
     velocity = jax.tree.map(lambda old, new: descent.momentum * old + new, velocity, gradient)
     return jax.tree.map(lambda old, new: old - descent.rate * new, weights, velocity), velocity
-
-
-def _difference(after: Weights, before: Weights) -> Weights:
-    return jax.tree.map(lambda new, old: new - old, after, before)
 
 
 def _make_private(update: Weights, privacy: Privacy, number: jax.Array, agent: jax.Array) -> Weights:

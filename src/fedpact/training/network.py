@@ -10,15 +10,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-
-from fedpact.utils.errors import MissingExtra
-
-try:
-    import jax
-    import jax.numpy as jnp
-except ImportError as error:
-    raise MissingExtra("Training", "train") from error
 
 Weights = tuple[tuple[Any, Any], ...]  # arrays of NumPy or JAX
 

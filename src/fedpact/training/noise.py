@@ -8,8 +8,8 @@ compared on common random numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,15 @@ from numpy.typing import NDArray
 from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, first_where, non_negative
 from fedpact.utils.errors import InvalidInput, short_repr
 
+Strengths = dict[str, dict[str, FloatArray]]  # by the names of kinds of noise and of their fields
+
 
 class Noise:
     """A kind of noise; its fields are its strengths."""
 
-    def per_agent(self, names: Sequence[str]) -> dict[str, FloatArray]:
-        """Every strength with one number per agent; errors name the agent."""
-        strengths = {}
-        for field in fields(self):  # type: ignore[arg-type]
-            given = getattr(self, field.name)
-            checked = checked_numbers(self._label(field.name), given, np.isreal, "a number", names=names)
-            strengths[field.name] = np.broadcast_to(checked, len(names))
-        return strengths
-
-    def _label(self, name: str) -> str:
-        return f"{type(self).__name__}.{name}"
+    def _check(self, name: str, accepts: Callable[[Any], Any], rule: str) -> None:
+        label = f"{type(self).__name__}.{name}"
+        object.__setattr__(self, name, checked_numbers(label, getattr(self, name), accepts, rule))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +42,7 @@ class LabelNoise(Noise):
     share: Any
 
     def __post_init__(self) -> None:
-        rule = "a share from 0 to 1"
-        checked = checked_numbers(self._label("share"), self.share, lambda x: (x >= 0) & (x <= 1), rule)
-        object.__setattr__(self, "share", checked)
+        self._check("share", lambda x: (x >= 0) & (x <= 1), "a share from 0 to 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +58,7 @@ class PixelNoise(Noise):
     deviation: Any
 
     def __post_init__(self) -> None:
-        checked = checked_numbers(self._label("deviation"), self.deviation, non_negative, NON_NEGATIVE)
-        object.__setattr__(self, "deviation", checked)
+        self._check("deviation", non_negative, NON_NEGATIVE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,47 +81,47 @@ class PrivateUpdates(Noise):
     multiplier: Any = 0.0
 
     def __post_init__(self) -> None:
-        clip = checked_numbers(self._label("clip"), self.clip, lambda x: x > 0, "positive")
-        multiplier = checked_numbers(self._label("multiplier"), self.multiplier, non_negative, NON_NEGATIVE)
-        if clip.ndim and multiplier.ndim and clip.size != multiplier.size:
+        self._check("clip", lambda x: x > 0, "positive")
+        self._check("multiplier", non_negative, NON_NEGATIVE)
+        if self.clip.ndim and self.multiplier.ndim and self.clip.size != self.multiplier.size:
             raise InvalidInput(
-                f"{self._label('clip')} and {self._label('multiplier')} must have one number per member each: "
-                f"{clip.size} and {multiplier.size} given"
+                f"PrivateUpdates.clip and PrivateUpdates.multiplier must have one number per member each: "
+                f"{self.clip.size} and {self.multiplier.size} given"
             )
-        boundless = first_where(np.atleast_1d(np.isinf(clip) & (multiplier > 0)))
+        boundless = first_where(np.atleast_1d(np.isinf(self.clip) & (self.multiplier > 0)))
         if boundless is not None:
             raise InvalidInput(
-                f"{self._label('clip')} must be finite where there is noise, got inf for entry {boundless}: "
+                f"PrivateUpdates.clip must be finite where there is noise, got inf for entry {boundless}: "
                 f"noise is measured in units of it"
             )
-        object.__setattr__(self, "clip", clip)
-        object.__setattr__(self, "multiplier", multiplier)
 
 
-Strengths = dict[type[Noise], dict[str, FloatArray]]
-
-NOISES = (LabelNoise, PixelNoise, PrivateUpdates)
+NOISES = {kind.__name__: kind for kind in (LabelNoise, PixelNoise, PrivateUpdates)}
 
 
-def checked_noise(given: Any, names: Sequence[str], lots: Sequence[str] | None = None) -> Strengths:
-    """Strengths of every kind of noise given, each kind at most once.
-
-    What spoils samples has a strength per lot, where agents have several; what spoils updates has one per agent.
-    """
+def checked_noise(given: Any, names: Sequence[str], lots: Sequence[str]) -> Strengths:
+    """Strengths of every kind of noise given: per lot where samples are spoiled, per agent where updates are."""
     listed = [given] if isinstance(given, Noise) else given
-    if not isinstance(listed, Sequence) or not all(isinstance(noise, NOISES) for noise in listed):
+    if not isinstance(listed, Sequence) or not all(type(noise) in NOISES.values() for noise in listed):
         raise InvalidInput(
             f"noise must be a list of LabelNoise, PixelNoise and PrivateUpdates, got {short_repr(given)}"
         )
     strengths: Strengths = {}
     for noise in listed:
-        if type(noise) in strengths:
-            raise InvalidInput(f"noise names {type(noise).__name__} twice; give it once, with one number per member")
-        strengths[type(noise)] = noise.per_agent(names if lots is None or isinstance(noise, PrivateUpdates) else lots)
+        kind = type(noise).__name__
+        if kind in strengths:
+            raise InvalidInput(f"noise names {kind} twice; give it once, with one number per member")
+        owners = names if isinstance(noise, PrivateUpdates) else lots
+        strengths[kind] = {
+            name: np.broadcast_to(
+                checked_numbers(f"{kind}.{name}", numbers, np.isreal, "a number", names=owners), len(owners)
+            )
+            for name, numbers in vars(noise).items()
+        }
     return strengths
 
 
-def spoiled_labels(
+def spoil_labels(
     labels: NDArray[np.int32], share: float, n_classes: int, rng: np.random.Generator
 ) -> NDArray[np.int32]:
     """Labels of which a share is wrong; a larger share changes the same ones, to the same classes, and more."""
@@ -142,7 +133,7 @@ def spoiled_labels(
     return spoiled
 
 
-def spoiled_pixels(pixels: NDArray[np.float32], deviation: float, rng: np.random.Generator) -> NDArray[np.float32]:
+def spoil_pixels(pixels: NDArray[np.float32], deviation: float, rng: np.random.Generator) -> NDArray[np.float32]:
     """Pixels with Gaussian noise, clipped to 0 to 1."""
     noise = rng.standard_normal(pixels.shape, dtype=np.float32)
     return np.clip(pixels + np.float32(deviation) * noise, 0.0, 1.0)

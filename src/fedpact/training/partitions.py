@@ -1,9 +1,11 @@
-"""Who holds which images: classes dealt to agents, test sets split off, training samples put in order.
+"""Who holds which images: classes dealt to agents, test sets split off, samples put in order and spoiled by noise.
 
 A partition says how many images of each class every agent holds. The rest is the same for all: images are dealt from a
 shuffled pile per class; a share of each agent's images, taken class by class, is its test set, so an agent is tested
 on its own mix of classes; the others are put in an order in which every beginning holds the classes in the agent's
-proportions as nearly as whole numbers can. An agent that contributes s samples contributes the first s.
+proportions as nearly as whole numbers can. An agent that contributes s samples contributes the first s. An agent may
+hold several lots of images: each is dealt and spoiled like the images of an agent of its own, and the tests of all of
+them are its owner's.
 
 The partitioners of flwr-datasets take Hugging Face datasets only, and where a class runs out the one that takes sizes
 (`InnerDirichletPartitioner`) goes on with other proportions. Here a share is what was drawn or an error, so the two
@@ -13,13 +15,16 @@ kinds needed are written out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.training.checks import IntArray
-from fedpact.utils.arrays import POSITIVE, checked_numbers, first_where, positive
+from fedpact.training.data import Images
+from fedpact.training.noise import Strengths, spoil_labels, spoil_pixels
+from fedpact.training.settings import IntArray, Stream, generator, one_number
+from fedpact.utils.arrays import POSITIVE, first_where, positive
 from fedpact.utils.errors import InvalidInput
 
 
@@ -67,10 +72,7 @@ class Dirichlet(Partition):
     every_class: bool = True
 
     def __post_init__(self) -> None:
-        alpha = checked_numbers("alpha", self.alpha, positive, POSITIVE)
-        if alpha.ndim:
-            raise InvalidInput(f"alpha must be one number, got {alpha.size}")
-        object.__setattr__(self, "alpha", float(alpha))
+        object.__setattr__(self, "alpha", one_number("alpha", self.alpha, positive, POSITIVE))
 
     def counts(self, sizes: IntArray, classes: IntArray, rng: np.random.Generator, names: Sequence[str]) -> IntArray:
         """Shares drawn per agent, rounded so that they sum to what it holds."""
@@ -80,17 +82,16 @@ class Dirichlet(Partition):
         counts = np.stack([round_to_total(size * share, size, rng) for size, share in zip(sizes, shares, strict=True)])
         missing = np.argwhere(counts == 0)
         if self.every_class and len(missing):
-            agent, place = missing[0]
+            agent, missed = missing[0]
             raise InvalidInput(
-                f'member "{names[agent]}" would hold no image of class {classes[place]} with alpha = {self.alpha:g}; '
+                f'member "{names[agent]}" would hold no image of class {classes[missed]} with alpha = {self.alpha:g}; '
                 f"use a larger alpha, more samples or another seed, or allow it with every_class=False"
             )
         return counts
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Share:
-    """The images of one agent, as places in all images: `train` in the order of use, and `test`."""
+class Share(NamedTuple):
+    """The images of one agent, as indices of all images: `train` in the order of use, and `test`."""
 
     train: IntArray
     test: IntArray
@@ -105,27 +106,22 @@ def deal_images(
     rng: np.random.Generator,
     names: Sequence[str],
 ) -> list[Share]:
-    """Deal images to agents; nobody's image is anybody else's.
-
-    Parameters
-    ----------
-    labels
-        Classes of all images.
-    sizes
-        How many images each agent is to hold.
-    partition, test_share
-        The mix of classes, and which part of its images an agent is tested on.
-    rng, names
-        For the piles, and for errors.
-    """
+    """Deal as many images as `sizes` says to each agent; nobody's image is anybody else's."""
     if sizes.sum() > len(labels):
         raise InvalidInput(
             f"samples must not exceed the {len(labels):,} images there are, got {sizes.sum():,} over all members; "
             f"ask for fewer samples or take more images"
         )
-    classes = np.unique(labels).astype(np.int64)
-    counts = partition.counts(sizes, classes, rng, names)
-    _check_supply(counts, labels, classes, partition)
+    classes, there = np.unique(labels, return_counts=True)
+    counts = partition.counts(sizes, classes.astype(np.int64), rng, names)
+    wanted = counts.sum(axis=0)
+    short = first_where(wanted > there)
+    if short is not None:
+        raise InvalidInput(
+            f"the members would hold {wanted[short]:,} images of class {classes[short]}, there are {there[short]:,}; "
+            f"ask for fewer samples{', a larger alpha or another seed' if isinstance(partition, Dirichlet) else ''} or "
+            f"take more images"
+        )
     piles = [rng.permutation(np.flatnonzero(labels == each)) for each in classes]
     ends = counts.cumsum(axis=0)
     dealt = []
@@ -133,17 +129,6 @@ def deal_images(
         own = [pile[end - count : end] for pile, end, count in zip(piles, ends[agent], counts[agent], strict=True)]
         dealt.append(_split(own, test_share, rng, name))
     return dealt
-
-
-def _check_supply(counts: IntArray, labels: NDArray[np.int32], classes: IntArray, partition: Partition) -> None:
-    wanted, there = counts.sum(axis=0), np.array([(labels == each).sum() for each in classes])
-    short = first_where(wanted > there)
-    if short is not None:
-        skewed = isinstance(partition, Dirichlet)
-        raise InvalidInput(
-            f"the members would hold {wanted[short]:,} images of class {classes[short]}, there are {there[short]:,}; "
-            f"ask for fewer samples{', a larger alpha or another seed' if skewed else ''} or take more images"
-        )
 
 
 def _split(own: list[IntArray], test_share: float, rng: np.random.Generator, name: str) -> Share:
@@ -158,9 +143,9 @@ def _split(own: list[IntArray], test_share: float, rng: np.random.Generator, nam
     tested = round_to_total(sizes * test_share, n_test, rng)
     test = np.concatenate([pile[:count] for pile, count in zip(own, tested, strict=True)])
     train = np.concatenate([pile[count:] for pile, count in zip(own, tested, strict=True)])
-    # The k-th of c images of a class belongs at (k + 1/2) / c of the way; equal places are in random order.
-    place = np.concatenate([(np.arange(count) + 0.5) / max(count, 1) for count in sizes - tested])
-    return Share(train=train[np.lexsort((rng.random(len(train)), place))], test=test)
+    # The k-th of c images of a class belongs at (k + 1/2) / c of the way; equal ones are in random order.
+    position = np.concatenate([(np.arange(count) + 0.5) / max(count, 1) for count in sizes - tested])
+    return Share(train=train[np.lexsort((rng.random(len(train)), position))], test=test)
 
 
 def round_to_total(amounts: NDArray[np.float64], total: int, rng: np.random.Generator) -> IntArray:
@@ -169,3 +154,53 @@ def round_to_total(amounts: NDArray[np.float64], total: int, rng: np.random.Gene
     order = np.lexsort((rng.random(len(amounts)), whole - amounts))
     whole[order[: total - whole.sum()]] += 1
     return whole
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdings:
+    """One agent's images: training samples in the order of use, noise included, and clean test images.
+
+    `lots` and `tasks` say which of all agents' lots a training sample is of, and to which of all agents' tasks a test
+    belongs. Of a lot, samples are used in their order.
+    """
+
+    pixels: NDArray[np.float32]
+    labels: NDArray[np.int32]
+    test_pixels: NDArray[np.float32]
+    test_labels: NDArray[np.int32]
+    lots: NDArray[np.int32]
+    tasks: NDArray[np.int32]
+
+
+def make_holdings(
+    images: Images, shares: Sequence[Share], noise: Strengths, seed: int, *, owners: IntArray
+) -> list[Holdings]:
+    """All agents' holdings, with the noise of each; there is a share, and an owner, for every lot.
+
+    Pixels are divided by the standard deviation of all images' pixels. They are not centred, unlike what is usual for
+    MNIST: accuracies are the same, and blank pixels stay zero, which saves a fifth of the work.
+    """
+    deviation = np.float32(images.pixels.std(dtype=np.float64))
+    found = []
+    for lot, share in enumerate(shares):
+        pixels, labels = images.pixels[share.train], images.labels[share.train]
+        if "LabelNoise" in noise:
+            wrong = noise["LabelNoise"]["share"][lot]
+            labels = spoil_labels(labels, wrong, images.n_classes, generator(seed, Stream.LABELS, lot))
+        if "PixelNoise" in noise:
+            pixels = spoil_pixels(pixels, noise["PixelNoise"]["deviation"][lot], generator(seed, Stream.PIXELS, lot))
+        found.append(
+            Holdings(
+                pixels=pixels / deviation,
+                labels=labels,
+                test_pixels=images.pixels[share.test] / deviation,
+                test_labels=images.labels[share.test],
+                lots=np.full(len(labels), lot, dtype=np.int32),
+                tasks=np.full(len(share.test), owners[lot], dtype=np.int32),
+            )
+        )
+    own = [[found[lot] for lot in np.flatnonzero(owners == agent)] for agent in range(owners.max() + 1)]
+    return [
+        Holdings(**{part.name: np.concatenate([getattr(lot, part.name) for lot in lots]) for part in fields(Holdings)})
+        for lots in own
+    ]

@@ -1,19 +1,25 @@
-"""Training under a deal: what was promised beside what came of it.
+"""Training under a deal: what was promised beside what was measured.
 
 Everybody in the deal contributes what it agreed to, in whole samples, and one model is trained; beside it a model for
 every agent alone, on the samples it would use alone. In place of the curve a_i(s) that the deal was made with, an agent
 gets value_i (accuracy - floor_i) / (ceiling_i - floor_i), its measured accuracy on its own test set. With floor 0 and
 ceiling 1 that is the paper's reading, value times accuracy: then an untrained model is worth something already, and
-realised payoffs stand higher than promised ones. A fitted curve has its floor and its ceiling; give those. Payments are
+measured payoffs stand higher than promised ones. A fitted curve has its floor and its ceiling; give those. Payments are
 as agreed: money does not depend on the accuracy.
 
 An agent with several lots trains on what it agreed to bring of each. All its tasks are measured by the accuracy on its
 one test set: what a test by task would say, a deal does not know.
+
+A measured gain has an interval of 90 %, of test images like these: each end leaves out 5 %. The verdict is the pilot's:
+
+* **federate**: the members gain together beyond doubt (the interval of the total is above zero), and nobody loses;
+* **do not federate**: they lose together beyond doubt, or somebody does, or there is no deal;
+* **not enough evidence**: anything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,31 +29,78 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
-from fedpact.deals import Deal, Outcome
+from fedpact.deals import Deal, Outcome, whole_samples
 from fedpact.federation import Federation
+from fedpact.federation.lots import default_names
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.solvers.standalone import standalone_optimum
-from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment, Histories
-from fedpact.training.models import Models
-from fedpact.training.settings import whole_number
-from fedpact.training.trainable import check_trainable, deal_for_everybody
+from fedpact.training.measured import MeasuredGame
+from fedpact.training.settings import IntArray
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, short_repr
 
-DOUBTFUL_ERRORS = 2.0  # standard errors
+NORMAL_QUANTILE = 1.6449  # of 95 %
+FEDERATE, DO_NOT, NOT_ENOUGH = "federate", "do not federate", "not enough evidence"
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Account:
+    """What a deal comes to, per agent in units of payoff; a positive payment is received.
+
+    Attributes
+    ----------
+    payoffs, costs, payments
+        In the deal; of those who are not in it, on their own.
+    standalone
+        Utilities of training alone.
+    tolerances
+        Losses that rounding may bring.
+    """
+
+    payoffs: FloatArray
+    costs: FloatArray
+    payments: FloatArray
+    standalone: FloatArray
+    tolerances: FloatArray
+
+    @property
+    def utilities(self) -> FloatArray:
+        """Payoffs less costs plus payments."""
+        return read_only_copy(self.payoffs - self.costs + self.payments)
+
+    @property
+    def gains(self) -> FloatArray:
+        """Over training alone."""
+        return read_only_copy(self.utilities - self.standalone)
+
+    @property
+    def leaves(self) -> NDArray[np.bool_]:
+        """Who would do better alone."""
+        return would_leave(self.gains, self.tolerances)
+
+    @property
+    def welfare(self) -> float:
+        """All payoffs less all costs."""
+        return float(self.payoffs.sum() - self.costs.sum())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """What came of training under a deal. Amounts are in units of payoff.
+    """What came of training under a deal.
 
     Attributes
     ----------
     federation, deal
-        Who, and what was agreed, between all agents; those who are not in it train alone.
+        Who, and what was agreed.
+    members
+        The indices of those in the deal; the others train alone.
+    contributions
+        Agreed, per lot; of those who are not in the deal, what they use alone.
+    payments
+        Agreed, per agent; positive ones are received.
     together
         Samples per lot, accuracies and losses by round: the common model's for the members of the deal, for others
         those of their own.
@@ -63,6 +116,9 @@ class Run:
 
     federation: Federation
     deal: Deal
+    members: NDArray[np.intp]
+    contributions: FloatArray
+    payments: FloatArray
     together: Histories
     alone: Histories
     test_sizes: IntArray
@@ -81,104 +137,45 @@ class Run:
         return len(self.together.accuracies)
 
     @property
-    def contributions(self) -> FloatArray:
-        """What was agreed."""
-        return self.deal.contributions
-
-    @property
-    def payments(self) -> FloatArray:
-        """As agreed; positive ones are received."""
-        return self.deal.payments
-
-    @property
     def samples(self) -> IntArray:
         """Samples used, per lot."""
-        return frozen_counts(self.together.contributions[-1])
+        return self.together.contributions[-1]
 
     @property
     def accuracies(self) -> FloatArray:
         """After the last round."""
-        return read_only_copy(self.together.accuracies[-1])
+        return self.together.accuracies[-1]
 
     @property
     def standalone_samples(self) -> IntArray:
         """Samples used alone, per lot."""
-        return frozen_counts(self.alone.contributions[-1])
+        return self.alone.contributions[-1]
 
     @property
     def standalone_accuracies(self) -> FloatArray:
         """Alone, after the last round."""
-        return read_only_copy(self.alone.accuracies[-1])
+        return self.alone.accuracies[-1]
 
     @cached_property
-    def payoffs(self) -> FloatArray:
-        """Predicted, a_i(s): among the members of the deal, alone for the others."""
-        predicted = self.federation.without_sharing().payoffs(self.contributions)
-        places = self.deal.members
-        if places.size:
-            lots = np.concatenate([self.federation.lots_of(place) for place in places])
-            predicted[places] = self.federation.take(places).payoffs(self.contributions[lots])
-        return read_only_copy(predicted)
+    def promised(self) -> Account:
+        """By the federation's curves."""
+        payoffs = self.federation.without_sharing().payoffs(self.contributions)
+        if self.members.size:
+            lots = np.concatenate([self.federation.lots_of(agent) for agent in self.members])
+            payoffs[self.members] = self.federation.take(self.members).payoffs(self.contributions[lots])
+        return self._account(payoffs, self.contributions, standalone_optimum(self.federation)[1])
 
     @cached_property
-    def realised_payoffs(self) -> FloatArray:
-        """What the measured accuracies are worth."""
-        return self._worth(self.accuracies)
-
-    @cached_property
-    def costs(self) -> FloatArray:
-        """Predicted, of the contributions agreed."""
-        return read_only_copy(self.federation.spending(self.contributions))
-
-    @cached_property
-    def realised_costs(self) -> FloatArray:
-        """Of the samples used."""
-        return read_only_copy(self.federation.spending(self.samples))
-
-    @cached_property
-    def utilities(self) -> FloatArray:
-        """Predicted: payoffs less costs plus payments."""
-        return read_only_copy(self.payoffs - self.costs + self.payments)
-
-    @cached_property
-    def realised_utilities(self) -> FloatArray:
-        """The same with realised payoffs and costs, and payments as agreed."""
-        return read_only_copy(self.realised_payoffs - self.realised_costs + self.payments)
-
-    @cached_property
-    def standalone(self) -> FloatArray:
-        """Predicted: the best each agent could do alone."""
-        return read_only_copy(standalone_optimum(self.federation)[1])
-
-    @cached_property
-    def realised_standalone(self) -> FloatArray:
-        """What came of training alone."""
+    def measured(self) -> Account:
+        """By the accuracies of the trained models and the samples used."""
         spent = self.federation.spending(self.standalone_samples)
-        return read_only_copy(self._worth(self.standalone_accuracies) - spent)
-
-    @property
-    def ir_gaps(self) -> FloatArray:
-        """Predicted gain over training alone."""
-        return read_only_copy(self.utilities - self.standalone)
-
-    @property
-    def realised_ir_gaps(self) -> FloatArray:
-        """Realised gain over training alone."""
-        return read_only_copy(self.realised_utilities - self.realised_standalone)
-
-    @property
-    def leavers(self) -> tuple[str, ...]:
-        """Members who would leave by the prediction."""
-        return self._leavers(self.ir_gaps, self.payoffs, self.costs)
-
-    @property
-    def realised_leavers(self) -> tuple[str, ...]:
-        """Members who would have done better alone."""
-        return self._leavers(self.realised_ir_gaps, self.realised_payoffs, self.realised_costs)
+        return self._account(
+            self._worth(self.accuracies), self.samples, self._worth(self.standalone_accuracies) - spent
+        )
 
     @cached_property
     def standard_errors(self) -> FloatArray:
-        """Of the realised gains, as far as they come from the size of the test sets.
+        """Of the measured gains, as far as they come from the size of the test sets.
 
         Both models answer the same test images, which makes the error of the difference smaller as a rule; that
         another seed gives other models makes it larger.
@@ -190,19 +187,34 @@ class Run:
         return read_only_copy(self._values * np.sqrt(variances) / (self.ceilings - self.floors))
 
     @property
+    def intervals(self) -> FloatArray:
+        """(n_agents, 2): 90 % intervals of the measured gains."""
+        return _interval(self.measured.gains, self.standard_errors)
+
+    @property
+    def total_interval(self) -> FloatArray:
+        """(2,): of what the members of the deal gain together; their test images are different ones."""
+        gain = self.measured.gains[self.members].sum()
+        return _interval(gain, np.sqrt((self.standard_errors[self.members] ** 2).sum()))
+
+    @property
     def doubtful(self) -> tuple[str, ...]:
-        """Members whose realised gain is within two standard errors of zero: larger test sets might say otherwise."""
-        return self._members_where(np.abs(self.realised_ir_gaps) < DOUBTFUL_ERRORS * self.standard_errors)
+        """Members whose interval holds zero: larger test sets might say otherwise."""
+        low, high = self.intervals.T
+        return self.member_names((low < 0) & (high > 0))
 
     @property
-    def welfare(self) -> float:
-        """Predicted: all payoffs less all costs."""
-        return float(self.payoffs.sum() - self.costs.sum())
+    def verdict(self) -> str:
+        """What follows from what was measured."""
+        low, high = self.total_interval
+        losers = self.member_names(self.intervals[:, 1] < -self.measured.tolerances)
+        if not self.members.size or high < 0 or losers:
+            return DO_NOT
+        return FEDERATE if low > 0 else NOT_ENOUGH
 
-    @property
-    def realised_welfare(self) -> float:
-        """The same with realised payoffs and costs."""
-        return float(self.realised_payoffs.sum() - self.realised_costs.sum())
+    def member_names(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+        """The members of the deal among some agents."""
+        return tuple(self.agents[agent] for agent in self.members if chosen[agent])
 
     def plot(self, *, figure: Any = None) -> Any:
         """Learning curves as a picture, on `figure` or a new one; needs matplotlib."""
@@ -212,7 +224,7 @@ class Run:
 
     def __repr__(self) -> str:
         size = f"{len(self.agents)} agents, {self.rounds} rounds, mean accuracy {self.accuracies.mean():.3f}"
-        return f"<Run under {self.deal.mechanism}: {size}, welfare {self.realised_welfare:.6g}>"
+        return f"<Run under {self.deal.mechanism}: {size}, welfare {self.measured.welfare:.6g}>"
 
     @property
     def _values(self) -> FloatArray:
@@ -220,14 +232,20 @@ class Run:
         return self.federation.per_agent_from_tasks(self.federation.values)
 
     def _worth(self, accuracies: FloatArray) -> FloatArray:
-        return read_only_copy(self._values * (accuracies - self.floors) / (self.ceilings - self.floors))
+        return np.asarray(self._values * (accuracies - self.floors) / (self.ceilings - self.floors))
 
-    def _leavers(self, gaps: FloatArray, payoffs: FloatArray, costs: FloatArray) -> tuple[str, ...]:
+    def _account(self, payoffs: FloatArray, brought: ArrayLike, standalone: FloatArray) -> Account:
+        costs = self.federation.spending(brought)
         tolerances = utility_tolerances(payoffs, costs, self.payments, agent_values(self.federation.arrays))
-        return self._members_where(would_leave(gaps, tolerances))
+        payoffs, costs, standalone = (read_only_copy(amounts) for amounts in (payoffs, costs, standalone))
+        return Account(
+            payoffs=payoffs, costs=costs, payments=self.payments, standalone=standalone, tolerances=tolerances
+        )
 
-    def _members_where(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
-        return tuple(self.agents[agent] for agent in self.deal.members if chosen[agent])
+
+def _interval(gains: ArrayLike, errors: ArrayLike) -> FloatArray:
+    reach = NORMAL_QUANTILE * np.asarray(errors)
+    return np.stack([np.asarray(gains) - reach, np.asarray(gains) + reach], axis=-1)
 
 
 def train_under(
@@ -235,7 +253,6 @@ def train_under(
     federation: Federation,
     experiment: Experiment,
     *,
-    rounds: int | None = None,
     floors: ArrayLike = 0.0,
     ceilings: ArrayLike = 1.0,
     progress: Progress | None = None,
@@ -248,11 +265,9 @@ def train_under(
     deal
         A deal, or an outcome with its deal. Agents of the federation who are not in it train alone.
     federation
-        Costs, values and the payoffs that were predicted.
+        Costs, values and the payoffs that were promised.
     experiment
         The agents' images and how to train; as many agents as the federation has, in the same order.
-    rounds
-        The experiment's if not given.
     floors, ceilings
         Accuracies that are worth nothing and the agent's value; a number or one per agent.
     progress
@@ -260,27 +275,36 @@ def train_under(
     checkpoint
         A folder that keeps finished models, so that an interrupted call goes on where it was.
     """
-    _check_agents(federation, experiment)
-    lengths = experiment.training.rounds if rounds is None else whole_number("rounds", rounds, least=1)
     low, high = checked_range(floors, ceilings, federation)
-    agreed = deal_for_everybody(deal, federation)
-    used, own = check_trainable(agreed, federation, experiment)
-    models = Models(experiment, lengths, checkpoint)
-    inside = np.isin(np.arange(federation.n_agents), agreed.members)
-    owners = federation.lot_owners
-    common = np.where(inside[owners], used, 0)
-    wanted = [(common, "everybody together")] if inside.any() else []
-    by_owner = np.arange(federation.n_agents)[:, None] == owners
-    singles = by_owner * np.where(inside[owners], 0, used), by_owner * own
-    wanted += [(singles[0][agent], f"{federation.names[agent]} on its own") for agent in np.flatnonzero(~inside)]
-    wanted += [(singles[1][agent], f"{name} alone") for agent, name in enumerate(federation.names)]
-    models.train(wanted, progress)
-    shared = [common if member else singles[0][agent] for agent, member in enumerate(inside)]
+    agreed, members, contributions, payments = _agreed(deal, federation)
+    used, own = check_trainable(deal, federation, experiment)
+    game = MeasuredGame(experiment, folder=None if checkpoint is None else Path(checkpoint))
+    trained: dict[tuple[int, ...], Histories] = {}
+
+    def history(profile: IntArray, what: str) -> Histories:
+        key = tuple(profile.tolist())
+        if key not in trained:
+            if progress is not None:
+                progress(what)
+            trained[key] = game.history(np.tile(profile, (experiment.training.rounds, 1)))
+        return trained[key]
+
+    inside = np.isin(np.arange(federation.n_agents), members)
+    owned = np.arange(federation.n_agents)[:, None] == federation.lot_owners
+    common = np.where(inside[federation.lot_owners], used, 0)
+    together = [
+        history(common, "everybody together") if inside[agent] else history(owned[agent] * used, f"{name} on its own")
+        for agent, name in enumerate(federation.names)
+    ]
+    alone = [history(owned[agent] * own, f"{name} alone") for agent, name in enumerate(federation.names)]
     return Run(
         federation=federation,
         deal=agreed,
-        together=models.histories(shared),
-        alone=models.histories(list(singles[1])),
+        members=members,
+        contributions=read_only_copy(contributions),
+        payments=read_only_copy(payments),
+        together=_own_columns(together, used),
+        alone=_own_columns(alone, own),
         test_sizes=experiment.test_sizes,
         floors=low,
         ceilings=high,
@@ -288,17 +312,72 @@ def train_under(
     )
 
 
-def _check_agents(federation: Federation, experiment: Experiment) -> None:
-    there = experiment.names
-    if experiment.n_agents != federation.n_agents:
+def _own_columns(models: list[Histories], samples: IntArray) -> Histories:
+    """Each agent's column of its own model."""
+    accuracies, loss = (
+        np.stack([getattr(model, part)[:, agent] for agent, model in enumerate(models)], axis=1)
+        for part in ("accuracies", "loss")
+    )
+    rounds = np.broadcast_to(samples, (len(loss), len(samples)))
+    return Histories(contributions=rounds, accuracies=read_only_copy(accuracies), loss=read_only_copy(loss))
+
+
+def _agreed(deal: Deal | Outcome, federation: Federation) -> tuple[Deal, NDArray[np.intp], FloatArray, FloatArray]:
+    """The deal, the indices of its members, and contributions (per lot) and payments of all agents.
+
+    Those who are not in the deal, because nobody federates, because they left or because they were excluded, train
+    alone on what they would contribute alone.
+    """
+    given = deal.deal if isinstance(deal, Outcome) else deal
+    if not isinstance(given, Deal):
+        raise InvalidInput(f"deal must be a Deal or an Outcome, got {short_repr(given)}")
+    agreed, _ = given.belonging_to(federation)
+    agents = np.array([federation.names.index(name) for name in agreed.agents], dtype=np.intp)
+    contributions, payments = standalone_optimum(federation)[0].copy(), np.zeros(federation.n_agents)
+    contributions[np.concatenate([federation.lots_of(agent) for agent in agents])] = agreed.contributions
+    payments[agents] = agreed.payments
+    return given, agents[agreed.members], federation.checked_contributions(contributions), payments
+
+
+def check_trainable(deal: Deal | Outcome, federation: Federation, experiment: Experiment) -> tuple[IntArray, IntArray]:
+    """The samples used in a deal and alone, per lot, or `InvalidInput` where they cannot be trained on."""
+    _check_agents(federation, experiment)
+    _, members, contributions, _ = _agreed(deal, federation)
+    used, own = whole_samples(contributions), whole_samples(standalone_optimum(federation)[0])
+    wanted = np.maximum(used, own)
+    short = np.flatnonzero(wanted > experiment.available)
+    if short.size:  # the one that needs most is named, so that what is advised is enough for all
+        lot = int(short[wanted[short].argmax()])
+        agreed = used[lot] > experiment.available[lot]
+        enough, there = images_for(int(wanted[lot]), experiment.test_share), len(experiment.images)
         raise InvalidInput(
-            f"experiment must have as many members as the federation: {federation.n_agents} there, "
-            f"{experiment.n_agents} in the experiment; say n_agents={federation.n_agents}"
+            f'{"lot" if experiment.has_lots else "member"} "{experiment.lot_labels[lot]}" '
+            f"{'agreed to' if agreed else 'would use, alone,'} {used[lot] if agreed else own[lot]:,} samples but has "
+            f"{experiment.available[lot]:,} to train on; give it {enough:,} images, tests included (samples={enough}, "
+            f"--samples {enough}){'' if enough <= there else f', of which there are {there:,} in all'}"
         )
-    if there != federation.names and there != _default_names(len(there)):
+    inside = np.isin(federation.lot_owners, members) if members.size else slice(None)
+    if not used[inside].any():
+        raise InvalidInput(
+            "nobody contributes a whole sample under this deal: there is no data and no model to train; "
+            "lower costs or another mechanism give one"
+        )
+    return used, own
+
+
+def images_for(samples: int, test_share: float) -> int:
+    """The fewest images of which so many are left when the test set is taken off."""
+    images = max(samples, int((samples - 1) / (1.0 - test_share)))
+    while images - round(test_share * images) < samples:
+        images += 1
+    return images
+
+
+def _check_agents(federation: Federation, experiment: Experiment) -> None:
+    if experiment.names not in (federation.names, default_names(federation.n_agents)):
         raise InvalidInput(
             f"experiment must have the federation's members in their order ({', '.join(federation.names)}), "
-            f"got {', '.join(there)}; say names=federation.names"
+            f"got {', '.join(experiment.names)}; say n_agents={federation.n_agents}, names=federation.names"
         )
     if not np.array_equal(experiment.ownership.lot_owners, federation.lot_owners):
         raise InvalidInput(
@@ -307,8 +386,3 @@ def _check_agents(federation: Federation, experiment: Experiment) -> None:
         )
     if experiment.n_tasks != experiment.n_agents:
         raise InvalidInput("experiment must test every member on all of its test images; leave out with_tasks")
-
-
-def _default_names(count: int) -> Sequence[str]:
-    """The names of agents nobody named."""
-    return tuple(f"agent {agent}" for agent in range(count))

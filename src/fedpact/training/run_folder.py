@@ -3,21 +3,24 @@
 | file            | holds                                                                              |
 |-----------------|------------------------------------------------------------------------------------|
 | `settings.json` | scenario, deal, experiment, fingerprint, versions and the command: enough to repeat |
+| `models`        | every trained model's accuracies and losses, as soon as it is finished             |
 | `rounds.csv`    | round, agent, whether it trains alone, samples of all its lots, accuracy, loss, test size |
 | `alone.csv`     | the same of the models agents train alone                                          |
-| `result.json`   | predicted and realised, per agent                                                  |
+| `result.json`   | promised and measured, per agent                                                   |
 | `learning.png`  | the learning curves, where matplotlib is installed                                 |
 
-Settings are there from the start; finished models lie in a hidden folder until the other files are written, all at
-once.
+Settings are there from the start, models as they are trained; the other files are written all at once.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,58 +28,147 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.deals import Deal
+from fedpact.deals.deal_file import deal_from_record, deal_record
+from fedpact.federation import Federation
 from fedpact.fitting.logs import ALONE_FILE, ROUND_HEADS, ROUNDS_FILE
-from fedpact.training.checks import frozen_counts
-from fedpact.training.experiment import Histories
-from fedpact.training.plan import Plan, plan_of, versions
-from fedpact.training.run import Progress, Run
-from fedpact.training.trainable import check_trainable, deal_for_everybody
-from fedpact.utils.arrays import read_only_copy
-from fedpact.utils.checkpoint import remove_pieces
-from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
+from fedpact.scenario import Scenario, parse_scenario, scenario_to_dict
+from fedpact.training.data import mnist
+from fedpact.training.experiment import Experiment, Histories
+from fedpact.training.noise import NOISES
+from fedpact.training.partitions import Dirichlet, Even
+from fedpact.training.run import Progress, Run, train_under
+from fedpact.training.settings import Training
+from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
 from fedpact.utils.files import DECODERS, read_text, replace_files
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import csv_rows, read_csv_rows
 
-SETTINGS, RESULT, PICTURE = "settings.json", "result.json", "learning.png"
-MODELS_FOLDER = ".models"
+SETTINGS, RESULT, PICTURE, MODELS = "settings.json", "result.json", "learning.png", "models"
 DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")  # of a file whose writing was cut short
-HISTORY_HEADS = ("round", "agent", "samples", "accuracy", "loss")
-SAME_RUN_KEYS = ("scenario", "deal", "experiment", "floors", "ceilings", "fingerprint")
-PICTURE_DPI = 200
+SAME_RUN_KEYS = ("scenario", "deal", "data", "experiment", "floors", "ceilings")
+PARTITIONS = {"Even": Even, "Dirichlet": Dirichlet}
 
-PER_AGENT = (
-    "contributions",
-    "samples",
-    "accuracies",
-    "payoffs",
-    "realised_payoffs",
-    "costs",
-    "realised_costs",
-    "payments",
-    "utilities",
-    "realised_utilities",
-    "standalone_samples",
-    "standalone_accuracies",
-    "standalone",
-    "realised_standalone",
-    "ir_gaps",
-    "realised_ir_gaps",
-    "standard_errors",
-    "test_sizes",
-    "floors",
-    "ceilings",
-)
-OVERALL = ("leavers", "realised_leavers", "doubtful", "welfare", "realised_welfare", "rounds", "fingerprint")
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """A run that can be trained any number of times, as plain data and back.
+
+    Attributes
+    ----------
+    scenario, deal
+        Who, and what was agreed.
+    data
+        Where MNIST comes from: "embedded", "openml" or "huggingface".
+    experiment, floors, ceilings
+        As `train_under` takes them, one floor and one ceiling per agent.
+    """
+
+    scenario: Scenario
+    deal: Deal
+    data: str
+    experiment: Experiment
+    floors: FloatArray
+    ceilings: FloatArray
+
+    def run(self, *, progress: Progress | None = None, checkpoint: Path | None = None) -> Run:
+        """Train as planned."""
+        return train_under(
+            self.deal,
+            self.scenario.federation,
+            self.experiment,
+            floors=self.floors,
+            ceilings=self.ceilings,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The plan as plain data, which `plan_of` reads; it needs no files beside it."""
+        federation = self.scenario.federation
+        if federation.is_sparse:
+            federation = federation.replace(weights=federation.dense_weights())
+        scenario = replace(self.scenario, federation=federation, uncertainty=None)
+        plain: dict[str, Any] = jsonable(
+            {
+                "scenario": scenario_to_dict(scenario),
+                "deal": deal_record(replace(self.deal, scenario=federation.fingerprint)),
+                "data": self.data,
+                "experiment": self.experiment.settings,
+                "floors": self.floors,
+                "ceilings": self.ceilings,
+            }
+        )
+        return plain
+
+
+def plan_of(record: Mapping[str, Any]) -> Plan:
+    """The plan that `Plan.record` wrote down, or `InvalidInput` if the record is not one of those."""
+    try:
+        scenario = parse_scenario(record["scenario"], where="scenario", folder=Path())
+        given = record["experiment"]
+        kind, options = given["partition"]
+        experiment = Experiment(
+            mnist(record["data"]),
+            **members_and_lots(scenario.federation),
+            samples=given["samples"],
+            test_share=given["test_share"],
+            partition=PARTITIONS[kind](**options),
+            noise=[NOISES[name](**_strengths(strengths)) for name, strengths in given["noise"].items()],
+            training=Training(**given["training"]),
+            seed=given["seed"],
+        )
+        return Plan(
+            scenario=scenario,
+            deal=deal_from_record(record["deal"]),
+            data=record["data"],
+            experiment=experiment,
+            floors=read_only_copy(record["floors"]),
+            ceilings=read_only_copy(record["ceilings"]),
+        )
+    except InvalidInput:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput(
+            f"these are not the settings of a run: {type(error).__name__} {short_repr(str(error))}"
+        ) from error
+
+
+def members_and_lots(federation: Federation) -> dict[str, Any]:
+    """Who they are and whose lots there are, as an experiment takes it."""
+    owned = {"lot_owners": federation.lot_owners, "lot_names": federation.lot_names} if federation.has_lots else {}
+    return {"n_agents": federation.n_agents, "names": federation.names, **owned}
+
+
+def _strengths(given: Mapping[str, Sequence[float | str]]) -> dict[str, list[float]]:
+    return {
+        name: [math.inf if entry == "inf" else float(entry) for entry in numbers] for name, numbers in given.items()
+    }
 
 
 def run_record(run: Run) -> dict[str, Any]:
-    """What came of a run, as plain data."""
-    members = [run.agents[place] for place in run.deal.members]
-    record = {"mechanism": run.deal.mechanism, "agents": run.agents, "members": members}
+    """What came of a run, as plain data: keys of what was measured say so, the others are of what was promised."""
+    promised, measured = run.promised, run.measured
+    everybody = np.ones(len(run.agents), dtype=bool)
+    record: dict[str, Any] = {
+        "mechanism": run.deal.mechanism,
+        "agents": run.agents,
+        "members": run.member_names(everybody),
+        "verdict": run.verdict,
+        "ir_gaps": promised.gains,
+        "promised_gains": {"members": promised.gains, "total": promised.gains[run.members].sum()},
+        "measured_gains": {"members": measured.gains, "total": measured.gains[run.members].sum()},
+        "measured_interval": {"members": run.intervals, "total": run.total_interval},
+    }
     if run.federation.has_lots:  # contributions and samples are per lot
         record["lots"] = run.federation.lot_labels
-    plain: dict[str, Any] = jsonable(record | {name: getattr(run, name) for name in (*PER_AGENT, *OVERALL)})
+    for name in ("payoffs", "costs", "utilities", "standalone", "welfare"):
+        record |= {name: getattr(promised, name), f"measured_{name}": getattr(measured, name)}
+    record |= {"leavers": run.member_names(promised.leaves), "measured_leavers": run.member_names(measured.leaves)}
+    others = ("contributions", "payments", "samples", "accuracies", "standalone_samples", "standalone_accuracies")
+    settings = ("standard_errors", "doubtful", "test_sizes", "floors", "ceilings", "rounds", "fingerprint")
+    plain: dict[str, Any] = jsonable(record | {name: getattr(run, name) for name in (*others, *settings)})
     return plain
 
 
@@ -98,8 +190,8 @@ class RunFolder:
 
     @property
     def kept(self) -> int:
-        """How many finished models lie there until the run is complete."""
-        return len(list((self.path / MODELS_FOLDER).glob("*.npz")))
+        """How many models are finished."""
+        return sum(len(path.read_bytes().splitlines()) - 1 for path in (self.path / MODELS).glob("*.jsonl"))
 
     def check(self, *, resume: bool) -> None:
         """Raise `InvalidInput` if a run cannot be put there."""
@@ -116,32 +208,22 @@ class RunFolder:
             elif held:
                 raise InvalidInput(f"the folder must be empty, it holds {held[0]!r}; -o names another")
 
-    def begin(self, plan: Plan, origin: Mapping[str, Any]) -> None:
-        """Write the settings; those that are there must be of the same plan."""
-        settings = {**plan.record(), **origin, "versions": versions()}
+    def train(self, plan: Plan, origin: Mapping[str, Any], *, progress: Progress | None = None) -> Run:
+        """Train what is not there yet, and write what came of it; a run that is there must be of the same plan."""
+        settings = {**plan.record(), "fingerprint": plan.experiment.fingerprint, **origin, "versions": versions()}
         if (self.path / SETTINGS).is_file():
             self._check_same(settings)
-        if self.finished:
-            return
-        try:
-            self.path.mkdir(exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(f"{self.path}: the folder cannot be made: {error.strerror}") from error
-        self._write({SETTINGS: _json(settings)})
-
-    def train(self, plan: Plan, *, progress: Progress | None = None) -> Run:
-        """Train what is not there yet, and write what came of it."""
-        if self.finished:
-            return self.load(plan)
-        run = plan.run(progress=progress, checkpoint=self.path / MODELS_FOLDER)
-        contents = {
-            ROUNDS_FILE: _rows(run, run.together, _alone(run)),
-            ALONE_FILE: _rows(run, run.alone, np.ones(len(run.agents), dtype=bool)),
-            **_picture(run),
-            RESULT: _json(run_record(run)),  # the last to take its place: the run is finished
-        }
-        self._write(contents)
-        remove_pieces(self.path / MODELS_FOLDER)
+        if not self.finished:
+            try:
+                self.path.mkdir(exist_ok=True)
+            except OSError as error:
+                raise InvalidInput(f"{self.path}: the folder cannot be made: {error.strerror}") from error
+            self._write({SETTINGS: _json(settings)})
+        run = plan.run(progress=progress, checkpoint=self.path / MODELS)
+        if not self.finished:
+            tables = {name: csv_rows(rows).encode() for name, rows in _tables(run).items()}
+            # The result is the last to take its place: the run is finished.
+            self._write({**tables, **_picture(run), RESULT: _json(run_record(run))})
         return run
 
     def settings(self) -> dict[str, Any]:
@@ -158,30 +240,6 @@ class RunFolder:
         with error_context(str(self.path / SETTINGS)):
             return plan_of(self.settings())
 
-    def load(self, plan: Plan) -> Run:
-        """The finished run, without training."""
-        federation, experiment = plan.scenario.federation, plan.experiment
-        names, shape = federation.names, (plan.training.rounds, federation.n_agents)
-        agreed = deal_for_everybody(plan.deal, federation)
-        histories = []
-        used = check_trainable(agreed, federation, experiment)
-        for name, samples in zip((ROUNDS_FILE, ALONE_FILE), used, strict=True):
-            with error_context(str(self.path / name)):
-                found = _history(read_text(self.path / name), names, shape)
-                if federation.has_lots:  # the file counts the samples of all lots of a member
-                    found = replace(found, contributions=frozen_counts(np.tile(samples, (shape[0], 1))))
-                histories.append(found)
-        return Run(
-            federation=federation,
-            deal=agreed,
-            together=histories[0],
-            alone=histories[1],
-            test_sizes=experiment.test_sizes,
-            floors=plan.floors,
-            ceilings=plan.ceilings,
-            fingerprint=experiment.fingerprint,
-        )
-
     def _check_same(self, settings: Mapping[str, Any]) -> None:
         there = self.settings()
         other = [key for key in SAME_RUN_KEYS if there.get(key) != settings[key]]
@@ -190,8 +248,6 @@ class RunFolder:
         if "experiment" in other and isinstance(there.get("experiment"), dict):
             mine, own = settings["experiment"], there["experiment"]
             other[other.index("experiment")] = ", ".join(key for key in mine if own.get(key) != mine[key])
-        if len(other) > 1:
-            other = [key for key in other if key != "fingerprint"]  # it follows from the others
         began = there.get("command")
         words = f"; it began with: {began}" if isinstance(began, str) else ""
         raise InvalidInput(f"{self.path} holds another run, with other {', '.join(other)}{words}")
@@ -201,6 +257,12 @@ class RunFolder:
             replace_files({self.path / name: content for name, content in contents.items()})
 
 
+def versions() -> dict[str, str]:
+    """What a run depends on beside its plan."""
+    packages = {name: version(name) for name in ("fedpact", "jax", "numpy")}
+    return {**packages, "python": sys.version.split()[0]}
+
+
 def _json(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -208,42 +270,63 @@ def _json(record: Mapping[str, Any]) -> bytes:
 def _picture(run: Run) -> dict[str, bytes]:
     content = BytesIO()
     try:
-        run.plot().savefig(content, format="png", dpi=PICTURE_DPI)
+        run.plot().savefig(content, format="png", dpi=200)
     except MissingExtra:
         return {}
     return {PICTURE: content.getvalue()}
 
 
-def _alone(run: Run) -> NDArray[np.bool_]:
-    """Who is not in the deal and trains a model of its own."""
-    return ~np.isin(np.arange(len(run.agents)), run.deal.members)
+def _tables(run: Run) -> dict[str, list[Sequence[Any]]]:
+    """The rows of both tables, heads first."""
+    outside = ~np.isin(np.arange(len(run.agents)), run.members)
+    everybody = np.ones_like(outside)
+    return {ROUNDS_FILE: _rows(run, run.together, outside), ALONE_FILE: _rows(run, run.alone, everybody)}
 
 
-def _rows(run: Run, history: Histories, alone: NDArray[np.bool_]) -> bytes:
+def _rows(run: Run, history: Histories, alone: Sequence[bool] | NDArray[np.bool_]) -> list[Sequence[Any]]:
     rows: list[Sequence[Any]] = [ROUND_HEADS]
     for number in range(run.rounds):
         for agent, name in enumerate(run.agents):
             samples = int(history.contributions[number, run.federation.lots_of(agent)].sum())
             accuracy, loss = (array[number, agent].item() for array in (history.accuracies, history.loss))
             rows.append([number + 1, name, int(alone[agent]), samples, accuracy, loss, int(run.test_sizes[agent])])
-    return csv_rows(rows).encode()
+    return rows
 
 
-def _history(text: str, names: tuple[str, ...], shape: tuple[int, int]) -> Histories:
-    """What `_rows` wrote."""
-    heads, *rows = read_csv_rows(text)
-    columns = {head: [row[place] for row in rows] for place, head in enumerate(heads)}
-    expected = [(str(number + 1), name) for number in range(shape[0]) for name in names]
-    if not set(HISTORY_HEADS) <= set(heads) or [*zip(columns["round"], columns["agent"], strict=True)] != expected:
-        raise InvalidInput(
-            f"the table must have a row per round and member ({shape[0]} x {shape[1]}), as it was written"
-        )
-    try:
-        samples, accuracies, loss = (
-            np.array(columns[head], dtype=np.float64).reshape(shape) for head in ("samples", "accuracy", "loss")
-        )
-    except ValueError as error:
-        raise InvalidInput("samples, accuracy and loss must be numbers, as they were written") from error
-    return Histories(
-        contributions=frozen_counts(samples), accuracies=read_only_copy(accuracies), loss=read_only_copy(loss)
-    )
+def compare_runs(before: RunFolder, run: Run) -> dict[str, Any]:
+    """A finished run beside the same trained again: are all accuracies and losses of all rounds equal, bit for bit?
+
+    If not, what is the largest difference between two accuracies, and where, and what has changed, then and now, of
+    all that runs depend on?
+    """
+    same, largest, where = True, 0.0, ""
+    for (name, rows), what in zip(_tables(run).items(), ("in the deal", "alone"), strict=True):
+        path = before.path / name
+        with error_context(str(path)):
+            now = [dict(zip(ROUND_HEADS, map(str, row), strict=True)) for row in rows[1:]]
+            heads, *kept = read_csv_rows(read_text(path))
+            then = [dict(zip(heads, row, strict=False)) for row in kept]
+            if [(row.get("round"), row.get("agent")) for row in then] != [(row["round"], row["agent"]) for row in now]:
+                raise InvalidInput(
+                    f"the table must have a row per round and member ({run.rounds} x {len(run.agents)}), as it was "
+                    "written"
+                )
+            try:
+                first, second = (
+                    np.array([[float(row[head]) for head in ("accuracy", "loss")] for row in table])
+                    for table in (then, now)
+                )
+            except (KeyError, ValueError) as error:
+                raise InvalidInput("accuracy and loss must be numbers, as they were written") from error
+        same &= np.array_equal(first, second)
+        apart = np.abs(first - second)[:, 0]
+        if apart.max() > largest:
+            largest, worst = float(apart.max()), now[int(apart.argmax())]
+            where = f"{worst['agent']} {what}, round {worst['round']}"
+    settings = before.settings()
+    stated = {**settings.get("versions", {}), "fingerprint": settings.get("fingerprint", "")}
+    present = {**versions(), "fingerprint": run.fingerprint}
+    changed = {
+        name: (str(stated.get(name, "unknown")), here) for name, here in present.items() if stated.get(name) != here
+    }
+    return {"same": same, "largest_difference": largest, "where": where, "changed": changed}

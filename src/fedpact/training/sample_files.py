@@ -17,7 +17,6 @@ from fedpact.utils.memory_limits import read_arrays
 from fedpact.utils.tables import csv_rows
 
 LABEL = "label"
-FEATURE_ARRAYS, LABEL_ARRAYS = ("features", "pixels", "x", "X"), ("labels", "y")
 
 
 def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
@@ -29,8 +28,7 @@ def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
         If the file cannot be read or breaks a rule; the message names the file and, of a table, row and column.
     """
     with error_context(str(path)):
-        suffix = path.suffix.lower()
-        if suffix != ".npz":
+        if path.suffix.lower() != ".npz":
             return _read_table(path)
         try:
             arrays = read_arrays(read_bytes(path), "write fewer samples or features")
@@ -38,17 +36,13 @@ def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
             raise
         except Exception as error:  # whatever a file raises that is no such archive
             raise InvalidInput("this is no archive of arrays as numpy.savez writes it") from error
-        features, labels = (
-            next((arrays[name] for name in names if name in arrays), None) for names in (FEATURE_ARRAYS, LABEL_ARRAYS)
-        )
-        if features is None or labels is None:
-            held = ", ".join(arrays) or "none"
+        if not {"features", "labels"} <= set(arrays):
             raise InvalidInput(
-                f"the archive must hold the arrays {FEATURE_ARRAYS[0]} and {LABEL_ARRAYS[0]}, got {held}"
+                f"the archive must hold the arrays features and labels, got {', '.join(arrays) or 'none'}"
             )
-        if features.ndim > 2:
-            features = features.reshape(len(features), -1)
-        return checked_samples_and_labels("the file's", features, labels)
+        features = arrays["features"]
+        rows = features.reshape(len(features), -1) if features.ndim > 2 else features  # images, say
+        return checked_samples_and_labels("the file's", rows, arrays["labels"])
 
 
 def lots_text(values: FloatArray, lots: Any, names: Any, labels: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,8 @@ from fedpact.fitting.sample_values import (
     even_shares,
     knn_shapley,
 )
-from fedpact.training.settings import Training, whole_number
+from fedpact.training.partitions import Holdings
+from fedpact.training.settings import Training, require_jax, whole_number
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
 
@@ -37,7 +39,7 @@ class SampleLots:
     names
         Of the lots, the best tier first.
     lots
-        (N,): the lot of each sample, a place among the names.
+        (N,): the lot of each sample, an index of the names.
     values
         (N,): what each sample is worth, below 0 if it harms. By "knn" in even shares of its class, about 1 for a useful
         one; by "gradients" from -1 if it never agrees with the tests to 1 if it always does.
@@ -123,19 +125,17 @@ def find_lots(
     neighbours, training, seed
         Of the methods.
     """
-    rows, own = checked_samples_and_labels("training", features, labels)
-    tests, wanted = checked_samples_and_labels("test", test_features, test_labels)
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {short_repr(method)}")
     most = whole_number("tiers", tiers, least=1)
-    if rows.shape[1] != tests.shape[1]:
-        raise InvalidInput(f"test features must have {rows.shape[1]} columns like the others, got {tests.shape[1]}")
+    rows, own, tests, wanted = _checked(features, labels, test_features, test_labels)
     if method == "knn":
         values = even_shares(knn_shapley(rows, own, tests, wanted, neighbours=neighbours), own, wanted)
     else:
-        from fedpact.training.pooled import PooledSamples, gradient_alignment  # noqa: PLC0415 - JAX: slow to import
+        require_jax()
+        from fedpact.training.alignment import gradient_alignment  # noqa: PLC0415 - JAX takes a second to import
 
-        values = gradient_alignment(PooledSamples.of(rows, own, tests, wanted), training or Training(), seed=seed)
+        values = gradient_alignment(*_pooled(rows, own, tests, wanted), training or Training(), seed)
     groups = np.unique(own) if by_label else [None]
     names: list[str] = []
     lots = np.zeros(len(rows), dtype=np.intp)
@@ -161,25 +161,51 @@ def leave_lots_out(
     progress: Callable[[str], None] | None = None,
 ) -> LeftOut:
     """Train with all samples and without each lot, several times over, and test; needs JAX."""
-    from fedpact.training.pooled import PooledSamples, train_pooled  # noqa: PLC0415 - JAX takes a second to import
+    require_jax()
+    from fedpact.training.engine import Engine  # noqa: PLC0415 - JAX takes a second to import
 
-    rows, own = checked_samples_and_labels("training", features, labels)
-    samples = PooledSamples.of(rows, own, *checked_samples_and_labels("test", test_features, test_labels))
-    settings, seeds = training or Training(), range(whole_number("repeats", repeats, least=2))
-    scores = np.empty((len(seeds), 1 + len(found.names)))
-    for seed in seeds:
-        for place in range(scores.shape[1]):
-            if progress is not None:
-                progress(f"training without {found.names[place - 1]}" if place else "training with all")
-            kept = np.ones(len(own), dtype=bool) if not place else found.lots != place - 1
-            scores[seed, place] = train_pooled(samples, settings, seed=seed, kept=kept) if kept.any() else np.nan
+    rows, own, tests, wanted = _checked(features, labels, test_features, test_labels)
+    samples, n_classes = _pooled(rows, own, tests, wanted, found.lots)
+    profiles = found.sizes * np.vstack([np.ones(len(found.names)), 1 - np.eye(len(found.names))]).astype(np.int64)
+    scores = np.full((whole_number("repeats", repeats, least=2), len(profiles)), np.nan)
+    trained = np.flatnonzero(profiles.any(axis=1))
+    for seed in range(len(scores)):
+        if progress is not None:
+            progress(f"training without each lot, {seed + 1} of {len(scores)}")
+        for index, (accuracy,) in Engine([samples], n_classes, training or Training(), seed, None).final(
+            profiles[trained]
+        ):
+            scores[seed, trained[index]] = accuracy
     apart = scores[:, 1:] - scores[:, :1]
     return LeftOut(
         accuracy=float(scores[:, 0].mean()),
         without=read_only_copy(scores[:, 1:].mean(axis=0)),
-        noise=float(np.sqrt(np.nanmean(apart.var(axis=0, ddof=1)) / len(seeds))),
+        noise=float(np.sqrt(np.nanmean(apart.var(axis=0, ddof=1)) / len(scores))),
         sizes=found.sizes,
     )
+
+
+def _checked(features: ArrayLike, labels: ArrayLike, test_features: ArrayLike, test_labels: ArrayLike) -> Any:
+    rows, own = checked_samples_and_labels("training", features, labels)
+    tests, wanted = checked_samples_and_labels("test", test_features, test_labels)
+    if rows.shape[1] != tests.shape[1]:
+        raise InvalidInput(f"test features must have {rows.shape[1]} columns like the others, got {tests.shape[1]}")
+    return rows, own, tests, wanted
+
+
+def _pooled(rows: FloatArray, own: Any, tests: FloatArray, wanted: Any, lots: Any = 0) -> tuple[Holdings, int]:
+    """The samples as those of one agent, features over their standard deviation, and the number of classes."""
+    classes, labels = np.unique(np.concatenate([own, wanted]), return_inverse=True)
+    deviation = float(np.std(rows)) or 1.0
+    held = Holdings(
+        pixels=(rows / deviation).astype(np.float32),
+        labels=labels[: len(own)].astype(np.int32),
+        test_pixels=(tests / deviation).astype(np.float32),
+        test_labels=labels[len(own) :].astype(np.int32),
+        lots=np.broadcast_to(lots, len(own)).astype(np.int32),
+        tasks=np.zeros(len(wanted), dtype=np.int32),
+    )
+    return held, len(classes)
 
 
 def _tiers(values: FloatArray, most: int) -> NDArray[np.intp]:

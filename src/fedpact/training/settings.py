@@ -1,15 +1,23 @@
-"""How models are trained."""
+"""How models are trained, and where everything random comes from: one seed, with a stream of numbers for each purpose.
+
+Changing what one stream is used for leaves the others alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
+
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +50,35 @@ class Training:
     def __post_init__(self) -> None:
         for label in ("rounds", "local_epochs", "batch_size"):
             object.__setattr__(self, label, whole_number(label, getattr(self, label), least=1))
-        rate = _one_number("learning_rate", self.learning_rate, positive, POSITIVE)
-        momentum = _one_number("momentum", self.momentum, lambda x: (x >= 0) & (x < 1), "from 0 to below 1")
+        rate = one_number("learning_rate", self.learning_rate, positive, POSITIVE)
+        momentum = one_number("momentum", self.momentum, lambda x: (x >= 0) & (x < 1), "from 0 to below 1")
         object.__setattr__(self, "learning_rate", rate)
         object.__setattr__(self, "momentum", momentum)
         if not isinstance(self.hidden, Sequence) or isinstance(self.hidden, str):
             raise InvalidInput(f"hidden must be a list of sizes, one per hidden layer, got {short_repr(self.hidden)}")
-        sizes = (whole_number(f"hidden[{place}]", size, least=1) for place, size in enumerate(self.hidden))
+        sizes = (whole_number(f"hidden[{layer}]", size, least=1) for layer, size in enumerate(self.hidden))
         object.__setattr__(self, "hidden", tuple(sizes))
+
+
+class Stream(IntEnum):
+    """What random numbers are for."""
+
+    DEALING = 0
+    LABELS = 1
+    PIXELS = 2
+    WEIGHTS = 3
+    SHUFFLES = 4
+    PRIVACY = 5
+
+
+def generator(seed: int, stream: Stream, *which: int) -> np.random.Generator:
+    """The numbers for one purpose, and for one agent or round of it."""
+    return np.random.default_rng([seed, stream, *which])
+
+
+def shuffled(count: int, epochs: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """(epochs, count): orders of an agent's samples; all agents' come from one stream, one after the other."""
+    return rng.permuted(np.tile(np.arange(count, dtype=np.int32), (epochs, 1)), axis=1)
 
 
 def whole_number(label: str, given: Any, *, least: int) -> int:
@@ -59,8 +88,20 @@ def whole_number(label: str, given: Any, *, least: int) -> int:
     return int(given)
 
 
-def _one_number(label: str, given: Any, accepts: Any, rule: str) -> float:
+def one_number(label: str, given: Any, accepts: Callable[[Any], Any], rule: str) -> float:
+    """One number that follows a rule."""
     number = checked_numbers(label, given, accepts, rule)
     if number.ndim:
         raise InvalidInput(f"{label} must be one number, got {number.size}")
     return float(number)
+
+
+def nearest_counts(amounts: ArrayLike) -> IntArray:
+    """The whole numbers nearest to some amounts, for designs of experiments; a deal is rounded down."""
+    return np.rint(amounts).astype(np.int64)
+
+
+def require_jax() -> None:
+    """Say so early where JAX is not installed, without importing it, which takes a second."""
+    if find_spec("jax") is None:
+        raise MissingExtra("Training", "train")

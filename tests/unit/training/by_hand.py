@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.training.holdings import Holdings
+from fedpact.training.partitions import Holdings
 
 Layers = list[list[np.ndarray]]
 

@@ -12,9 +12,9 @@ from blobs import BLANK
 from fedpact.training import Experiment, PrivateUpdates, Training
 from fedpact.training.engine import Engine
 from fedpact.training.fedavg import _make_private
-from fedpact.training.holdings import Holdings
 from fedpact.training.network import initial_weights
-from fedpact.training.seeds import Stream, generator
+from fedpact.training.partitions import Holdings
+from fedpact.training.settings import Stream, generator
 from random_cases import some
 
 from . import by_hand

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.training import Even, Experiment, Images, LabelNoise, PrivateUpdates, Training, train_under
-from fedpact.training import plan as plans
+from fedpact.training import Experiment, Images, LabelNoise, PrivateUpdates, Training, train_under
+from fedpact.training import run_folder as plans
 from fedpact.training.measured import MeasuredGame
 from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.utils.errors import InvalidInput
@@ -123,19 +123,19 @@ def test_a_deal_is_trained_on_what_is_agreed_of_each_lot(trainer: Experiment) ->
     np.testing.assert_array_equal(run.accuracies, trainer.history([run.samples] * 2).accuracies[-1])
     alone = np.where(FEDERATION.lot_owners == 1, run.standalone_samples, 0)
     assert run.standalone_accuracies[1] == trainer.history([alone] * 2).accuracies[-1, 1]
-    np.testing.assert_allclose(run.payoffs, outcome.payoffs)
-    np.testing.assert_allclose(run.realised_payoffs, [1.0, 1.0, 1.3] * (run.accuracies - 0.1) / 0.9)
+    np.testing.assert_allclose(run.promised.payoffs, outcome.payoffs)
+    np.testing.assert_allclose(run.measured.payoffs, [1.0, 1.0, 1.3] * (run.accuracies - 0.1) / 0.9)
     spent = np.array([0.01, 0.08, 0.012, 0.02]) * run.samples
-    np.testing.assert_allclose(run.realised_costs, [spent[0] + spent[1], spent[2], spent[3]])
-    assert run.realised_welfare == pytest.approx(run.realised_utilities.sum(), abs=1e-12)
+    np.testing.assert_allclose(run.measured.costs, [spent[0] + spent[1], spent[2], spent[3]])
+    assert run.measured.welfare == pytest.approx(run.measured.utilities.sum(), abs=1e-12)
 
 
 def test_who_is_not_in_the_deal_trains_alone_on_its_lots(trainer: Experiment) -> None:
     outcome = fp.ExternalityMechanism().solve(FEDERATION.take([0, 2]))
     run = train_under(outcome.deal, FEDERATION, trainer)
-    assert [run.agents[place] for place in run.deal.members] == ["North", "East"]
+    assert [run.agents[place] for place in run.members] == ["North", "East"]
     assert run.samples[2] == run.standalone_samples[2] and run.accuracies[1] == run.standalone_accuracies[1]
-    np.testing.assert_allclose(run.payoffs[[0, 2]], outcome.payoffs)
+    np.testing.assert_allclose(run.promised.payoffs[[0, 2]], outcome.payoffs)
 
 
 @pytest.mark.slow
@@ -147,22 +147,21 @@ def test_a_run_with_lots_is_kept_and_read_again(
         scenario=fp.Scenario(federation=FEDERATION),
         deal=fp.ShapleyMechanism().solve(FEDERATION).deal,
         data="embedded",
-        samples=np.array([20.0, 30.0, 40.0, 40.0]),
-        test_share=0.2,
-        partition=Even(),
-        noise=[LabelNoise([0.0, 0.5, 0.0, 0.0]), PrivateUpdates([np.inf, 1.0, np.inf])],
-        training=Training(rounds=2, hidden=(5,)),
-        seed=0,
+        experiment=Experiment(
+            images,
+            **plans.members_and_lots(FEDERATION),
+            samples=np.array([20.0, 30.0, 40.0, 40.0]),
+            noise=[LabelNoise([0.0, 0.5, 0.0, 0.0]), PrivateUpdates([np.inf, 1.0, np.inf])],
+            training=Training(rounds=2, hidden=(5,)),
+        ),
         floors=np.zeros(3),
         ceilings=np.ones(3),
     )
     folder = RunFolder(tmp_path / "run")
-    folder.begin(plan, {})
-    run = folder.train(plan)
-    again = folder.load(folder.plan())
-    for part in ("samples", "standalone_samples", "accuracies", "realised_utilities", "ir_gaps", "test_sizes"):
-        np.testing.assert_array_equal(getattr(again, part), getattr(run, part))
+    run = folder.train(plan, {})
+    again = folder.plan().run()
     record = run_record(again)
+    assert record == run_record(run)
     assert record["lots"] == list(FEDERATION.lot_labels) and len(record["samples"]) == 4 and len(record["payoffs"]) == 3
     rows = (tmp_path / "run" / "rounds.csv").read_text().splitlines()
     assert len(rows) == 1 + 2 * 3 and rows[1].split(",")[3] == str(run.samples[0] + run.samples[1])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedpact.training import Experiment, Images, LabelNoise, PixelNoise, PrivateUpdates
-from fedpact.training.noise import checked_noise, spoiled_labels, spoiled_pixels
+from fedpact.training.noise import checked_noise, spoil_labels, spoil_pixels
 from fedpact.utils.errors import InvalidInput
 
 NAMES = ["a", "b", "c"]
@@ -16,7 +16,7 @@ LABELS = np.tile(np.arange(10, dtype=np.int32), 20)
 
 
 def spoiled(share: float, seed: int = 0) -> np.ndarray:
-    return spoiled_labels(LABELS, share, 10, np.random.default_rng(seed))
+    return spoil_labels(LABELS, share, 10, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
@@ -44,13 +44,13 @@ def test_wrong_labels_are_of_all_other_classes() -> None:
 
 def test_pixels_stay_between_black_and_white() -> None:
     pixels = np.linspace(0, 1, 5000, dtype=np.float32).reshape(50, 100)
-    noisy = spoiled_pixels(pixels, 0.3, np.random.default_rng(0))
+    noisy = spoil_pixels(pixels, 0.3, np.random.default_rng(0))
     assert noisy.dtype == np.float32
     assert noisy.min() == 0.0
     assert noisy.max() == 1.0
     middle = (pixels > 0.4) & (pixels < 0.6)
     assert (noisy - pixels)[middle].std() == pytest.approx(0.3, rel=0.2)
-    np.testing.assert_array_equal(spoiled_pixels(pixels, 0.0, np.random.default_rng(0)), pixels)
+    np.testing.assert_array_equal(spoil_pixels(pixels, 0.0, np.random.default_rng(0)), pixels)
 
 
 def test_noise_is_each_agents_own(images: Images) -> None:
@@ -84,11 +84,23 @@ def test_test_sets_stay_as_they_are(images: Images) -> None:
         (lambda: PrivateUpdates(1.0, -1.0), "PrivateUpdates.multiplier must be at least zero, got -1"),
         (lambda: PrivateUpdates([1.0, np.inf], 0.5), "PrivateUpdates.clip must be finite where there is noise"),
         (lambda: PrivateUpdates([1.0, 2.0], [0.1] * 3), "one number per member each: 2 and 3 given"),
-        (lambda: checked_noise([LabelNoise([0.1, 0.2])], NAMES), "LabelNoise.share must be .*: 3 members, 2 numbers"),
-        (lambda: checked_noise([LabelNoise(0), LabelNoise(1)], NAMES), "noise names LabelNoise twice; give it once"),
-        (lambda: checked_noise(0.3, NAMES), "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates"),
-        (lambda: checked_noise([0.3], NAMES), "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates"),
-        (lambda: checked_noise(None, NAMES), "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates"),
+        (
+            lambda: checked_noise([LabelNoise([0.1, 0.2])], NAMES, NAMES),
+            "LabelNoise.share must be .*: 3 members, 2 numbers",
+        ),
+        (
+            lambda: checked_noise([LabelNoise(0), LabelNoise(1)], NAMES, NAMES),
+            "noise names LabelNoise twice; give it once",
+        ),
+        (lambda: checked_noise(0.3, NAMES, NAMES), "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates"),
+        (
+            lambda: checked_noise([0.3], NAMES, NAMES),
+            "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates",
+        ),
+        (
+            lambda: checked_noise(None, NAMES, NAMES),
+            "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates",
+        ),
     ],
 )
 def test_what_is_no_noise(make: Any, message: str) -> None:
@@ -97,5 +109,5 @@ def test_what_is_no_noise(make: Any, message: str) -> None:
 
 
 def test_one_kind_needs_no_list() -> None:
-    found = checked_noise(PrivateUpdates([1.0, np.inf, 2.0], [0.5, 0.0, 0.0]), NAMES)
-    assert found[PrivateUpdates]["clip"].tolist() == [1.0, np.inf, 2.0]
+    found = checked_noise(PrivateUpdates([1.0, np.inf, 2.0], [0.5, 0.0, 0.0]), NAMES, NAMES)
+    assert found["PrivateUpdates"]["clip"].tolist() == [1.0, np.inf, 2.0]
