@@ -8,6 +8,7 @@ them on members' tables. May use: utils, federation, scenario,
 deals, mechanisms, comparison, negotiation.
 """
 
+from fedpact.fitting.calibration import Calibration, calibrate_delivery
 from fedpact.fitting.cross_validation import FamilyComparison
 from fedpact.fitting.delivery import Delivery, estimate_delivery
 from fedpact.fitting.delivery_settlement import DeliverySettlement, settle_delivery
@@ -18,6 +19,7 @@ from fedpact.fitting.result import Draws, Fit, FitQuality, Outlier
 from fedpact.fitting.suggestions import Suggestion, suggest
 
 __all__ = [
+    "Calibration",
     "Delivery",
     "DeliverySettlement",
     "Draws",
@@ -28,6 +30,7 @@ __all__ = [
     "Observations",
     "Outlier",
     "Suggestion",
+    "calibrate_delivery",
     "estimate_delivery",
     "fit",
     "settle_delivery",
