@@ -31,7 +31,7 @@ from scipy.special import chdtrc, stdtr, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.fitting.subset_models import MAX_SHARE, Curves, Profile, SharesFit, SubsetModels
+from fedpact.fitting.subset_models import MAX_SHARE, Curves, ShareProfile, SharesFit, SubsetModels
 from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray, align, align_columns, checked_numbers, places_of, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -184,8 +184,8 @@ class Delivery:
         return not self.misfit_p_value < MISFIT_P_VALUE
 
     @cached_property
-    def _profile(self) -> Profile:
-        return Profile(self.models, self.found)
+    def _profile(self) -> ShareProfile:
+        return ShareProfile(self.models, self.found)
 
     def _signed_root(self, member: int, share: float) -> float:
         """How far a share is from the estimate, in standard errors."""

@@ -116,7 +116,8 @@ class SubsetModels:
     def identified(self) -> NDArray[np.bool_]:
         """Members whose data reaches somebody who answered, in some model."""
         reached = (self.measured & self._is_judged).T.astype(float) @ (self.given > 0)
-        return np.asarray(((self.curves.weights != 0) & (reached > 0)).any(axis=0))
+        useful = (self.curves.weights != 0) | (self.n_earlier > 0)
+        return np.asarray((useful & (reached > 0)).any(axis=0))
 
     @cached_property
     def _is_judged(self) -> NDArray[np.bool_]:
@@ -345,7 +346,7 @@ class SubsetModels:
         return ErrorSizes(float(np.exp(found.x[0])), 0.01 * float(found.x[1]))
 
 
-class Profile:
+class ShareProfile:
     """By how much the squares grow with one member's share, the others' fitted anew.
 
     Theta follows along linearly: the squares are those outside the span of its derivatives.

@@ -65,8 +65,8 @@ def test_the_ledger_is_what_verify_and_fit_read(ledger: Path) -> None:
         table.given,
         table.accuracies,
         table.test_sizes,
-        calibration.floors,
-        calibration.ceilings,
+        calibration.curves.floors,
+        calibration.curves.ceilings,
     )
     assert "Ada" in found.flagged and found.shares[0] < 0.1
     assert found.shares[1:].min() > 0.7
