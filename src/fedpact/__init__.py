@@ -17,7 +17,7 @@ Judge it
 Agree on it, train under it, settle it
     negotiate, load_deal, settle, Deal
 Learn the numbers from data
-    pilot, fit, suggest, estimate_delivery, settle_delivery, sample_game
+    pilot, fit, suggest, calibrate_delivery, estimate_delivery, settle_delivery, sample_game
 """
 
 from __future__ import annotations
@@ -60,10 +60,12 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
         SharedCap,
     )
     from fedpact.fitting import (
+        Calibration,
         Delivery,
         DeliverySettlement,
         Fit,
         Observations,
+        calibrate_delivery,
         estimate_delivery,
         fit,
         settle_delivery,
@@ -110,6 +112,7 @@ __all__ = [
     "AccuracyShaping",
     "Assumption",
     "BlockingGroup",
+    "Calibration",
     "Certificate",
     "Claim",
     "CoalitionCache",
@@ -173,6 +176,7 @@ __all__ = [
     "Voluntary",
     "best_response_dynamics",
     "blocking_group",
+    "calibrate_delivery",
     "compare",
     "estimate_delivery",
     "fit",

@@ -162,3 +162,24 @@ def test_malformed_files_name_row_and_column(run, scenario: Path, tmp_path: Path
     result = run("verify", "bad.csv", scenario)
     assert result.code == 2
     assert f"bad.csv: {message}" in result.err.replace("row 1: ", "")
+
+
+def test_calibrated_on_an_earlier_run(run, scenario: Path, short: Path, tmp_path: Path) -> None:
+    earlier = write_measured(tmp_path / "earlier.csv", scenario, [1.0, 1.0, 1.0])
+    result = run("verify", short, scenario, "--calibrate", earlier, *ENDS, "--json")
+    assert result.code == 1
+    assert result.record["calibrated"] is True
+    assert result.record["flagged"] == ["North"]
+
+
+def test_weights_of_another_procedure_cannot_judge(run, scenario: Path, short: Path, tmp_path: Path) -> None:
+    known = fp.load_scenario(scenario).federation
+    deal = fp.ExternalityMechanism().solve(known).deal
+    deal.save(tmp_path / "deal.json")
+    other = known.replace(weights=known.dense_weights() * [[0.1, 4.0, 2.0], [5.0, 0.2, 0.1], [0.1, 0.3, 6.0]])
+    fp.save_scenario(fp.Scenario(federation=other), tmp_path / "other.toml")
+    result = run("verify", short, "other.toml", "deal.json", *ENDS, "--unchecked")
+    assert result.code == 0
+    assert "Cannot judge: the weights and curves do not fit" in result.words
+    assert "1000 %" not in result.words
+    assert "flagged:" not in result.words

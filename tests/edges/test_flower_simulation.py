@@ -121,12 +121,12 @@ def test_cheats_come_to_in_a_simulation_what_they_come_to_in_process(
 ) -> None:
     """So what the tests in process say of every cheat holds here too."""
     stage = conduct_run(tmp_path / "in-process", 0, TOGETHER[name])
-    scenario = stage.folder / "pilot.toml"
+    scenario = stage.folder / "calibration.toml"
     assert run("flower", "new", tmp_path / "deal", scenario, "--rounds", 1).code == 0
     app = tmp_path / "deal" / "app"
     (app / "deal" / "client_app.py").write_text(IMPORT_TESTS + CHEATING_NODES.format(name=name), encoding="utf-8")
     (app / "deal" / "server_app.py").write_text(IMPORT_TESTS + PLAIN_SERVER, encoding="utf-8")
-    judged = {"pilot": str(scenario), "floor": FLOOR, "ceiling": CEILING, "currency": "EUR", "per-payoff": EUROS}
+    judged = {"calibration": str(scenario), "floor": FLOOR, "ceiling": CEILING, "currency": "EUR", "per-payoff": EUROS}
     settings = (app / "pyproject.toml").read_text(encoding="utf-8").replace("verify-subsets = 0", "verify-subsets = 31")
     lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in judged.items())
     settings = settings.replace('settle-by = "samples"', f'settle-by = "delivery"\n{lines}')

@@ -82,10 +82,10 @@ def deal_document(  # noqa: PLR0917 - the order of a ledger
 
 
 def verification_terms(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What members sign of the verification: of the pilot its digest."""
-    pilot = stated.get("pilot")
-    digest = None if pilot is None else hashlib.sha256(canonical_json(pilot)).hexdigest()
-    return {"subsets": stated.get("subsets"), "settles": stated.get("settles"), "pilot": digest}
+    """What members sign of the verification: of the calibration its digest."""
+    calibration = stated.get("calibration")
+    digest = None if calibration is None else hashlib.sha256(canonical_json(calibration)).hexdigest()
+    return {"subsets": stated.get("subsets"), "settles": stated.get("settles"), "calibration": digest}
 
 
 def deal_document_of(entries: Sequence[Entry], agreed: Entry) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """Fitting: weights and accuracy curves estimated from measured accuracies, and what follows.
 
-`estimate` fits, `posterior` and `intervals` say how sure the estimates are, `lack_of_fit` whether the curves fit at
-all, `cross_validation` which family suits best, `result` is what comes of it, `suggestions` the runs worth training
-next. `delivery` turns the question round: weights and curves known, was the data delivered that was agreed?
-`delivery_settlement` pays for what was. `logs` reads what runs leave behind, `pilots` trains
-them on members' tables. May use: utils, federation, scenario,
-deals, mechanisms, comparison, negotiation.
+`estimate` fits, `lack_of_fit` says whether the curves predict what they were not fitted to, `result` is what comes of
+it, with how sure it is, `suggestions` the runs worth training next. `delivery` turns the question round: weights and
+curves known, was the data delivered that was agreed? `calibration` learns from earlier runs what honest ones look like,
+and `delivery_settlement` pays for what was delivered. `logs` reads what runs leave behind, `pilots` measures whether
+sharing pays on members' tables. May use: utils, federation, scenario, deals, mechanisms, comparison, negotiation.
 """
 
+from fedpact.fitting.calibration import Calibration, calibrate_delivery
 from fedpact.fitting.delivery import Delivery, estimate_delivery
 from fedpact.fitting.delivery_settlement import DeliverySettlement, settle_delivery
 from fedpact.fitting.estimate import fit
@@ -17,6 +17,7 @@ from fedpact.fitting.result import Draws, Fit, FitQuality, Outlier
 from fedpact.fitting.suggestions import Suggestion, suggest
 
 __all__ = [
+    "Calibration",
     "Delivery",
     "DeliverySettlement",
     "Draws",
@@ -27,6 +28,7 @@ __all__ = [
     "Observations",
     "Outlier",
     "Suggestion",
+    "calibrate_delivery",
     "estimate_delivery",
     "fit",
     "settle_delivery",

@@ -5,49 +5,48 @@ these models. How much worse models are without a member's update tells how much
 member says (`fedpact.fitting.subset_models` has the model). A share of 1 is what was agreed; 0.6 that the update is as
 useful as one made of 60 % of the data.
 
-What this cannot tell apart: a member that delivers less and a member whose data is less useful to everybody than the
-weights say. The weights must come from where the member could not foresee it, such as a pilot that somebody trusted
-ran. A wrong curve biases the shares. And members that measure falsely together move them.
+What data is worth depends on how it is trained on: weights that one procedure was measured to have cannot judge
+another. There are three cases.
+
+* *Calibrated*, on subset models of earlier rounds or runs of the same procedure (`fedpact.fitting.calibration`): a
+  member is flagged if its share lies below 1 beyond doubt.
+* By weights from elsewhere that fit the accuracies: what all shares have in common cannot be told from another scale.
+  A member is flagged if its share lies below that of the others beyond doubt, by more than these differ among
+  themselves.
+* By weights that do not fit: nobody can be judged, and nobody is flagged.
+
+What this cannot tell apart: a member that delivers less and a member whose data is less useful to everybody than it was
+when the weights were measured. And members that measure falsely together move the shares.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import chdtrc, stdtr, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.fitting.accuracy_curves import checked_range
-from fedpact.fitting.delivery_misfit import CurveMisfit
-from fedpact.fitting.observations import (
-    Observations,
-    check_accuracies,
-    checked_matrix,
-    checked_test_sizes,
-    same_runs,
-)
-from fedpact.fitting.result import Fit
-from fedpact.fitting.subset_models import MAX_DELIVERED_SHARE, Predict, SharesFit, SubsetModels, lowest_data
+from fedpact.fitting.subset_models import MAX_SHARE, Curves, ShareProfile, SharesFit, SubsetModels
 from fedpact.scenario import Uncertainty
-from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.utils.arrays import FloatArray, align, align_columns, checked_numbers, places_of, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import count_text, join_names
 
-FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short of 1
-SHARE_TOL = 1e-4
+if TYPE_CHECKING:
+    from fedpact.fitting.calibration import Calibration
+
+FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
+MISFIT_P_VALUE = 0.05  # not to rely on curves that fit costs little; to rely on others flags the honest
+SCATTER_P_VALUE = 0.1  # of shares that differ by more than their errors, likewise
+END_DOUBT, PARAMETER_DOUBT = 0.05, 0.1  # of floors and ceilings, in accuracy, and of the payoff's parameter
+AGREED_DOUBT = 0.01  # of both where members agreed on them: a test set's luck
+SHARE_PRECISION = 1e-3
 MAX_PAID_ERROR = 1.0  # a share whose standard error is larger is no ground to pay by
-N_DRAWS = 200
-ASSUMED_DOUBTS = (
-    0.05,
-    0.05,
-    0.1,
-)  # floors, ceilings (in accuracy), shape (of its parameter): nobody is flagged by less
-MIN_MEMBERS_WITH_MIDDLE = 3
 
 
 def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and between which ends
@@ -59,7 +58,8 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     floor: ArrayLike = 0.0,
     ceiling: ArrayLike = 1.0,
     *,
-    weights_from: Fit | Uncertainty | None = None,
+    weights_from: Any = None,
+    calibration: Calibration | None = None,
 ) -> Delivery:
     """Estimate which share of its agreed contribution each member delivered in effect.
 
@@ -80,6 +80,9 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     weights_from
         The fit that the federation's weights come from, or its uncertainty: then the intervals are wider by the doubt
         it leaves. Weights are taken as known without it.
+    calibration
+        Of the same training procedure (`calibrate_delivery`); it takes the place of weights, curves, floors and
+        ceilings.
 
     Raises
     ------
@@ -106,50 +109,24 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     >>> bool(lower[2] < 0.5 < upper[2])
     True
     """
-    models = checked_subset_models(
-        federation, contributions, subsets, accuracies, test_sizes, floor, ceiling, weights_from=weights_from
-    )
-    models, found, misfit = models.fit_robustly()
     agreed = federation.checked_contributions(contributions)
-    return Delivery(names=federation.names, contributions=agreed, models=models, found=found, misfit=misfit)
-
-
-def checked_subset_models(  # noqa: PLR0917 - as `estimate_delivery`
-    federation: Federation,
-    contributions: ArrayLike,
-    subsets: ArrayLike,
-    accuracies: ArrayLike,
-    test_sizes: ArrayLike | None = None,
-    floor: ArrayLike = 0.0,
-    ceiling: ArrayLike = 1.0,
-    *,
-    weights_from: Fit | Uncertainty | None = None,
-) -> SubsetModels:
-    """What `estimate_delivery` is given, checked."""
-    require_single_lots(federation, "estimating what was delivered")
-    agreed = federation.checked_contributions(contributions)
-    chosen = _checked_subsets(subsets, federation)
-    measured = checked_matrix("accuracies", same_runs("accuracies", accuracies, subsets), names=federation.names)
-    sizes = same_runs("test_sizes", test_sizes, subsets)
-    if measured.shape != chosen.shape:
-        raise InvalidInput(
-            f"accuracies must have the shape of subsets, a row per model and a column per member: {chosen.shape} and "
-            f"{measured.shape} given"
-        )
-    check_accuracies(measured)
-    if np.isnan(measured).all():
-        raise InvalidInput("accuracies must hold a number, all are missing; have the members measure the models")
-    floors, ceilings = checked_range(floor, ceiling, federation, labels=("floor", "ceiling"))
-    seen = Observations(
-        contributions=read_only_copy(chosen * agreed),
-        accuracies=read_only_copy(measured),
-        test_sizes=read_only_copy(checked_test_sizes(sizes, measured.shape, names=federation.names)),
+    tests = checked_subset_tests(federation, agreed, subsets, accuracies, test_sizes)
+    if calibration is None:
+        ends = checked_ends(floor, ceiling, federation)
+        curves = Curves(federation.dense_weights(), *ends, federation.payoff)
+        models = SubsetModels(**tests, curves=curves, precision=_precision(federation, ends, weights_from), n_earlier=0)
+    else:
+        calibration.check_agents(federation.names)
+        models = calibration.models(tests)
+    found = models.fit()
+    return Delivery(
         names=federation.names,
-        rows=tuple(range(len(measured))),
+        contributions=agreed,
+        models=models,
+        found=found,
+        misfit_p_value=models.misfit_p_value(found),
+        calibrated=models.n_earlier > 0,
     )
-    _check_domain(federation, seen)
-    doubt = None if weights_from is None else _doubt(federation, seen, floors, ceilings, weights_from)
-    return SubsetModels(federation=federation, seen=seen, floors=floors, ceilings=ceilings, doubt=doubt)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,30 +139,57 @@ class Delivery:
         The agents, and what they agreed to.
     models, found
         The models behind the estimate, and how it came about.
-    misfit
-        Whether the curves fit the accuracies. Where they do not, shares are estimated without relying on floors,
-        ceilings and shape.
+    misfit_p_value
+        How likely accuracies so far from the predictions are if weights and curves are right; NaN if there are too few
+        models to tell.
+    calibrated
+        Whether weights and curves were measured with the same training procedure.
     """
 
     names: tuple[str, ...]
     contributions: FloatArray
     models: SubsetModels
     found: SharesFit
-    misfit: CurveMisfit
+    misfit_p_value: float
+    calibrated: bool
 
     @cached_property
     def shares(self) -> FloatArray:
-        """(n,): 1 is what was agreed; NaN where nothing was, or nobody who answered has any use for the data."""
-        return read_only_copy(np.where(self.models.identified, self.found.shares, np.nan))
+        """(n,): 1 is what was agreed; NaN where the models do not tell it.
+
+        That is where nothing was agreed, where nobody who answered has any use for the data, and where any larger share
+        would fit as well.
+        """
+        known = self.models.identified & (self.found.shares < MAX_SHARE)
+        return read_only_copy(np.where(known, self.found.shares, np.nan))
+
+    @property
+    def n_models(self) -> int:
+        """How many models are judged by."""
+        return self.models.n_models - self.models.n_earlier
+
+    @property
+    def n_measured(self) -> int:
+        """How many accuracies of them are known."""
+        return int(self.models.measured[self.models.n_earlier :].sum())
 
     @property
     def run_noise(self) -> float:
         """Standard deviation of accuracies between models of the same data, as all members see it."""
         return self.found.sizes.of_model
 
+    @property
+    def can_judge(self) -> bool:
+        """Whether the weights and curves fit the accuracies, so that shares mean something."""
+        return not self.misfit_p_value < MISFIT_P_VALUE
+
     @cached_property
-    def _ends(self) -> tuple[FloatArray, FloatArray]:
-        return self.intervals(FLAG_LEVEL)
+    def _profile(self) -> ShareProfile:
+        return ShareProfile(self.models, self.found)
+
+    def _signed_root(self, member: int, share: float) -> float:
+        """How far a share is from the estimate, in standard errors."""
+        return self._profile.signed_root(member, share) / float(self._wider[member])
 
     def intervals(self, level: float = FLAG_LEVEL) -> tuple[FloatArray, FloatArray]:
         """Ends (lower, upper), each (n,), of intervals that hold a share with probability `level`.
@@ -198,74 +202,130 @@ class Delivery:
         width = float(stdtrit(self._degrees, 0.5 + level / 2.0))
         lower, upper = np.zeros(len(self.names)), np.full(len(self.names), np.inf)
         for member in np.flatnonzero(self.models.identified).tolist():
-            lower[member], upper[member] = self._end(member, width, -1.0), self._end(member, width, 1.0)
-        return read_only_copy(lower), read_only_copy(upper)
+            lower[member], upper[member] = self._end(member, width, 0.0), self._end(member, width, MAX_SHARE)
+        return read_only_copy(lower), read_only_copy(np.where(upper < MAX_SHARE, upper, np.inf))
+
+    def _end(self, member: int, width: float, bound: float) -> float:
+        """The share at that many standard errors from the estimate towards the bound, or the bound."""
+        from scipy.optimize import brentq  # noqa: PLC0415 - takes a while to import
+
+        def beyond(share: float) -> float:
+            return abs(self._signed_root(member, share)) - width
+
+        near, side = float(self.found.shares[member]), np.sign(bound - self.found.shares[member])
+        step = max(width * float(self._errors[member] * self._wider[member]), SHARE_PRECISION)
+        while side:
+            far = side * min(side * bound, side * near + step)
+            if beyond(far) > 0.0:
+                return float(brentq(beyond, near, far, xtol=SHARE_PRECISION))
+            if far == bound:
+                break
+            near, step = far, 2.0 * step
+        return bound
 
     @cached_property
     def p_values(self) -> FloatArray:
         """(n,): how probable an estimate as low as this is for a member that delivered all; NaN if nothing is known.
 
-        Where the curves do not fit, what all shares have in common cannot be told: it is as probable as the estimate is
-        for a member that delivered as much as the one in the middle.
+        Without a calibration, for a member that delivered as much as the others.
         """
         numbers = np.full(len(self.names), np.nan)
         for member in np.flatnonzero(self.models.identified).tolist():
-            numbers[member] = float(stdtr(self._degrees, -self._signed_root(member, self._whole_share)))
+            if self.calibrated:
+                numbers[member] = stdtr(self._degrees, -self._signed_root(member, 1.0))
+            else:
+                numbers[member] = self._p_value_among_others(member)
         return read_only_copy(numbers)
+
+    def _p_value_among_others(self, member: int) -> float:
+        """How probable a share so far below the others' mean, or 1 if that is less, is by chance.
+
+        The others' shares differ by their errors and, if a test says so, by more, of which there is as much in the
+        member's; the degrees of freedom are Satterthwaite's.
+        """
+        identified = np.flatnonzero(self.models.identified)
+        others = identified != member
+        if not others.any():
+            return np.nan
+        shares, covariance = self.found.shares[identified], self._covariances[0]
+        inner, count = covariance[np.ix_(others, others)], int(others.sum())
+        precision = np.linalg.pinv(inner)
+        mean = shares[others].mean()
+        contrast = np.where(others, -1.0 / count, 1.0)
+        variance = max(float(contrast @ each @ contrast) for each in self._covariances)
+        common = (precision @ shares[others]).sum() / precision.sum()
+        left = shares[others] - common
+        more = 0.0
+        if count > 1 and chdtrc(count - 1, float(left @ precision @ left)) < SCATTER_P_VALUE:
+            expected = (np.trace(inner) - inner.sum() / count) / (count - 1)
+            more = max(float(shares[others].var(ddof=1) - expected), 0.0) * (1.0 + 1.0 / count)
+        degrees = (variance + more) ** 2 / (variance**2 / self._degrees + more**2 / max(count - 1, 1))
+        short = (shares[~others][0] - min(mean, 1.0)) / np.sqrt(variance + more)
+        return float(stdtr(degrees, short))
+
+    @cached_property
+    def _covariances(self) -> tuple[FloatArray, FloatArray]:
+        return self.models.share_covariances(self.found)
+
+    @cached_property
+    def _errors(self) -> FloatArray:
+        """(n,): standard errors of the shares by the likelihood."""
+        errors = np.full(len(self.names), np.inf)
+        errors[self.models.identified] = np.sqrt(self._covariances[0].diagonal())
+        return errors
+
+    @cached_property
+    def _wider(self) -> FloatArray:
+        """(n,): by how much errors are larger than by the likelihood."""
+        factors = np.ones(len(self.names))
+        by_likelihood, by_cluster = (each.diagonal() for each in self._covariances)
+        factors[self.models.identified] = np.sqrt(np.maximum(by_cluster / by_likelihood, 1.0))
+        return factors
+
+    @property
+    def _degrees(self) -> float:
+        """Degrees of freedom of the errors that the measurements of a model share, which matter most."""
+        return float(max(self.n_models - self.models.identified.sum(), 1))
 
     @cached_property
     def flagged(self) -> tuple[str, ...]:
-        """Members whose 95 % interval lies below 1: of each who delivered all, that happens once in 40 times at most.
+        """Members that delivered too little beyond doubt: each that delivered all is so once in 40 times at most.
 
-        They fall short also if floors, ceilings and shape may be off a little, held against the member in the middle:
-        what floors and ceilings decide is no ground to flag anybody (`doubtful`). Where the curves do not fit, those
-        whose interval lies below the share of the member in the middle.
+        Calibrated, those whose 95 % interval lies below 1; else those as far below the others. Nobody where the curves
+        do not fit.
         """
-        if not self._short or self.models.misfit_sizes is not None:
-            return self._short
-        doubted = replace(self.models, misfit_sizes=ASSUMED_DOUBTS)
-        try:
-            short = replace(self, models=doubted, found=doubted.fit())._short
-        except NotConverged:  # then nobody can tell
-            short = ()
-        return tuple(name for name in self._short if name in short)
-
-    @property
-    def doubtful(self) -> tuple[str, ...]:
-        """Members who fall short by the floors, ceilings and shape given, and not if these may be off by a little."""
-        return tuple(name for name in self._short if name not in self.flagged)
-
-    @cached_property
-    def _short(self) -> tuple[str, ...]:
-        """Members whose 95 % interval lies below the share of one that delivered all, by these models."""
+        if not self.can_judge:
+            return ()
         below = self.p_values < (1.0 - FLAG_LEVEL) / 2.0
         return tuple(name for name, short in zip(self.names, below, strict=True) if short)
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:
         """Members of whose share the models say nothing: its 95 % interval goes from 0 to infinity."""
-        lower, upper = self._ends
-        asked = self.contributions > 0.0
-        return tuple(
-            name
-            for place, name in enumerate(self.names)
-            if asked[place] and lower[place] == 0.0 and np.isinf(upper[place])
-        )
+        lower, upper = self.intervals()
+        nothing = (self.contributions > 0.0) & (lower == 0.0) & np.isinf(upper)
+        return tuple(name for name, missing in zip(self.names, nothing, strict=True) if missing)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What to know before relying on the shares: curves that do not fit, members of whom nothing is known."""
-        said = [] if self.misfit.text is None else [self.misfit.text]
-        if self.doubtful:
+        """What to know before relying on the shares."""
+        said = []
+        if not self.can_judge:
             said.append(
-                f"by the floors and ceilings given {join_names(self.doubtful)} delivered too little, and not if these "
-                f"may be off by {ASSUMED_DOUBTS[0]:g}: the accuracies cannot tell which. Nobody is flagged for that; "
-                f"give the accuracy without data and with all data as measured, then verify again"
+                f"cannot judge: the weights and curves do not fit the accuracies of the models (p "
+                f"{max(self.misfit_p_value, 1e-3):.2g}{' or less' if self.misfit_p_value < 1e-3 else ''}), so the "
+                f"shares mean little and nobody is flagged. Weights that were measured with another training "
+                f"procedure do that; calibrate on subset models of earlier rounds or runs of this one"
             )
-        if len(self._short) > 1 and 2 * len(self._short) > int(self.models.identified.sum()):
+        elif not self.calibrated:
             said.append(
-                "more than half of the members seem to have delivered too little. A floor, a ceiling or weights that "
-                "are wrong for all look the same, and the accuracies cannot tell; check these first"
+                "the weights are not calibrated on this training procedure: members are held against each other, and "
+                "what all shares have in common means nothing"
+            )
+        if len(self.flagged) > 1 and 2 * len(self.flagged) > int(self.models.identified.sum()):
+            said.append(
+                "more than half of the members seem to have delivered too little; if the training procedure is not the "
+                "one that was calibrated, that looks the same"
             )
         if self.unknown:
             said.append(
@@ -281,9 +341,11 @@ class Delivery:
         member that answered has any use for the data, or the models say next to nothing without the two. `pairs`,
         (n, n), is true where the share is wanted; all if not given.
         """
-        n_agents = len(self.names)
+        n_agents, models = len(self.names), self.models
         wanted = np.ones((n_agents, n_agents), dtype=bool) if pairs is None else np.asarray(pairs, dtype=bool)
-        return leave_out_shares(self.models, wanted, rely_on_curves=True)
+        if not self.calibrated:  # what is paid goes by the curves as agreed
+            models = replace(models, precision=precision_of(n_agents, AGREED_DOUBT, AGREED_DOUBT))
+        return leave_out_shares(models, wanted)
 
     def plot(self, ax: Any = None) -> Any:
         """Shares with their intervals, on `ax` or a new figure; needs matplotlib."""
@@ -297,144 +359,164 @@ class Delivery:
 
         return delivery_frame(self)
 
-    @cached_property
-    def _whole_share(self) -> float:
-        """The share of a member that delivered all."""
-        known = self.found.shares[self.models.identified]
-        has_middle = self.models.misfit_sizes is not None and known.size >= MIN_MEMBERS_WITH_MIDDLE
-        return min(1.0, float(np.median(known))) if has_middle else 1.0
-
-    @property
-    def _degrees(self) -> float:
-        """Degrees of freedom of the errors that the measurements of a model share, which matter most."""
-        return float(max(self.models.seen.n_runs - self.models.identified.sum(), 1))
-
-    def _signed_root(self, member: int, share: float) -> float:
-        """How far a share is from the estimate, in standard errors: the root of the likelihood ratio, with its sign."""
-        free = self.models.identified & (np.arange(len(self.names)) != member)
-        start = self.found.shares.copy()
-        start[member] = share
-        covariance, best = self.found.covariance, self.found.squares
-        if self.models.doubt is not None or self.models.misfit_sizes is not None:
-            # doubt counts as much as there is data of the member
-            covariance = self.models.covariance(start, self.found.sizes)
-            best = self.models.minimise(covariance, self.found.shares, free)[1]  # the estimate, by the same errors
-        squares = self.models.minimise(covariance, start, free)[1]
-        return float(np.copysign(np.sqrt(max(squares - best, 0.0)), share - self.found.shares[member]))
-
-    def _end(self, member: int, width: float, side: float) -> float:
-        """The share at that many standard errors on one side, from 0 to infinity."""
-        from scipy.optimize import brentq  # noqa: PLC0415 - takes a while to import
-
-        def beyond(share: float) -> float:
-            return side * self._signed_root(member, share) - width
-
-        near = float(self.found.shares[member])
-        if side > 0 and near >= MAX_DELIVERED_SHARE:
-            return np.inf
-        if side < 0:
-            if near == 0.0 or beyond(0.0) <= 0.0:
-                return 0.0
-            return float(brentq(beyond, 0.0, near, xtol=SHARE_TOL))
-        step = max(near, 0.1)
-        while beyond(far := near + step) <= 0.0:
-            if far >= MAX_DELIVERED_SHARE:
-                return np.inf
-            near, step = far, min(2.0 * step, MAX_DELIVERED_SHARE - far)
-        return float(brentq(beyond, near, far, xtol=SHARE_TOL))
-
     def __repr__(self) -> str:
-        counts = f"{count_text(len(self.names), 'agent')}, {count_text(self.models.seen.n_runs, 'model')}"
-        return f"Delivery({counts}, " + (f"flagged: {', '.join(self.flagged)})" if self.flagged else "nobody flagged)")
+        counts = f"{count_text(len(self.names), 'agent')}, {count_text(self.n_models, 'model')}"
+        verdict = f"flagged: {', '.join(self.flagged)}" if self.flagged else "nobody flagged"
+        return f"Delivery({counts}, {verdict if self.can_judge else 'cannot judge'})"
 
 
-def leave_out_shares(models: SubsetModels, wanted: NDArray[np.bool_], *, rely_on_curves: bool = False) -> FloatArray:
-    """(n, n): the share of the column's member without the reports of the row's and its own, where it is wanted.
-
-    `rely_on_curves` takes floors, ceilings and shape as they are, even where others would fit better.
-    """
-    n_agents = models.seen.n_agents
-    shares = np.full((n_agents, n_agents), np.nan)
-    for one in range(n_agents):
-        for other in range(one + 1, n_agents):
+def leave_out_shares(models: SubsetModels, wanted: NDArray[np.bool_]) -> FloatArray:
+    """(n, n): the share of the column's member without the reports of the row's and its own, where it is wanted."""
+    shares = np.full((models.n_agents, models.n_agents), np.nan)
+    for one in range(models.n_agents):
+        for other in range(one + 1, models.n_agents):
             left = models.without_reports_of([one, other])
             known = [m for m in (one, other) if left.identified[m] and wanted[one + other - m, m]]
             if not known:
                 continue
             try:
-                if rely_on_curves:
-                    found = left.fit()
-                else:
-                    left, found, _ = left.fit_robustly()
+                found = left.fit()
             except NotConverged:  # reports without sense say nothing
                 continue
-            errors = left.standard_errors(found)
+            errors = np.full(models.n_agents, np.inf)
+            errors[left.identified] = np.sqrt(left.share_covariances(found)[0].diagonal())
             for member in known:
-                told = errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_DELIVERED_SHARE
-                shares[one + other - member, member] = found.shares[member] if told else np.nan
+                if errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE:
+                    shares[one + other - member, member] = found.shares[member]
     return read_only_copy(shares)
 
 
-def _checked_subsets(given: ArrayLike, federation: Federation) -> NDArray[np.bool_]:
-    numbers = checked_matrix("subsets", given, names=federation.names)
-    if numbers.shape[1] != federation.n_agents:
-        raise InvalidInput(
-            f"subsets must have a column per member: {federation.n_agents} members, {numbers.shape[1]} columns given"
-        )
-    for model, agent in np.argwhere((numbers != 0.0) & (numbers != 1.0))[:1]:
-        raise InvalidInput(
-            field="subsets",
-            index=(int(model), int(agent)),
-            rule="must be true or false, 1 or 0",
-            value=float(numbers[model, agent]),
-            agent=federation.names[agent],
-        )
-    return np.asarray(numbers == 1.0)
+def precision_of(n_agents: int, ends: float, parameter: float) -> FloatArray:
+    """R of `fedpact.fitting.subset_models`, for these standard errors of floors and ceilings, and of the parameter."""
+    return np.diag(1.0 / np.array([ends] * (2 * n_agents) + [parameter]))
 
 
-def _check_domain(federation: Federation, seen: Observations) -> None:
-    for model, given in enumerate(seen.contributions):
+def _precision(federation: Federation, ends: tuple[FloatArray, FloatArray], source: Any) -> FloatArray:
+    """R, for what is assumed of floors, ceilings and parameter and what the source of the weights leaves open."""
+    n = federation.n_agents
+    assumed = precision_of(n, END_DOUBT, PARAMETER_DOUBT)
+    if source is None:
+        return assumed
+    if hasattr(source, "uncertainty") and tuple(source.names) != federation.names:
+        raise InvalidInput(
+            f"weights_from must be a fit of the federation's members, in their order ({', '.join(federation.names)}), "
+            f"got {', '.join(source.names)}"
+        )
+    doubt = source.uncertainty() if hasattr(source, "uncertainty") else source
+    if not isinstance(doubt, Uncertainty):
+        raise InvalidInput(f"weights_from must be a Fit or an Uncertainty, got {type(source).__name__}")
+    doubt.check(federation)
+    errors = np.concatenate([doubt.parameter.ravel(), doubt.values.ravel(), doubt.weights.ravel()])
+    parameters, values, weights = np.split(
+        errors[:, None] * doubt.root, [doubt.parameter.size, doubt.parameter.size + doubt.values.size]
+    )
+    size = next(iter(federation.payoff.parameters.values()), np.ones(1))
+    spans = (ends[1] - ends[0]) / federation.values
+    stray = np.vstack(
+        [
+            np.zeros((n, doubt.root.shape[1])),
+            spans[:, None] * np.broadcast_to(values, (n, values.shape[1])),
+            (parameters / np.reshape(size, (-1, 1))).mean(axis=0, keepdims=True),
+            weights,
+        ]
+    )
+    known = 1e-3 * float(np.abs(federation.dense_weights()).mean())  # nothing is known exactly
+    own = np.concatenate([1.0 / np.diag(assumed), np.full(n * n, known)])
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(stray @ stray.T + np.diag(own**2))))
+
+
+def checked_ends(floor: ArrayLike, ceiling: ArrayLike, federation: Federation) -> tuple[FloatArray, FloatArray]:
+    """One floor and one ceiling per agent, the former below the latter."""
+    low, high = (
+        np.broadcast_to(
+            checked_numbers(label, given, _is_accuracy, "an accuracy from 0 to 1", names=federation.names),
+            federation.n_agents,
+        )
+        for label, given in (("floor", floor), ("ceiling", ceiling))
+    )
+    for agent in np.flatnonzero(low >= high)[:1]:
+        raise InvalidInput(
+            f"floor[{agent}] must be below the ceiling {high[agent]:g}, got {low[agent]:g} "
+            f'(member "{federation.names[agent]}")'
+        )
+    return np.asarray(low), np.asarray(high)
+
+
+def checked_subset_tests(
+    federation: Federation,
+    agreed: FloatArray,
+    subsets: ArrayLike,
+    accuracies: ArrayLike,
+    test_sizes: ArrayLike | None,
+) -> dict[str, FloatArray]:
+    """What `SubsetModels` takes of subsets and what was measured of them."""
+    require_single_lots(federation, "estimating what was delivered")
+    names = federation.names
+    chosen = _matrix("subsets", subsets, names)
+    _check_entries("subsets", chosen, (chosen == 0.0) | (chosen == 1.0), "must be true or false, 1 or 0", names)
+    measured = _matrix("accuracies", _same_rows("accuracies", accuracies, subsets), names)
+    if measured.shape != chosen.shape:
+        raise InvalidInput(
+            f"accuracies must have the shape of subsets, a row per model and a column per member: {chosen.shape} and "
+            f"{measured.shape} given"
+        )
+    rule = "must lie between 0 and 1 (divide percentages by 100)"
+    _check_entries("accuracies", measured, np.isnan(measured) | _is_accuracy(measured), rule, names)
+    if np.isnan(measured).all():
+        raise InvalidInput("accuracies must hold a number, all are missing; have the members measure the models")
+    sizes = _same_rows("test_sizes", np.nan if test_sizes is None else test_sizes, subsets)
+    if hasattr(sizes, "columns"):
+        sizes = align_columns("test_sizes", sizes, names)
+    try:
+        numbers = np.array(np.broadcast_to(np.asarray(align("test_sizes", sizes, names), dtype=float), chosen.shape))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"test_sizes must be a number, one per member, or one per accuracy "
+            f"({chosen.shape[0]} x {chosen.shape[1]}), got {test_sizes!r:.80}"
+        ) from error
+    rule = "must be at least 1 and finite"
+    _check_entries("test_sizes", numbers, np.isnan(numbers) | (np.isfinite(numbers) & (numbers >= 1)), rule, names)
+    for model, given in enumerate(chosen * agreed):
         if not federation.admits(given):
             raise InvalidInput(
                 f"subsets[{model}]: under the weights the data of this subset harms somebody beyond the domain of its "
                 f"payoff, so nothing can be expected of the model; leave it out"
             )
+    return {"given": chosen * agreed, "accuracies": measured, "test_sizes": numbers}
 
 
-def _doubt(
-    federation: Federation, seen: Observations, floors: FloatArray, ceilings: FloatArray, source: Fit | Uncertainty
-) -> Predict:
-    """What a fit leaves possible, as predictions for given shares."""
-    spans = np.asarray(ceilings - floors)
-    if isinstance(source, Fit):
-        _check_same_agents(federation, source)
-        fitted = source.draws(N_DRAWS, rng=0)
-        weights, shapes = fitted.weights, fitted.beta if source.beta is not None else None
-        low, high = floors + fitted.floors - source.floors, ceilings + fitted.ceilings - source.ceilings
-    elif isinstance(source, Uncertainty):
-        drawn = source.draws(federation, N_DRAWS, rng=0)
-        weights, shapes = drawn.weights, next(iter(drawn.payoff.parameters.values()), None)
-        low = np.broadcast_to(floors, (N_DRAWS, floors.size))
-        high = floors + spans * drawn.values / federation.values
-    else:
-        raise InvalidInput(f"weights_from must be a Fit or an Uncertainty, got {type(source).__name__}")
-    payoffs = [federation.payoff] * N_DRAWS
-    if shapes is not None:
-        (name,) = federation.payoff.parameters
-        payoffs = [type(federation.payoff)(**{name: shape}) for shape in shapes]
-    lowest = lowest_data(federation)
-
-    def predict(shares: FloatArray) -> FloatArray:
-        reached = np.maximum((seen.contributions * shares) @ weights.transpose(0, 2, 1), lowest)
-        curves = np.stack([payoff.value(data) for payoff, data in zip(payoffs, reached, strict=True)])
-        return np.asarray(np.clip(low[:, None, :] + (high - low)[:, None, :] * curves, 0.0, 1.0))
-
-    return predict
+def _same_rows(label: str, given: Any, others: Any) -> Any:
+    """A frame with its rows in the order of another's, where the index of both says which models they are."""
+    if not hasattr(given, "columns") or not hasattr(others, "columns") or list(given.index) == list(others.index):
+        return given
+    return given.iloc[places_of(label, list(given.index), list(others.index))]
 
 
-def _check_same_agents(federation: Federation, source: Fit) -> None:
-    if tuple(source.names) != federation.names:
+def _matrix(label: str, given: Any, names: tuple[str, ...]) -> FloatArray:
+    """Numbers with a row per model and a column per member."""
+    try:
+        matrix = np.array(align_columns(label, given, names), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{label} must be a matrix of numbers, got {given!r:.80}") from error
+    if matrix.ndim != 2 or not matrix.size:
         raise InvalidInput(
-            f"weights_from must be a fit of the federation's members, in their order ({', '.join(federation.names)}), "
-            f"got {', '.join(source.names)}"
+            f"{label} must be a matrix, a row per model and a column per member, got shape {matrix.shape}"
+        )
+    if matrix.shape[1] != len(names):
+        raise InvalidInput(
+            f"{label} must have a column per member: {len(names)} members, {matrix.shape[1]} columns given"
+        )
+    return matrix
+
+
+def _is_accuracy(numbers: FloatArray) -> NDArray[np.bool_]:
+    return np.asarray((numbers >= 0.0) & (numbers <= 1.0))
+
+
+def _check_entries(
+    label: str, numbers: FloatArray, allowed: NDArray[np.bool_], rule: str, names: tuple[str, ...]
+) -> None:
+    for model, agent in np.argwhere(~allowed)[:1].tolist():
+        raise InvalidInput(
+            field=label, index=(model, agent), rule=rule, value=float(numbers[model, agent]), agent=names[agent]
         )

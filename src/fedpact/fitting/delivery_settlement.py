@@ -25,10 +25,10 @@ from fedpact.deals.delivered import agreed_transfers, payments_for_shares
 from fedpact.deals.settlement import settle
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
+from fedpact.fitting.calibration import Calibration
 from fedpact.fitting.delivery import Delivery, estimate_delivery
-from fedpact.fitting.result import Fit
 from fedpact.mechanisms import MECHANISMS, personal_prices
-from fedpact.scenario import Money, Uncertainty
+from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
@@ -85,7 +85,8 @@ def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how 
     floor: ArrayLike = 0.0,
     ceiling: ArrayLike = 1.0,
     *,
-    weights_from: Fit | Uncertainty | None = None,
+    weights_from: Any = None,
+    calibration: Calibration | None = None,
     money: Money | None = None,
     decimals: int | None = None,
 ) -> DeliverySettlement:
@@ -95,7 +96,7 @@ def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how 
     ----------
     deal
         With prices, or of a mechanism that has some: the Externality mechanism and those with side payments beside it.
-    subsets, accuracies, test_sizes, floor, ceiling, weights_from
+    subsets, accuracies, test_sizes, floor, ceiling, weights_from, calibration
         As `estimate_delivery` takes them.
     money, decimals
         As `settle` takes them.
@@ -137,7 +138,15 @@ def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how 
     given[agreed.members] = agreed.contributions[agreed.members]
     owed = _agreed_transfers(federation, agreed, given)
     delivery = estimate_delivery(
-        federation, given, subsets, accuracies, test_sizes, floor, ceiling, weights_from=weights_from
+        federation,
+        given,
+        subsets,
+        accuracies,
+        test_sizes,
+        floor,
+        ceiling,
+        weights_from=weights_from,
+        calibration=calibration,
     )
     shares = _paid_shares(delivery, owed)
     paid = np.where(owed != 0.0, owed * shares, 0.0)

@@ -1,4 +1,4 @@
-"""What arrived in effect, by a ledger alone: worked out anew from what members measured and the pilot they signed."""
+"""What arrived in effect, worked out anew from what members measured and the calibration they signed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import replace
 from fedpact.deals.documents import deal_document_of
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED, VERIFIED
 from fedpact.deals.signed_delivery import signed_delivery
-from fedpact.fitting.pilot import Pilot, same_shares
+from fedpact.fitting.calibration import Calibration, same_shares
 from fedpact.negotiation.audit import AuditFinding, LedgerAudit
 from fedpact.utils.errors import FedpactError
 
 SHARES = "paid shares"
 
 
-def ledger_pilot(found: LedgerAudit) -> Pilot | None:
-    """The pilot that members signed to be judged by, if there is one."""
+def ledger_calibration(found: LedgerAudit) -> Calibration | None:
+    """The calibration that members signed to be judged by, if there is one."""
     agreed = found.last(AGREED)
-    stated = None if agreed is None else (agreed.content.get("verification") or {}).get("pilot")
-    return None if stated is None else Pilot.of_record(stated)
+    stated = None if agreed is None else (agreed.content.get("verification") or {}).get("calibration")
+    return None if stated is None else Calibration.of_record(stated)
 
 
 def with_paid_shares(found: LedgerAudit) -> LedgerAudit:
@@ -35,14 +35,17 @@ def with_paid_shares(found: LedgerAudit) -> LedgerAudit:
 
 def _judge_shares(found: LedgerAudit) -> AuditFinding:
     agreed, trained, verified, settled = (found.last(kind) for kind in (AGREED, TRAINED, VERIFIED, SETTLED))
-    pilot, deal = ledger_pilot(found), found.deal
-    if agreed is None or trained is None or settled is None or pilot is None or deal is None:
-        return AuditFinding(holds=False, reason="there is no deal, no training or no pilot that they could follow from")
+    calibration, deal = ledger_calibration(found), found.deal
+    if agreed is None or trained is None or settled is None or calibration is None or deal is None:
+        return AuditFinding(
+            holds=False, reason="there is no deal, no training or no calibration that they could follow from"
+        )
     document = deal_document_of(found.chain.entries, agreed)
     delivered = signed_delivery(document, trained.content["deliveries"])
-    due = pilot.paid_shares(deal, [] if verified is None else verified.content["models"], delivered)
+    due = calibration.paid_shares(deal, [] if verified is None else verified.content["models"], delivered)
     if not same_shares(settled.content["paid_shares"], due):
         return AuditFinding(holds=False, reason="they are not those that follow from what members measured")
     return AuditFinding(
-        holds=True, reason="each follows from the pilot and what members measured, without the two parties' reports"
+        holds=True,
+        reason="each follows from the calibration and what members measured, without the two parties' reports",
     )

@@ -16,7 +16,7 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.documents import statement_document
 from fedpact.deals.signatures import document_digest, is_signed_by
 from fedpact.deals.transcript import read_transcript
-from fedpact.fitting.pilot import Pilot
+from fedpact.fitting.calibration import Calibration
 from fedpact.flower.channel import FlowerChannel, Present
 from fedpact.flower.messages import exchange, question, read_message
 from fedpact.flower.settings import AppSettings
@@ -52,7 +52,7 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
         )
     verification = settings.verification()
     if verification is not None and verification["settles"]:
-        Pilot.of_record(verification["pilot"]).check_settles(deal)
+        Calibration.of_record(verification["calibration"]).check_settles(deal)
     with path.open("rb") as file:
         os.fsync(file.fileno())  # the ledger must not name what a power failure can take away
     final = read_transcript(path)
@@ -74,14 +74,14 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
 def own_parts(agreed: Entry, document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What each member is asked to sign: the deal's document, its place in it, and its own prices and utility."""
     deal, utilities = agreed.content["deal"], agreed.content["utilities"]
-    pilot = (agreed.content.get("verification") or {}).get("pilot")
+    calibration = (agreed.content.get("verification") or {}).get("calibration")
     return {
         name: {
             "document": document,
             "place": place,
             "prices": deal["prices"][place] if deal.get("prices") else None,
             "utility": utilities.get(name),
-            **({} if pilot is None else {"pilot": pilot}),
+            **({} if calibration is None else {"calibration": calibration}),
         }
         for place, name in enumerate(deal["agents"])
         if name not in deal["excluded"]

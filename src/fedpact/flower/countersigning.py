@@ -24,7 +24,7 @@ from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import KnownKeys, document_digest, is_signed_by, plain_key
 from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.deals.verified_models import measured_documents
-from fedpact.fitting.pilot import Pilot
+from fedpact.fitting.calibration import Calibration
 from fedpact.flower.delivery_check import check_verification_terms
 from fedpact.flower.statement import Refused
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -52,7 +52,7 @@ def check_document(
     known: KnownKeys,
     samples_per_unit: float,
     own_part: Callable[[Mapping[str, Any]], list[str]],
-    pilot: Pilot | None = None,
+    calibration: Calibration | None = None,
 ) -> list[str]:
     """Check the document of a deal, and what is said to this member alone; the claims that were checked.
 
@@ -66,8 +66,8 @@ def check_document(
         Keys of others that it knows from elsewhere.
     own_part
         Checks the node's own part of the deal (`fedpact.flower.statement`); it says which claims, or raises `Refused`.
-    pilot
-        The pilot that it knows from elsewhere, for deals that are settled by what arrived.
+    calibration
+        The calibration that it knows from elsewhere, for deals that are settled by what arrived.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def check_document(
     claims = own_part(statement_of(asked))
     _check_prices_digest(seat, asked, document)
     _check_balance(document)
-    verified = check_verification_terms(document, asked.get("pilot"), pilot)
+    verified = check_verification_terms(document, asked.get("calibration"), calibration)
     complete = _check_keys(seat, document, key, known)
     return [*claims, BALANCE_CLAIM, *verified, *([KEYS_CLAIM] if complete else [])]
 

@@ -1,9 +1,10 @@
 """How a node checks a deal that is settled by what arrived in effect, and the payments that follow.
 
-Such a deal names a pilot: what everybody's data is worth to whom (`fedpact.fitting.pilot`). Members sign its digest
-with the deal, so all are judged by the same numbers. A node that knows the pilot from elsewhere (`pilot` in its
-configuration, a scenario's file) refuses any other. When it is paid, the node is shown everybody's prices, which it
-holds to the digests it has signed, and what every member has measured, each signed; and works all payments out anew.
+Such a deal names a calibration: what everybody's data is worth to whom (`fedpact.fitting.calibration`). Members sign
+its digest with the deal, so all are judged by the same numbers. A node that knows the calibration from elsewhere
+(`calibration` in its configuration, a scenario's file) refuses any other. When it is paid, the node is shown
+everybody's prices, which it holds to the digests it has signed, and what every member has measured, each signed; and
+works all payments out anew.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ from fedpact.deals.ledger import TRAINED, VERIFIED, Entry
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.deals.verified_models import checked_models
-from fedpact.fitting.pilot import Pilot, same_shares, share_matrix
+from fedpact.fitting.calibration import Calibration, same_shares, share_matrix
 from fedpact.flower.statement import Refused
 from fedpact.scenario import load_scenario
 from fedpact.utils.errors import InvalidInput, short_repr
 
-PILOT_CLAIM = "pilot"
-PILOT_ROUNDING = 1e-9
+CALIBRATION_CLAIM = "calibration"
+CALIBRATION_ROUNDING = 1e-9
 
 
-def pilot_of_node(context: Context) -> Pilot | None:
-    """The pilot that a node knows from elsewhere than the coordinator, if it does."""
-    named = context.node_config.get("pilot")
-    return None if not named else Pilot.of(load_scenario(Path(str(named)).expanduser()).federation)
+def calibration_of_node(context: Context) -> Calibration | None:
+    """The calibration that a node knows from elsewhere than the coordinator, if it does."""
+    if "pilot" in context.node_config:
+        raise InvalidInput("the node's configuration must say calibration, the scenario's file, and not pilot")
+    named = context.node_config.get("calibration")
+    return None if not named else Calibration.of(load_scenario(Path(str(named)).expanduser()).federation)
 
 
 def settles_by_delivery(document: Mapping[str, Any]) -> bool:
@@ -43,13 +46,13 @@ def settles_by_delivery(document: Mapping[str, Any]) -> bool:
     return isinstance(terms, dict) and terms.get("settles") is True
 
 
-def check_verification_terms(document: Mapping[str, Any], stated: Any, known: Pilot | None) -> list[str]:
+def check_verification_terms(document: Mapping[str, Any], stated: Any, known: Calibration | None) -> list[str]:
     """Check how a deal says that delivery is verified; the claims that were checked.
 
     Raises
     ------
     Refused
-        If the pilot is not the one signed, not the one this node knows, or cannot be settled by.
+        If the calibration is not the one signed, not the one this node knows, or cannot be settled by.
     """
     terms = document.get("verification")
     if terms is None:
@@ -60,16 +63,16 @@ def check_verification_terms(document: Mapping[str, Any], stated: Any, known: Pi
     if not settles_by_delivery(document):
         return []
     try:
-        pilot = Pilot.of_record(stated)
+        calibration = Calibration.of_record(stated)
     except InvalidInput as reason:
-        raise Refused(f"{PILOT_CLAIM}: {reason}") from reason
-    if verification_terms({**terms, "pilot": stated}) != terms:
-        raise Refused(f"{PILOT_CLAIM}: it is not the one of the deal")
-    if pilot.federation.names != tuple(document["agents"]):
-        raise Refused(f"{PILOT_CLAIM}: it is of other members")
-    if known is not None and not _is_same(pilot.federation, known.federation):
-        raise Refused(f"{PILOT_CLAIM}: this node knows another one")
-    return [PILOT_CLAIM] if known is not None else []
+        raise Refused(f"{CALIBRATION_CLAIM}: {reason}") from reason
+    if verification_terms({**terms, "calibration": stated}) != terms:
+        raise Refused(f"{CALIBRATION_CLAIM}: it is not the one of the deal")
+    if calibration.federation.names != tuple(document["agents"]):
+        raise Refused(f"{CALIBRATION_CLAIM}: it is of other members")
+    if known is not None and not _is_same(calibration.federation, known.federation):
+        raise Refused(f"{CALIBRATION_CLAIM}: this node knows another one")
+    return [CALIBRATION_CLAIM] if known is not None else []
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -78,11 +81,11 @@ def _is_same(one: Any, other: Any) -> bool:
         return False
     pairs = [(one.dense_weights(), other.dense_weights())]
     pairs += [(number, other.payoff.parameters[name]) for name, number in one.payoff.parameters.items()]
-    return all(np.allclose(here, there, rtol=PILOT_ROUNDING, atol=0.0) for here, there in pairs)
+    return all(np.allclose(here, there, rtol=CALIBRATION_ROUNDING, atol=0.0) for here, there in pairs)
 
 
 def check_delivery_settlement(
-    document: Mapping[str, Any], pilot: Mapping[str, Any], asked: Mapping[str, Any], entries: Mapping[str, Entry]
+    document: Mapping[str, Any], calibration: Mapping[str, Any], asked: Mapping[str, Any], entries: Mapping[str, Entry]
 ) -> dict[str, float]:
     """Check everybody's cents against what arrived in effect; what was delivered by the samples that members signed.
 
@@ -102,7 +105,7 @@ def check_delivery_settlement(
             ({"models": [], "signatures": {}}, "") if verified is None else (verified.content, verified.previous)
         )
         models = checked_models(document, deliveries, content, head=head)
-        due = Pilot.of_record(pilot).paid_shares(deal, models, delivered)
+        due = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
     except InvalidInput as reason:
         raise Refused(str(reason)) from reason
     stated: Any = asked.get("paid_shares")

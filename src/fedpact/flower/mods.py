@@ -22,7 +22,7 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 
 from fedpact.flower.countersigning import Seat, check_document
-from fedpact.flower.delivery_check import pilot_of_node
+from fedpact.flower.delivery_check import calibration_of_node
 from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
 from fedpact.flower.messages import (
     ACTION,
@@ -155,7 +155,7 @@ def _sign(asked: dict[str, Any], context: Context) -> dict[str, Any]:
             known=keys_of_others(context),
             samples_per_unit=samples_per_unit(context) if given else document["samples_per_unit"],
             own_part=own_part,
-            pilot=pilot_of_node(context),
+            calibration=calibration_of_node(context),
         )
 
     return sign_deal(asked, context, name=seat.name, check=check)

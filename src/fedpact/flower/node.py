@@ -21,7 +21,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 
 from fedpact.flower.countersigning import Seat, check_document
-from fedpact.flower.delivery_check import pilot_of_node
+from fedpact.flower.delivery_check import calibration_of_node
 from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
 from fedpact.flower.learner import Learner, LearnerFactory
 from fedpact.flower.messages import (
@@ -129,7 +129,7 @@ def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> d
             known=keys_of_others(context),
             samples_per_unit=unit,
             own_part=lambda statement: check_statement(agent, statement, least_gain=least_gain(context)),
-            pilot=pilot_of_node(context),
+            calibration=calibration_of_node(context),
         )
 
     return sign_deal(asked, context, name=agent.name, check=check)

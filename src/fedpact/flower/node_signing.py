@@ -80,7 +80,7 @@ def sign_deal(
     own = statement_document(
         document["run"], digest, name, prices=asked["prices"], utility=asked["utility"], claims=claims
     )
-    kept = {part: asked.get(part) for part in ("document", "place", "prices", "pilot")}
+    kept = {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}
     context.state.pop(SEALED, None)
     context.state[SIGNED] = ConfigRecord({"json": json.dumps(kept)})
     _remember(context, name, document)
@@ -119,7 +119,7 @@ def sign_settlement(asked: Mapping[str, Any], context: Context) -> dict[str, Any
         entries = entries_since_deal(document, asked)
         check_own_statements(_name(signed), document, _statements(context).get(digest, {}), entries.values())
         if settles_by_delivery(document):
-            delivered = check_delivery_settlement(document, signed["pilot"], asked, entries)
+            delivered = check_delivery_settlement(document, signed["calibration"], asked, entries)
         else:
             delivered = check_settlement(signed["place"], document, signed["prices"], asked, entries)
     except Refused as reason:

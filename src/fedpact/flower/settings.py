@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
-from fedpact.fitting.pilot import Pilot
+from fedpact.fitting.calibration import Calibration
 from fedpact.flower.statement import MAX_UNIT_DECIMALS
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.scenario import Money, load_scenario
@@ -50,7 +50,7 @@ class AppSettings:
         0 for none.
     settle_by
         What is paid for: "samples" that members count and sign, or "delivery", what arrived in effect by the models.
-    pilot
+    calibration
         For "delivery": the scenario's file that members are judged by; they sign its digest.
     floor, ceiling
         For "delivery": accuracies without data and with all the data in the world, as a number or a JSON list of one
@@ -76,7 +76,7 @@ class AppSettings:
     decimals: int | None = None
     verify_subsets: int = 0
     settle_by: str = SAMPLES
-    pilot: str = ""
+    calibration: str = ""
     floor: float | str = 0.0
     ceiling: float | str = 1.0
     timeout: float = 120.0
@@ -89,10 +89,10 @@ class AppSettings:
                 raise InvalidInput(f"{_config_key(name)} must be {rule}, got {short_repr(given)}")
         if self.seats is not None and len(set(self.seats)) != self.num_agents:
             raise InvalidInput(f"names must be {self.num_agents}, all different, got {short_repr(list(self.seats))}")
-        if self.settle_by == DELIVERY and not (self.verify_subsets and self.pilot):
+        if self.settle_by == DELIVERY and not (self.verify_subsets and self.calibration):
             raise InvalidInput(
                 'settle-by = "delivery" needs models to measure and a scenario to judge them by: say verify-subsets, '
-                "such as 30, and pilot, the scenario's file"
+                "such as 30, and calibration, the scenario's file"
             )
 
     @classmethod
@@ -103,6 +103,10 @@ class AppSettings:
                 raise InvalidInput(f"the app's configuration must say {key}; `fedpact flower new` writes it")
         if ("currency" in config) != ("per-payoff" in config):
             raise InvalidInput("the app's configuration must say both currency and per-payoff, or neither")
+        if "pilot" in config:
+            raise InvalidInput(
+                "the app's configuration must say calibration, the scenario's file, and not pilot, as it was called"
+            )
         keys = {field.name: _config_key(field.name) for field in fields(cls)}
         return cls(**{name: config[key] for name, key in keys.items() if key in config})
 
@@ -142,13 +146,17 @@ class AppSettings:
         if not self.verify_subsets:
             return None
         settles = self.settle_by == DELIVERY
-        return {"subsets": self.verify_subsets, "settles": settles, "pilot": self._pilot() if settles else None}
+        return {
+            "subsets": self.verify_subsets,
+            "settles": settles,
+            "calibration": self._calibration() if settles else None,
+        }
 
-    def _pilot(self) -> dict[str, Any]:
-        with error_context("pilot"):
-            scenario = load_scenario(Path(self.pilot).expanduser())
+    def _calibration(self) -> dict[str, Any]:
+        with error_context("calibration"):
+            scenario = load_scenario(Path(self.calibration).expanduser())
             ends = [json.loads(end) if isinstance(end, str) else end for end in (self.floor, self.ceiling)]
-            return Pilot.of(scenario.federation, *ends).record()
+            return Calibration.of(scenario.federation, *ends).record()
 
 
 def _config_key(name: str) -> str:
@@ -205,7 +213,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "verify_subsets": _at_least(0),
     "settle_by": (lambda given: given in (SAMPLES, DELIVERY), f'"{SAMPLES}" or "{DELIVERY}"'),
-    "pilot": (lambda given: isinstance(given, str), "a scenario's file"),
+    "calibration": (lambda given: isinstance(given, str), "a scenario's file"),
     "floor": (_is_end, "an accuracy from 0 to 1, or a JSON list of them"),
     "ceiling": (_is_end, "an accuracy from 0 to 1, or a JSON list of them"),
     "timeout": POSITIVE,

@@ -42,7 +42,7 @@ from fedpact.deals.signatures import document_digest, is_signed_by
 from fedpact.deals.signed_delivery import signed_delivery, signed_subsets
 from fedpact.deals.updates import TrainingUpdates
 from fedpact.deals.verified_models import measured_documents, missing_measurements, verified_content
-from fedpact.fitting.pilot import Pilot
+from fedpact.fitting.calibration import Calibration
 from fedpact.flower.agreement import ask_members, own_parts, refusals, signatures
 from fedpact.flower.channel import Present, roll_call
 from fedpact.flower.delivery_check import settles_by_delivery
@@ -279,9 +279,9 @@ class SignedRun:
         counted = settle(deal, money=self.terms.money, decimals=self.terms.decimals, delivered=given)
         if not settles_by_delivery(document):
             return counted, None
-        verified, pilot = self.entry(VERIFIED), self._deal_entry().content["verification"]["pilot"]
+        verified, calibration = self.entry(VERIFIED), self._deal_entry().content["verification"]["calibration"]
         models = [] if verified is None else verified.content["models"]
-        shares = Pilot.of_record(pilot).paid_shares(deal, models, delivered)
+        shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
         return settle_shares(deal, shares, counted), shares
 
     # The ledger
@@ -407,7 +407,7 @@ def run_given_deal(grid: Grid, terms: GivenTerms, ledger: Ledger, deal: Deal) ->
         )
     content: dict[str, Any] = {"deal": deal_record(deal), "utilities": {}}
     if terms.verify_subsets:
-        content["verification"] = {"subsets": terms.verify_subsets, "settles": False, "pilot": None}
+        content["verification"] = {"subsets": terms.verify_subsets, "settles": False, "calibration": None}
     run.note(AGREED, content)
     return run
 

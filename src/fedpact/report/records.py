@@ -147,17 +147,18 @@ def delivery_record(delivery: Delivery) -> dict[str, Any]:
     plain: dict[str, Any] = jsonable(
         {
             "agents": delivery.names,
-            "models": delivery.models.seen.n_runs,
-            "accuracies": delivery.models.seen.n_measured,
+            "models": delivery.n_models,
+            "accuracies": delivery.n_measured,
             "contributions": delivery.contributions,
             "shares": delivery.shares,
             "lower": lower,
             "upper": upper,
             "p_values": delivery.p_values,
+            "can_judge": delivery.can_judge,
+            "calibrated": delivery.calibrated,
             "flagged": delivery.flagged,
-            "doubtful": delivery.doubtful,
             "run_noise": delivery.run_noise,
-            "misfit_p_value": delivery.misfit.p_value,
+            "misfit_p_value": delivery.misfit_p_value,
             "notes": delivery.notes,
         }
     )

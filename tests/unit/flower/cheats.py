@@ -18,7 +18,7 @@ from flwr.app import Context
 from scipy.special import ndtr
 
 import fedpact as fp
-from fedpact.fitting.pilot import Pilot
+from fedpact.fitting.calibration import Calibration
 from fedpact.flower import Score
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.signed_run import read_model
@@ -133,7 +133,7 @@ def vouching(other: int) -> Report:
     return report
 
 
-#: The accuracy of the mean of 24 to 200 points, to 0.001: what a pilot would find. Everybody's data is alike.
+#: The accuracy of the mean of 24 to 200 points, to 0.001: what a calibration would find. Everybody's data is alike.
 CURVE, WEIGHT, FLOOR, CEILING = fp.PowerLaw(beta=0.53998), 0.10838, 0.5, 0.98973
 COST = 1.1e-3
 FEDERATION = fp.Federation(
@@ -177,29 +177,35 @@ TOGETHER: Mapping[str, Cheat] = {
 @contextmanager
 def estimating_once() -> Iterator[None]:
     """Within it nodes of this process share one estimate of the same numbers, which each would make for itself."""
-    original, known = Pilot.paid_shares, {}
+    original, known = Calibration.paid_shares, {}
 
-    def paid_shares(self: Pilot, deal: Any, models: Any, delivered: Any) -> Any:
+    def paid_shares(self: Calibration, deal: Any, models: Any, delivered: Any) -> Any:
         key = json.dumps([self.record(), models, delivered, deal.contributions.tolist()], sort_keys=True)
         if key not in known:
             known[key] = original(self, deal, models, delivered)
         return known[key]
 
-    Pilot.paid_shares = paid_shares  # type: ignore[method-assign]
+    Calibration.paid_shares = paid_shares  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Pilot.paid_shares = original  # type: ignore[method-assign]
+        Calibration.paid_shares = original  # type: ignore[method-assign]
 
 
 def conduct_run(folder: Path, seed: int, cheat: Cheat, *, once: bool = True, **more: Any) -> Stage:
     """A whole run, negotiated, signed, trained, verified and settled by what arrived."""
     folder.mkdir(parents=True, exist_ok=True)
-    pilot = folder / "pilot.toml"
-    fp.save_scenario(fp.Scenario(federation=FEDERATION, title="Five members"), pilot)
+    calibration = folder / "calibration.toml"
+    fp.save_scenario(fp.Scenario(federation=FEDERATION, title="Five members"), calibration)
     made = learner(seed, updates=cheat.updates, reports=cheat.reports)
     stage = Stage(FEDERATION, folder, learner=made)
-    verified = {"verify-subsets": 31, "settle-by": "delivery", "pilot": str(pilot), "floor": FLOOR, "ceiling": CEILING}
+    verified = {
+        "verify-subsets": 31,
+        "settle-by": "delivery",
+        "calibration": str(calibration),
+        "floor": FLOOR,
+        "ceiling": CEILING,
+    }
     settings = stage.settings(**{"rounds": 1, "per-payoff": EUROS, "timeout": 5.0, **verified, **more})
     with estimating_once() if once else nullcontext():
         conduct(stage.grid(), settings, initial=lambda: [np.zeros(DIMENSIONS)], strategy=federated_averaging)

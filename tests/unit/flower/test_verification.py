@@ -15,9 +15,9 @@ from flwr.serverapp.strategy import FedAvg
 
 import fedpact as fp
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
-from fedpact.fitting.ledger_shares import ledger_pilot, with_paid_shares
+from fedpact.fitting.calibration import Calibration
+from fedpact.fitting.ledger_shares import ledger_calibration, with_paid_shares
 from fedpact.fitting.logs import read_logs, read_verified
-from fedpact.fitting.pilot import Pilot
 from fedpact.flower import UnderDeal
 from fedpact.negotiation.audit import audit_ledger
 from unit.flower.cheats import CHEATS, MEMBERS, Cheat, ada_earns, conduct_run, sent_back
@@ -57,12 +57,19 @@ def test_a_verified_run_is_sound_and_pays_for_what_arrived(ledger: Path) -> None
 def test_the_ledger_is_what_verify_and_fit_read(ledger: Path) -> None:
     table = read_verified(ledger)
     assert table.names == MEMBERS and table.given.shape == (31, 5)
-    pilot = ledger_pilot(audit_ledger(ledger))
-    assert pilot is not None
+    calibration = ledger_calibration(audit_ledger(ledger))
+    assert calibration is not None
     found = fp.estimate_delivery(
-        pilot.federation, 41.7, table.given, table.accuracies, table.test_sizes, pilot.floors, pilot.ceilings
+        calibration.federation,
+        41.7,
+        table.given,
+        table.accuracies,
+        table.test_sizes,
+        calibration.curves.floors,
+        calibration.curves.ceilings,
     )
-    assert "Ada" in found.flagged and found.shares[0] < 0.1
+    assert found.shares[0] < 0.1
+    assert not found.can_judge  # 42 points of one member are not worth what those of another are: calibrate first
     assert found.shares[1:].min() > 0.7
     assert read_logs([ledger]).n_runs == 32  # and the model that the run ended in
 
@@ -84,8 +91,8 @@ def no_signature(entries: Entries) -> None:
     del content(entries, "verified")["signatures"]["Cleo"]
 
 
-def another_pilot(entries: Entries) -> None:
-    content(entries, "agreed")["verification"]["pilot"]["weights"][0][1] *= 2.0
+def another_calibration(entries: Entries) -> None:
+    content(entries, "agreed")["verification"]["calibration"]["weights"][0][1] *= 2.0
 
 
 def paid_in_full(entries: Entries) -> None:
@@ -106,7 +113,7 @@ ATTACKS = {
     drop_model: "verified",
     other_subset: "verified",
     no_signature: "verified",
-    another_pilot: "signed",
+    another_calibration: "signed",
     paid_in_full: "settlement",
     not_by_delivery: "confirmed",
     not_verified: "confirmed",
@@ -166,16 +173,16 @@ def test_shares_that_do_not_follow_are_found(ledger: Path) -> None:
 def test_a_node_disputes_cents_that_do_not_follow(tmp_path: Path) -> None:
     """A coordinator that would pay Ada in full is found by every node."""
 
-    original, calls = Pilot.paid_shares, []
+    original, calls = Calibration.paid_shares, []
 
-    def paid_shares(self: Pilot, deal: Any, models: Any, delivered: Any) -> Any:
+    def paid_shares(self: Calibration, deal: Any, models: Any, delivered: Any) -> Any:
         calls.append(1)
         if len(calls) > 1:  # a node
             return original(self, deal, models, delivered)
         return [[None if row == column else 1.0 for column in range(5)] for row in range(5)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unit.flower.cheats.Pilot.paid_shares", paid_shares)
+        patch.setattr("unit.flower.cheats.Calibration.paid_shares", paid_shares)
         with pytest.raises(fp.InvalidInput, match="the shares that are paid for are not those"):
             conduct_run(tmp_path, SEED, Cheat(updates={0: sent_back}), once=False)
     assert "the settlement is disputed" in json.dumps(entries_of(tmp_path / "record" / "ledger.jsonl")[-1])
@@ -184,11 +191,11 @@ def test_a_node_disputes_cents_that_do_not_follow(tmp_path: Path) -> None:
 def test_two_members_have_no_third_beneficiary(tmp_path: Path) -> None:
     weights = np.array([[0.1, 0.1, 0.0], [0.1, 0.1, 0.0], [0.0, 0.0, 0.1]])
     federation = fp.Federation(weights=weights, costs=1e-3, caps=400.0, payoff=fp.PowerLaw(0.5))
-    pilot = tmp_path / "pilot.toml"
-    fp.save_scenario(fp.Scenario(federation=federation), pilot)
+    calibration = tmp_path / "calibration.toml"
+    fp.save_scenario(fp.Scenario(federation=federation), calibration)
     stage = Stage(federation, tmp_path)
     with pytest.raises(fp.InvalidInput, match=r'needs a third beneficiary: besides "agent \d", who pays'):
-        stage.conduct(game=False, **{"verify-subsets": 7, "settle-by": "delivery", "pilot": str(pilot)})
+        stage.conduct(game=False, **{"verify-subsets": 7, "settle-by": "delivery", "calibration": str(calibration)})
 
 
 def test_a_strategy_under_a_deal_is_verified_too(tmp_path: Path) -> None:
@@ -207,9 +214,9 @@ def test_a_strategy_under_a_deal_is_verified_too(tmp_path: Path) -> None:
 SUBSETS_OF_THREE = [tuple(float(number >> place & 1) for place in range(3)) for number in range(1, 8)]
 
 
-def test_settling_by_delivery_needs_models_and_a_pilot(tmp_path: Path) -> None:
+def test_settling_by_delivery_needs_models_and_a_calibration(tmp_path: Path) -> None:
     stage = Stage(fp.Federation(weights=np.eye(3), costs=0.1, payoff=fp.Log()), tmp_path)
-    with pytest.raises(fp.InvalidInput, match="say verify-subsets, such as 30, and pilot"):
+    with pytest.raises(fp.InvalidInput, match="say verify-subsets, such as 30, and calibration"):
         stage.settings(**{"settle-by": "delivery"})
 
 
@@ -258,3 +265,9 @@ def test_what_cheats_gain(tmp_path: Path, honestly: list[np.ndarray], name: str)
         assert with_it <= 2.0 * errors[0]
     if CHEATS[name].updates:
         assert without > 0.0  # what is counted is paid
+
+
+def test_the_old_name_of_the_calibration_is_refused(tmp_path: Path) -> None:
+    stage = Stage(fp.Federation(weights=np.eye(3), costs=0.1, payoff=fp.Log()), tmp_path)
+    with pytest.raises(fp.InvalidInput, match="must say calibration, the scenario's file, and not pilot"):
+        stage.settings(pilot="pilot.toml")

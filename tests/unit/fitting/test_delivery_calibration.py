@@ -1,0 +1,177 @@
+"""Delivery under another training procedure than the weights': nobody is accused; calibrated, who delivers less is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fedpact as fp
+from unit.fitting.test_delivery import CEILING, FLOOR, Case, draw, true_accuracies
+
+TEST_SIZE = 150
+N_MEMBERS = 6
+MAX_SECONDS = 0.5  # of processor time
+
+
+def calibrated(case: Case, seed: int, *, run_noise: float = 0.01) -> fp.Calibration:
+    """Calibrated on an earlier run of the case's procedure, starting from weights that say nothing."""
+    rng, shape = np.random.default_rng([seed, 1]), case.subsets.shape
+    subsets = rng.random(shape) < 0.5
+    trained = true_accuracies(case.federation, case.contributions, subsets)
+    trained = np.clip(trained + run_noise * rng.standard_normal((shape[0], 1)), 0.0, 1.0)
+    alike = case.federation.replace(weights=np.full((shape[1], shape[1]), 0.012))
+    seen = rng.binomial(case.test_size, trained) / case.test_size
+    return fp.calibrate_delivery(alike, case.contributions, subsets, seen, case.test_size, FLOOR, CEILING)
+
+
+def foreign(case: Case, seed: int) -> fp.Federation:
+    """The case's federation by another procedure: other weights, and another curve."""
+    rng = np.random.default_rng([seed, 2])
+    weights = case.federation.dense_weights() * rng.lognormal(0.0, 0.6, case.federation.dense_weights().shape)
+    return case.federation.replace(weights=weights, payoff=fp.PowerLaw(beta=0.5))
+
+
+def check_calibrated(n_seeds: int) -> None:
+    found, falsely = 0, 0
+    for seed in range(n_seeds):
+        case = draw(seed)
+        flagged = case.estimate(calibration=calibrated(case, seed)).flagged
+        found += "agent 0" in flagged
+        falsely += len(set(flagged) - {"agent 0"})
+    assert found >= 0.9 * n_seeds
+    assert falsely <= 0.05 * 5 * n_seeds
+
+
+def test_calibrated_on_an_earlier_run_a_few_meet_the_bar() -> None:
+    check_calibrated(4)
+
+
+@pytest.mark.slow
+def test_calibrated_on_an_earlier_run_many_meet_the_bar() -> None:
+    check_calibrated(40)
+
+
+def test_calibrated_several_are_flagged_at_once() -> None:
+    case = draw(0, (0.5, 0.5, 0.5, 0.5, 1.0, 1.0))
+    found = case.estimate(calibration=calibrated(case, 0))
+    assert set(found.flagged) == {"agent 0", "agent 1", "agent 2", "agent 3"}
+    assert any("more than half of the members" in note for note in found.notes)
+
+
+def test_a_calibration_of_others_is_refused() -> None:
+    case = draw(0)
+    other = Case(case.federation.replace(names=list("abcdef")), case.contributions, case.subsets, case.accuracies)
+    with pytest.raises(fp.InvalidInput, match="the calibration must be of the same members"):
+        case.estimate(calibration=calibrated(other, 0))
+
+
+def test_weights_of_another_procedure_accuse_nobody() -> None:
+    flagged, judged = 0, 0
+    for seed in range(10):
+        case = draw(seed, (1.0,) * N_MEMBERS)
+        found = fp.estimate_delivery(
+            foreign(case, seed), case.contributions, case.subsets, case.accuracies, 300, FLOOR, CEILING
+        )
+        flagged += len(found.flagged)
+        judged += found.can_judge
+    assert flagged <= 0.05 * N_MEMBERS * 10
+    assert judged <= 3
+    assert found.notes[0].startswith("cannot judge: the weights and curves do not fit the accuracies of the models")
+    assert repr(found) == "Delivery(6 agents, 60 models, cannot judge)"
+
+
+def test_an_estimate_takes_at_most_half_a_second() -> None:
+    case, seconds = draw(0), []
+    for _ in range(3):
+        began = time.process_time()
+        found = case.estimate()
+        assert found.intervals() and found.flagged
+        seconds.append(time.process_time() - began)
+    assert min(seconds) <= MAX_SECONDS
+
+
+# Real models on real data: digits, dealt to members with different labels.
+
+
+def deal_digits(seed: int) -> tuple[Any, Any, list[tuple[Any, Any]]]:
+    datasets = pytest.importorskip("sklearn.datasets")
+    points, labels = datasets.load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(labels))
+    train, test = order[:900], order[900:]
+    members = []
+    for _ in range(N_MEMBERS):
+        mix = rng.dirichlet(np.full(10, 0.7)) + 1e-3
+        own, tested = (
+            rng.choice(pool, size, replace=False, p=mix[labels[pool]] / mix[labels[pool]].sum())
+            for pool, size in ((train, int(rng.integers(40, 141))), (test, TEST_SIZE))
+        )
+        train = np.setdiff1d(train, own)
+        members.append((own, tested))
+    return points / 16.0, labels, members
+
+
+def train_subsets(data: Any, model: Any, subsets: NDArray[np.bool_]) -> NDArray[np.float64]:
+    points, labels, members = data
+    scores = []
+    for chosen in subsets:
+        used = np.concatenate([own for (own, _), inside in zip(members, chosen, strict=True) if inside])
+        fitted = model.fit(points[used], labels[used])
+        scores.append([fitted.score(points[tested], labels[tested]) for _, tested in members])
+    return np.array(scores)
+
+
+def count_flagged(seeds: range, pilot: Any, models: list[Any]) -> tuple[int, int]:
+    """How many honest members of runs with `models` are flagged by weights that `pilot` was fitted to, and of all."""
+    flagged, count = 0, 0
+    for seed in seeds:
+        data, rng = deal_digits(seed), np.random.default_rng(seed)
+        agreed = np.array([len(own) for own, _ in data[2]], dtype=float)
+        drawn = [rng.random((60, N_MEMBERS)) < 0.5 for _ in range(len(models) + 1)]
+        drawn = [subsets[subsets.sum(axis=1) > 0] for subsets in drawn]
+        seen = fp.Observations.of(drawn[0] * agreed, train_subsets(data, pilot, drawn[0]), TEST_SIZE)
+        fitted = fp.fit(seen)
+        federation = fitted.federation(costs=1e-4)
+        for model, subsets in zip(models, drawn[1:], strict=True):
+            accuracies = train_subsets(data, model, subsets)
+            for source in (None, fitted):
+                found = fp.estimate_delivery(
+                    federation,
+                    agreed,
+                    subsets,
+                    accuracies,
+                    TEST_SIZE,
+                    fitted.floors,
+                    fitted.ceilings,
+                    weights_from=source,
+                )
+                flagged += len(found.flagged)
+                count += N_MEMBERS
+    return flagged, count
+
+
+def test_an_honest_run_of_another_model_accuses_nobody() -> None:
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+
+    flagged, count = count_flagged(range(2), GaussianNB(var_smoothing=1e-2), [KNeighborsClassifier(1)])
+    assert flagged <= 0.05 * count
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_honest_runs_of_forests_and_networks_accuse_nobody_by_weights_of_logistic_regression() -> None:
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+
+    models = [
+        RandomForestClassifier(30, random_state=0),
+        MLPClassifier((24,), max_iter=60, learning_rate_init=0.01, random_state=0),
+    ]
+    flagged, count = count_flagged(range(3), LogisticRegression(max_iter=200), models)
+    assert flagged <= 0.05 * count
