@@ -51,10 +51,10 @@ def main(source):
     sources = {"penguins": None, "heart": source}
     wanted = [
         (data, model, score, seed, sources[data])
+        for seed in SEEDS
         for data in sources
         for model in MODELS
         for score in SCORES
-        for seed in SEEDS
         if (data, model, score, seed) not in done
     ]
     made = joblib.Parallel(n_jobs=JOBS, return_as="generator_unordered")(

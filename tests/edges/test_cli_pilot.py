@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from edges.command_line import run_main
+from fedpact.utils import threads
 
 pytest.importorskip("sklearn")
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting workers would take longer than these pilots do."""
+    monkeypatch.setattr(threads, "_count", 1)
 
 
 @pytest.fixture

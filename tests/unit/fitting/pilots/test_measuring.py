@@ -53,6 +53,7 @@ def test_alone_knows_nothing_of_the_others() -> None:
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_own_choice_keeps_away_from_labels_that_mislead_and_takes_what_helps() -> None:
     gains = []
     for seed in range(6):

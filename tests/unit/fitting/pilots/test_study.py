@@ -12,6 +12,7 @@ import fedpact as fp
 from fedpact.fitting.pilots.built_in import built_in_pilot
 from fedpact.fitting.pilots.folder import pilot_record
 from fedpact.fitting.pilots.gain_curves import fit_gains, shapes_of
+from fedpact.fitting.pilots.members import pilot_data
 from fedpact.fitting.pilots.verdict import DO_NOT, FEDERATE, NOT_ENOUGH, Confirmation
 from unit.fitting.pilots.members import federation
 
@@ -44,6 +45,7 @@ def test_gains_that_do_not_stand_out_of_their_noise_count_for_nothing() -> None:
     assert not found.values.any()
 
 
+@pytest.mark.slow
 def test_promises_are_not_above_the_truth_on_average() -> None:
     """The best of noisy measurements is the luckiest: shrinking takes that back."""
     promised, true = [], []
@@ -143,12 +145,14 @@ def test_a_pilot_is_the_same_again_and_goes_on_where_it_was(tmp_path: Path) -> N
     assert fp.load_scenario(tmp_path / "out" / "scenario.toml").federation == first.federation
 
 
+@pytest.mark.slow
 def test_a_deal_that_was_not_measured_to_pay_is_not_recommended_by_compare_either() -> None:
     found = fp.pilot(tables(), "ill", models=5, splits=2, cost="5 EUR/record", value="1 EUR/point")
     assert found.verdict != FEDERATE
     assert found.compare().recommendation.mechanism == "standalone"
 
 
+@pytest.mark.slow
 def test_one_model_can_be_asked_for() -> None:
     found = fp.pilot(tables(), "ill", models=6, splits=2, arrangement="one model", cost=0.001, value=1.0)
     assert found.arrangement == "one model"
@@ -172,7 +176,7 @@ def test_oddities_are_listed_by_member_and_column() -> None:
     given["West"] = given["West"].assign(a=0.0, b=np.nan, c=3.0)
     for name in ("North", "South"):
         given[name] = given[name].assign(a=given[name]["a"].abs() + 1.0)
-    notes = fp.pilot(given, "ill", models=4, splits=2, cost=0.001, value=1.0).data.notes
+    notes = pilot_data(given, "ill").notes
     assert "West: missing in b (100 %)" in notes
     assert "West: a 0 throughout, mostly above 0 elsewhere: not measured? leave it empty" in notes
     assert "West: the same value throughout in c" in notes
@@ -196,6 +200,7 @@ def test_what_is_refused(options: dict[str, object], message: str) -> None:
         fp.pilot(tables(), **({"target": "ill"} | options))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_penguins_of_three_islands() -> None:
     pytest.importorskip("palmerpenguins")
     found = fp.pilot("penguins", models=4, splits=2, cost=0.0001, value=1.0)
