@@ -15,7 +15,7 @@ import numpy as np
 
 import fedpact as fp
 
-FOLDER = Path(__file__).parent.parent / "docs"
+FOLDER = Path(__file__).parent / "results"
 MODELS = {
     "logistic regression": "sklearn.linear_model:LogisticRegression(C=0.3, max_iter=1000)",
     "naive Bayes": "sklearn.naive_bayes:GaussianNB()",
@@ -65,7 +65,7 @@ def main(source):
             known.append(row)
             file.write(json.dumps(row) + "\n")
             file.flush()
-    (FOLDER / "does-it-pay-table.md").write_text(tables(known), encoding="utf-8")
+    (FOLDER / "does-it-pay.md").write_text(tables(known), encoding="utf-8")
 
 
 def tables(rows):
