@@ -75,7 +75,7 @@ def tables(rows):
         if not own:
             continue
         names = own[0]["names"]
-        parts += [f"### {data.capitalize()} ({terms['cost']}, {terms['value']})", ""]
+        parts += [f"## {data.capitalize()} ({terms['cost']}, {terms['value']})", ""]
         parts += [
             f"| model, score | {' | '.join(names)} | verdicts | promised | measured | promised inside |",
             "|---" * (len(names) + 5) + "|",
