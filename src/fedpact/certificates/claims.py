@@ -81,7 +81,7 @@ class Certificate:
     tol
         Violations up to this size count as rounding.
     scope
-        What the verdict speaks of, such as "all deviations of one agent in [0, cap]".
+        What the verdict speaks of, such as "this profile"; it is written into deal files.
     witness
         The numbers from which `margin` follows.
     """

@@ -196,7 +196,7 @@ def draft_of(scenario: Scenario) -> Draft:
     weights = federation.dense_weights()
     texts |= {f"weights[{row},{column}]": typed_text(weight) for (row, column), weight in np.ndenumerate(weights)}
     starts = {
-        f"payoff.{label}": text for label, text in FIRST_PARAMETERS.items()
+        f"payoff.{label}": FIRST_PARAMETERS.get(label, "1") for known in PARAMETERS.values() for label in known
     }  # for the families that are not chosen
     owners = {"lot_owners": federation.lot_owners, "task_owners": federation.task_owners} if federation.has_lots else {}
     return Draft(

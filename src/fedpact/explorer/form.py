@@ -58,7 +58,11 @@ EXAMPLE_TITLES = {
 
 def form_view(draft: Draft) -> Markup:
     """All fields, holding what was typed."""
-    own = {f"payoff.{label}": (label, PARAMETER_HINTS[label]) for label in draft.parameters} if draft.own_curves else {}
+    own = (
+        {f"payoff.{label}": (label, PARAMETER_HINTS.get(label, "")) for label in draft.parameters}
+        if draft.own_curves
+        else {}
+    )
     columns = dict(HEADS) | own
     return render(
         "form.html",
@@ -68,7 +72,7 @@ def form_view(draft: Draft) -> Markup:
         columns=columns,
         lot_columns={label: HEADS[label] for label in LOT_COLUMNS},
         task_columns={"values": HEADS["values"]} | own,
-        families=FAMILIES,
+        families={name: FAMILIES.get(name, name) for name in PARAMETERS},
         hints=PARAMETER_HINTS,
         has_parameters=bool(PARAMETERS.get(draft["family"])),
         words=FIELD_WORDS,

@@ -99,7 +99,9 @@ class Payoff:
 
     def log_density(self, times: FloatArray) -> FloatArray:
         """log of t dm/dt, the measure per unit of log t, of data in `unit`; (T,), or (tasks, T)."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} has no measure (log_density): only enumeration has its values"
+        )
 
     def time_rule(self, lowest: float, highest: float, step: float) -> tuple[FloatArray, FloatArray]:
         """Times (T,) and log weights (T,) or (tasks, T) of a quadrature rule for m, of data in `unit`.

@@ -33,11 +33,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.federation.lots import require_single_lots
 from fedpact.fitting import Fit, Observations, fit
-from fedpact.fitting.store import Store
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.shapley.measured import Coalition, SampledShapley, sample_game
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.settings import IntArray, nearest_counts
+from fedpact.training.store import Store
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
 

@@ -33,15 +33,13 @@ from fedpact.deals import Deal, Outcome, whole_samples
 from fedpact.federation import Federation
 from fedpact.federation.lots import default_names
 from fedpact.fitting.accuracy_curves import checked_range
+from fedpact.fitting.pilots.verdict import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.measured import MeasuredGame
 from fedpact.training.settings import IntArray
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
-
-NORMAL_QUANTILE = 1.6449  # of 95 %
-FEDERATE, DO_NOT, NOT_ENOUGH = "federate", "do not federate", "not enough evidence"
 
 Progress = Callable[[str], None]
 
