@@ -12,6 +12,7 @@ It serves scores that are no averages over records, such as the area under the R
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -109,8 +110,11 @@ class ScoreFunction:
 
         chosen = DEFAULT_SCORES[task] if name is None else name
         if isinstance(chosen, str) and chosen not in get_scorer_names():
-            common = ", ".join(WORDS)
-            raise InvalidInput(f"score must be one of {common}, or another score of scikit-learn, got {chosen!r:.40}")
+            common, near = ", ".join(WORDS), get_close_matches(chosen, get_scorer_names(), n=1, cutoff=0.5)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise InvalidInput(
+                f"score must be one of {common}, or another score of scikit-learn, got {chosen!r:.40}{meant}"
+            )
         if not isinstance(chosen, str) and not callable(chosen):
             raise InvalidInput(f"score must be a name or a scorer of scikit-learn, got {short_repr(chosen)}")
         self.name = chosen if isinstance(chosen, str) else str(chosen)

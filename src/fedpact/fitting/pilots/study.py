@@ -4,8 +4,8 @@
    (`arrangements`), with everything shared.
 2. **What is it worth?** Of the arrangement to be used, some profiles of sharing are measured, and curves are fitted to
    the gains (`gain_curves`).
-3. **What is the deal?** The curves, with what records cost and what a score is worth, are a federation; the mechanism
-   that is recommended for it makes the deal.
+3. **What is the deal?** The curves, with what records cost and what a score is worth, are a federation; the deal is
+   that of M^E, which has the most welfare, and under which nobody who does no harm loses.
 4. **Does it pay?** The deal is trained on fresh splits and held against everybody alone (`verdict`).
 """
 
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedpact.comparison import Comparison, compare
+from fedpact.comparison import Comparison, compare, stable_federation
 from fedpact.deals import Outcome
 from fedpact.deals.settlement import PAYOFF_UNIT
 from fedpact.federation import Federation, Payoff
@@ -36,6 +36,7 @@ from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
 from fedpact.fitting.pilots.scores import LARGE_CLASS, ScoreFunction
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
 from fedpact.fitting.pilots.verdict import DO_NOT, NORMAL_QUANTILE, NOT_ENOUGH, Confirmation
+from fedpact.mechanisms import ExternalityMechanism
 from fedpact.scenario import Scenario, Uncertainty
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
@@ -132,9 +133,10 @@ class PilotStudy:
             gain, error = self.total_gain(self.arrangement)
             unit = self.currency
             why = "By the curves nobody gains by sharing at these costs" if self.curves.predicts else "No curve fits"
+            low, high = (f"{gain + sign * NORMAL_QUANTILE * error:+,.4g} {unit}" for sign in (-1.0, 1.0))
             said += (
-                f" {why}. With everything shared, {self.arrangement} brings all members together {gain:+,.0f} {unit} "
-                f"(standard error {error:,.0f}) before costs."
+                f" {why}. With everything shared, {self.arrangement} brings all members together {gain:+,.4g} {unit} "
+                f"(90 % interval {low} to {high}) before costs."
             )
         return said
 
@@ -163,6 +165,10 @@ class PilotStudy:
                 f"no deal is made of the curves: they predict profiles left out worse than {best} does "
                 f"({self.curves.errors['curves']:.3g} against {self.curves.errors[best]:.3g})"
             )
+        poor = self.measurements[ALONE].means <= self.guesses
+        if poor.any():
+            names = join_names([name for name, below in zip(self.data.names, poor, strict=True) if below])
+            found.append(f"alone, the model of {names} scores no better than guessing")
         if self.data.task == CLASSIFICATION and self.score.name == "accuracy":
             large = [
                 f"{name} ({100 * share:.0f} %)"
@@ -182,6 +188,8 @@ class PilotStudy:
         found = [] if self.confirmation is None else self.confirmation.remedies()
         other = ONE_MODEL if self.arrangement == OWN_CHOICE else OWN_CHOICE
         (now, _), (then, error) = self.total_gain(self.arrangement), self.total_gain(other)
+        if self.confirmation is None and self.verdict == NOT_ENOUGH:
+            found.append("more records, more splits (splits) or a lower cost of sharing would tell")
         if then - error > max(now, 0.0):
             found.append(f"{other} brings more than {self.arrangement} with everything shared (arrangement {other!r})")
         return found
@@ -457,13 +465,12 @@ def gain_federation(data: PilotData, terms: PilotTerms, curves: SharingCurves) -
 
 
 def _deal(study: PilotStudy) -> tuple[Outcome, str] | None:
-    """The deal that is recommended by the curves, once those who would leave have left, and whose it is, if any."""
-    compared = compare(study.federation)
-    chosen = compared.recommendation
-    settled = None if chosen is None else compared.after_departures.get(chosen.mechanism)
-    if settled is None or settled.outcome is None or not np.rint(settled.outcome.contributions).any():
+    """The deal of most welfare by the curves, once those who would leave have left, and whose it is, if any."""
+    rules = ExternalityMechanism()
+    settled = stable_federation(study.federation, rules)
+    if settled.outcome is None or not np.rint(settled.outcome.contributions).any():
         return None
-    return settled.outcome, compared.title(settled.outcome.mechanism)
+    return settled.outcome, rules.title
 
 
 def _confirm(study: PilotStudy, laboratory: Laboratory) -> Confirmation | None:

@@ -124,7 +124,7 @@ class Confirmation:
         found = []
         gross, spent = self.total + float(self.costs.sum()), float(self.costs.sum())
         records = float(self.shared.sum())
-        if self.verdict != FEDERATE and spent > 0.0 and gross > NORMAL_QUANTILE * self.total_error:
+        if self.verdict != FEDERATE and not self.losers and spent > 0.0 and gross > NORMAL_QUANTILE * self.total_error:
             price = (gross - NORMAL_QUANTILE * self.total_error) / records
             found.append(f"at a cost of sharing below {price:.3g} {self.currency} a record it pays beyond doubt")
         if self.verdict == NOT_ENOUGH and self.total > 0.0:
@@ -132,7 +132,7 @@ class Confirmation:
             if times <= MOST_TIMES_MORE:
                 found.append(f"{times:.1f} times as many records to test with would tell, if the gain stays what it is")
         if self.losers:
-            found.append(f"leave {join_names(self.losers, most=MAX_NAMES)} out, or let the others pay for its loss")
+            found.append(f"{join_names(self.losers, most=MAX_NAMES)} would have to pay less, or stay out")
         return found
 
     def record(self) -> dict[str, Any]:
