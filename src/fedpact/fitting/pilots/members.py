@@ -57,7 +57,12 @@ def read_table(path: Path) -> DataFrame:
                 return pd.read_parquet(path)
             content = read_text(path)
             separator, skipped = find_separator(content)
-            decimal = "," if number_format(text_cells(content, max_rows=SAMPLED)).comma == "decimal" else "."
+            sample = text_cells(content, max_rows=SAMPLED)
+            head = [cell.strip() for cell in sample[0][1] if cell.strip()] if sample else []
+            if len(set(head)) < len(head):
+                twice = next(name for name in head if head.count(name) > 1)
+                raise InvalidInput(f"column {short_repr(twice)} appears twice; keep one of them")
+            decimal = "," if number_format(sample).comma == "decimal" else "."
             table = pd.read_csv(
                 StringIO(content),
                 sep=separator,

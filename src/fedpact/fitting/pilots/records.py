@@ -100,8 +100,8 @@ class PilotData:
         for name, own in zip(self.names, self.records, strict=True):
             if len(np.unique(own.groups)) < MIN_RECORDS:
                 raise InvalidInput(
-                    f'member "{name}" has {len(np.unique(own.groups))} records; a pilot needs at least {MIN_RECORDS} '
-                    f"of each member: give it more records, or leave the member out"
+                    f'member "{name}" has {len(own)} records in {len(np.unique(own.groups))} groups; a pilot needs '
+                    f"{MIN_RECORDS} or more that do not belong together: give it more, or leave the member out"
                 )
 
     def __repr__(self) -> str:

@@ -33,6 +33,7 @@ WORDS = {
     "r2": "share of the variance explained",
     "neg_mean_absolute_error": "mean absolute error, negative",
 }
+NUMBER_SCORES = ("r2", "explained_variance", "max_error", "neg_max", "neg_mean", "neg_root", "neg_median")
 JACKKNIFE_GROUPS = 20
 LARGE_CLASS = 0.8  # from this share on, accuracy is nearly what the constant answer has
 
@@ -115,6 +116,12 @@ class ScoreFunction:
             raise InvalidInput(
                 f"score must be one of {common}, or another score of scikit-learn, got {chosen!r:.40}{meant}"
             )
+        for_numbers = isinstance(chosen, str) and chosen.startswith(NUMBER_SCORES)
+        if isinstance(chosen, str) and not chosen.startswith("d2_") and for_numbers != (task == REGRESSION):
+            kind, suits = ("numbers", "accuracy") if for_numbers else ("classes", "r2")
+            raise InvalidInput(
+                f"score {chosen} is for {kind}, and the target makes a {task}: take another, such as {suits}"
+            )
         if not isinstance(chosen, str) and not callable(chosen):
             raise InvalidInput(f"score must be a name or a scorer of scikit-learn, got {short_repr(chosen)}")
         self.name = chosen if isinstance(chosen, str) else str(chosen)
@@ -136,7 +143,9 @@ class ScoreFunction:
         try:
             return float(self._scorer(_Stored(predictions), chosen, labels))
         except (ValueError, TypeError) as error:
-            raise InvalidInput(f"score {self.name} cannot be computed here: {str(error).splitlines()[0]}") from error
+            several = f" (with several classes: {self.name}_macro or {self.name}_ovr)" if predictions.ndim == 2 else ""
+            reason = str(error).splitlines()[0]
+            raise InvalidInput(f"score {self.name} cannot be computed here: {reason}{several}") from error
 
     def jackknife(self, predictions: FloatArray, own: Records) -> FloatArray:
         """(1 + G,): the score of all records, and without each group of them."""

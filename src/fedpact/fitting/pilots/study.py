@@ -321,6 +321,8 @@ def pilot(
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise InvalidInput(f"seed must be a whole number from 0 to {MAX_SEED}, got {short_repr(seed)}")
+    if floor is not None and not np.isfinite(floor):
+        raise InvalidInput(f"floor must be finite, got {floor:g}; leave it out to have it measured")
     if arrangement not in (None, *ARRANGEMENTS):
         raise InvalidInput(f"arrangement must be one of {', '.join(ARRANGEMENTS)}, got {arrangement!r:.40}")
     if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or splits < MIN_SPLITS):
@@ -518,7 +520,8 @@ def _records(data: Any, target: str | None, *, source: Any, seed: int, **options
     if source is not None:
         raise InvalidInput(f"source is for built-in pilots ({', '.join(BUILT_IN_PILOTS)}); name the folder itself")
     member = options.pop("member")
-    _check_roles({"target": target, "member": member, "lots": options["lots"], "groups": options["groups"]})
+    named = {"target": target, "member": member, "lots": options["lots"], "groups": options["groups"]}
+    _check_roles([*named.items(), *(("ignore", column) for column in options["ignore"])])
     if isinstance(data, Mapping):
         if member is not None:
             raise InvalidInput("member is for a single table; here each member has its own already")
@@ -538,9 +541,9 @@ def _records(data: Any, target: str | None, *, source: Any, seed: int, **options
     return pilot_data(tables, target, notes=notes, **options)
 
 
-def _check_roles(named: Mapping[str, str | None]) -> None:
+def _check_roles(named: Sequence[tuple[str, str | None]]) -> None:
     """A column has one role."""
-    roles = [(role, column) for role, column in named.items() if column is not None]
+    roles = [(role, column) for role, column in named if column is not None]
     for place, (role, column) in enumerate(roles):
         for other, twin in roles[:place]:
             if twin == column:

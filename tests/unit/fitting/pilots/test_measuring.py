@@ -160,3 +160,17 @@ def test_models_are_parsed_never_run(text: str, message: str) -> None:
 def test_a_model_for_another_task_is_refused() -> None:
     with pytest.raises(InvalidInput, match="model must be for classification, which Ridge is not"):
         PilotModel.of("sklearn.linear_model:Ridge()", CLASSIFICATION, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "message"),
+    [
+        ("r2", CLASSIFICATION, "score r2 is for numbers, and the target makes a classification"),
+        ("accuracy", "regression", "score accuracy is for classes, and the target makes a regression"),
+        ("roc_auc", "regression", "score roc_auc is for classes"),
+        ("auc", CLASSIFICATION, r"did you mean roc_auc\?"),
+    ],
+)
+def test_a_score_suits_the_task(name: str, task: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        ScoreFunction(name, task)
