@@ -113,6 +113,7 @@ def tables(seed: int = 0) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_a_pilot_answers_with_what_it_measured() -> None:
     found = fp.pilot(tables(), "ill", models=6, splits=2, cost="0.01 EUR/record", value="20 EUR/point")
     record = json.loads(json.dumps(pilot_record(found)))
@@ -159,6 +160,7 @@ def test_one_model_can_be_asked_for() -> None:
     assert found.scenario.uncertainty is not None and found.scenario.uncertainty.signs == "any"
 
 
+@pytest.mark.slow
 def test_regressions_lots_and_groups() -> None:
     rng = np.random.default_rng(0)
     members = {}

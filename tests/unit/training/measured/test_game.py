@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.fitting.store import Store
 from fedpact.training.measured import MeasuredGame
+from fedpact.training.store import Store
 from unit.training.measured.formula import Formula
 
 EXACT = 1e-12
