@@ -209,7 +209,7 @@ def _watching() -> Iterator[Tell]:
 def _show(found: PilotStudy) -> None:
     data = found.data
     console.print(
-        f"[bold]{escape(found.title)}[/bold]: {len(data.names)} members, {escape(found.learner.label)}, "
+        f"[bold]{escape(found.title)}[/bold]: {len(data.names)} members, {escape(found.model.label)}, "
         f"{escape(found.score.words)}, {count_text(found.splits, 'split')}"
     )
     console.print(f"[bold]{escape(found.advice)}[/bold]\n")

@@ -88,11 +88,6 @@ class Settlement:
         """What each agent receives (negative: pays), in units of the currency."""
         return tuple(self._amount(cents) for cents in self.cents)
 
-    @property
-    def agreed_amounts(self) -> tuple[Decimal, ...] | None:
-        """What each agent would receive had everybody delivered what was agreed; None where that is not known."""
-        return None if self.agreed_cents is None else tuple(map(self._amount, self.agreed_cents))
-
     def record(self) -> dict[str, Any]:
         """Balances and transfers as plain data; amounts are texts such as "12.34": no reader makes floats of them."""
         known = {

@@ -19,7 +19,7 @@ from fedpact.flower.identity import own_agent
 from fedpact.flower.learner import Model, Score
 from fedpact.training import Experiment, Training, mnist
 from fedpact.training.partitions import Holdings
-from fedpact.training.settings import Stream, generator, shuffled
+from fedpact.training.settings import Stream, generator, shuffle_orders
 from fedpact.utils.errors import InvalidInput, short_repr
 
 PIXELS, CLASSES = 784, 10
@@ -69,10 +69,10 @@ class MnistLearner:
         return self._experiment.holdings[self._place]
 
     def _orders(self, server_round: int) -> Any:
-        """Its shuffled samples, one order an epoch: the numbers of all agents come from one stream."""
+        """Its shuffle_orders samples, one order an epoch: the numbers of all agents come from one stream."""
         rng = generator(self._seed, Stream.SHUFFLES, max(server_round - 1, 0))
         for place, own in enumerate(self._experiment.holdings):
-            orders = shuffled(len(own.labels), self._training.local_epochs, rng)
+            orders = shuffle_orders(len(own.labels), self._training.local_epochs, rng)
             if place == self._place:
                 return orders
         raise InvalidInput(f"place {self._place} is not among {self._size}")

@@ -31,7 +31,7 @@ def _toml_lines(entries: Mapping[str, Any]) -> str:
 def toml_value(given: Any) -> str:
     """A text, a float, or a list of these or of rows."""
     if isinstance(given, str) and "\n" in given:
-        return '"""\n' + "\n".join(quoted(line)[1:-1] for line in given.split("\n")) + '"""'
+        return '"""\n' + "\n".join(quote(line)[1:-1] for line in given.split("\n")) + '"""'
     return _value(given)
 
 
@@ -40,12 +40,12 @@ def json_text(document: Mapping[str, Any]) -> str:
     return _value(document) + "\n"
 
 
-def quoted(given: str) -> str:
+def quote(given: str) -> str:
     """A text in quotes, on one line.
 
     Examples
     --------
-    >>> print(quoted('the "North" clinic'))
+    >>> print(quote('the "North" clinic'))
     "the \\"North\\" clinic"
     """
     # JSON's escapes are all TOML escapes; TOML also wants DEL escaped.
@@ -56,10 +56,10 @@ def _value(given: Any, indent: str = "") -> str:
     """What TOML and JSON write alike, and objects of JSON; a list on one line if it is short and flat."""
     inner = indent + "  "
     if isinstance(given, Mapping):
-        entries = [f"{inner}{quoted(key)}: {_value(each, inner)}" for key, each in given.items()]
+        entries = [f"{inner}{quote(key)}: {_value(each, inner)}" for key, each in given.items()]
         return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
     if not isinstance(given, list):
-        return quoted(given) if isinstance(given, str) else repr(given)
+        return quote(given) if isinstance(given, str) else repr(given)
     is_matrix = bool(given) and isinstance(given[0], list)
     lines = matrix_lines(given) if is_matrix else [_value(each, inner) for each in given]
     line = f"[{', '.join(lines)}]"

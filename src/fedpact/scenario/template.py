@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from fedpact.scenario.fields import name_list
-from fedpact.scenario.formatting import matrix_lines, quoted, toml_value
+from fedpact.scenario.formatting import matrix_lines, quote, toml_value
 from fedpact.scenario.reading import parse_scenario
 from fedpact.utils.errors import InvalidInput
 
@@ -79,7 +79,7 @@ def scenario_text(answers: ScenarioAnswers) -> str:
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - for new files only
 
     made = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    made.filters |= {"quoted": quoted, "toml": lambda given: toml_value(list(given))}
+    made.filters |= {"quote": quote, "toml": lambda given: toml_value(list(given))}
     owned = {
         kind: [(name, thing or name) for name in answers.names for thing in things]
         for kind, things in (("lot", answers.lots), ("task", answers.tasks))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedpact.training.fedavg import Agents, Descent, Privacy, train_model
 from fedpact.training.network import initial_weights
 from fedpact.training.partitions import Holdings
-from fedpact.training.settings import IntArray, Stream, Training, generator, shuffled
+from fedpact.training.settings import IntArray, Stream, Training, generator, shuffle_orders
 from fedpact.utils.arrays import FloatArray, first_where
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.threads import thread_count
@@ -100,7 +100,7 @@ class Engine:
         epochs = self._training.local_epochs
         padding = np.zeros((epochs, self._longest), dtype=np.int32)
         orders = [
-            [shuffled(held, epochs, rng) for held in self._held]
+            [shuffle_orders(held, epochs, rng) for held in self._held]
             for rng in (generator(self._seed, Stream.SHUFFLES, number) for number in range(rounds))
         ]
         return np.stack([np.concatenate([*order, padding], axis=1) for order in orders])

@@ -76,7 +76,7 @@ def generator(seed: int, stream: Stream, *which: int) -> np.random.Generator:
     return np.random.default_rng([seed, stream, *which])
 
 
-def shuffled(count: int, epochs: int, rng: np.random.Generator) -> NDArray[np.int32]:
+def shuffle_orders(count: int, epochs: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """(epochs, count): orders of an agent's samples; all agents' come from one stream, one after the other."""
     return rng.permuted(np.tile(np.arange(count, dtype=np.int32), (epochs, 1)), axis=1)
 

@@ -60,7 +60,7 @@ class Trainer:
     """
 
     data: PilotData
-    learner: PilotModel
+    model: PilotModel
     score: ScoreFunction
     seed: int
 
@@ -93,7 +93,7 @@ class Trainer:
         return [self.score.jackknife(made, own) for made, own in zip(found, self.data.records, strict=True)]
 
     def _empty(self, own: Records) -> FloatArray:
-        return np.zeros((len(own), self.learner.n_classes) if self.data.task == CLASSIFICATION else len(own))
+        return np.zeros((len(own), self.model.n_classes) if self.data.task == CLASSIFICATION else len(own))
 
     def _common(self, shared: Sequence[Index]) -> Predict | None:
         parts = [(own, rows) for own, rows in zip(self.data.records, shared, strict=True) if len(rows)]
@@ -105,7 +105,7 @@ class Trainer:
         counted = None
         if any(weight != 1.0 for weight in weights):
             counted = np.concatenate([np.full(len(rows), w) for (_, rows), w in zip(parts, weights, strict=True)])
-        return self.learner.train(features, targets, counted)
+        return self.model.train(features, targets, counted)
 
     def _own(self, member: int, train: Index, shared: Sequence[Index], inner: Sequence[int] | None) -> Predict:
         chosen = Candidate()
@@ -123,7 +123,7 @@ class Trainer:
         others = tuple(other for other, rows in enumerate(shared) if other != member and len(rows))
         if not others:
             return []
-        weights = WEIGHTS if self.learner.takes_weights else (1.0,)
+        weights = WEIGHTS if self.model.takes_weights else (1.0,)
         singles = [(other,) for other in others] if 1 < len(others) < MAX_SINGLE else []
         found = [Candidate(others, weight) for weight in weights] + [Candidate(single) for single in singles]
         return [*found, Candidate(others, tuned=True)]
@@ -148,7 +148,7 @@ class Trainer:
         step = LogisticRegression().fit(_log_odds(model(own.features[train])), targets)
 
         def predict(rows: FloatArray) -> FloatArray:
-            found = np.zeros((len(rows), self.learner.n_classes))
+            found = np.zeros((len(rows), self.model.n_classes))
             found[:, seen] = step.predict_proba(_log_odds(model(rows)))
             return found
 

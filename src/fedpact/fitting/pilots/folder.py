@@ -73,7 +73,7 @@ def pilot_record(found: PilotStudy) -> dict[str, Any]:
         "task": data.task,
         "classes": data.classes,
         "features": data.feature_names,
-        "model": found.learner.label,
+        "model": found.model.label,
         "records": [len(own) for own in data.records],
         "lots": data.lot_names if data.has_lots else None,
         "splits": found.splits,

@@ -108,7 +108,18 @@ def fit_gains(
     """
     scale = np.maximum(amounts.max(axis=0), 1.0)
     shares = amounts / scale
-    left_out = {shape: _left_out(shape, shares, gains, variances, allowed=allowed, signs=signs) for shape in shapes}
+
+    def error_left_out(shape: Payoff) -> float:
+        errors = []
+        for held in range(len(shares)):
+            kept = np.arange(len(shares)) != held
+            values, weights, _, _ = _fit(
+                shape, shares[kept], gains[kept], variances[kept], allowed=allowed, signs=signs
+            )
+            errors.append(values * shape.value(np.maximum(weights @ shares[held], LOWEST)) - gains[held])
+        return float(np.sqrt(np.mean(np.square(errors))))
+
+    left_out = {shape: error_left_out(shape) for shape in shapes}
     best = min(shapes, key=lambda shape: left_out[shape])
     values, weights, value_errors, weight_errors = _fit(best, shares, gains, variances, allowed=allowed, signs=signs)
     full = values * best.value(np.maximum(weights.sum(axis=1), LOWEST))
@@ -159,24 +170,6 @@ def _fit(
         values[:, member] = found.x[0], errors[0]
         weights[:, member, mine] = found.x[1:], errors[1:]
     return values[0], weights[0], values[1], weights[1]
-
-
-def _left_out(
-    shape: Payoff,
-    shares: FloatArray,
-    gains: FloatArray,
-    variances: FloatArray,
-    *,
-    allowed: NDArray[np.bool_],
-    signs: bool,
-) -> float:
-    """The root mean squared error of curves on profiles that they were not fitted to."""
-    errors = []
-    for held in range(len(shares)):
-        kept = np.arange(len(shares)) != held
-        values, weights, _, _ = _fit(shape, shares[kept], gains[kept], variances[kept], allowed=allowed, signs=signs)
-        errors.append(values * shape.value(np.maximum(weights @ shares[held], LOWEST)) - gains[held])
-    return float(np.sqrt(np.mean(np.square(errors))))
 
 
 def _plain_errors(shares: FloatArray, gains: FloatArray) -> dict[str, float]:

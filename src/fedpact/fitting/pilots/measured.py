@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -53,39 +53,36 @@ class Laboratory:
         Where runs are kept; None if nowhere.
     count
         Told after every run what was done.
+    done
+        What was trained, or read, so far.
     """
 
     trainer: Trainer
     kept: Checkpoint | None
     count: Callable[[str, int, int], None]
+    done: dict[Run, list[FloatArray]] = field(default_factory=dict)
 
     def measure(self, wanted: Sequence[tuple[str, Shares]], splits: Sequence[int], doing: str) -> list[Measurement]:
         """One measurement for each arrangement and shares."""
         runs: list[Run] = [(arrangement, shares, split) for arrangement, shares in wanted for split in splits]
-        found: dict[Run, list[FloatArray]] = {}
         for run in runs:
-            known = self.kept.load(_piece(run)) if self.kept is not None else None
+            known = self.kept.load(_piece(run)) if self.kept is not None and run not in self.done else None
             if known is not None:
-                found[run] = [known[f"member{place}"] for place in range(len(known))]
-        missing = [run for run in dict.fromkeys(runs) if run not in found]
+                self.done[run] = [known[f"member{place}"] for place in range(len(known))]
+        missing = [run for run in dict.fromkeys(runs) if run not in self.done]
         with closing(self._results(missing)) as results:
             for done, (run, scores) in enumerate(results, start=1):
-                found[run] = scores
+                self.done[run] = scores
                 if self.kept is not None:
                     self.kept.save(_piece(run), {f"member{place}": own for place, own in enumerate(scores)})
                 self.count(doing, len(runs) - len(missing) + done, len(runs))
-        n_members = len(self.trainer.data.names)
-        return [
-            Measurement(
-                tuple(np.stack([found[arrangement, shares, split][m] for split in splits]) for m in range(n_members))
-            )
-            for arrangement, shares in wanted
-        ]
+        measured = [[self.done[arrangement, shares, split] for split in splits] for arrangement, shares in wanted]
+        return [Measurement(tuple(np.stack(own) for own in zip(*each, strict=True))) for each in measured]
 
-    def seconds_per_split(self, run: Run) -> float:
-        """How long a run takes here."""
+    def seconds(self, arrangement: str, shares: Shares) -> float:
+        """How long a run takes here; one of the first split, which is kept."""
         begun = time.perf_counter()
-        self._scored(run)
+        self.measure([(arrangement, shares)], [0], "one run, for its time")
         return time.perf_counter() - begun
 
     def _scored(self, run: Run) -> list[FloatArray]:

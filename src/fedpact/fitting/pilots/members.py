@@ -17,7 +17,7 @@ import numpy as np
 
 from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, Index, PilotData, Records
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.cells import find_separator, number_format, text_cells
+from fedpact.utils.cells import MISSING, find_separator, number_format, text_cells
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
 from fedpact.utils.files import read_text
 from fedpact.utils.tables import check_parquet
@@ -33,7 +33,6 @@ MAX_LISTED = 20  # columns in a sentence
 SAMPLED = 200  # rows that tell how numbers are written
 MOSTLY = 0.9  # share of a column's known cells that are numbers from which the others are mistakes
 SEVERAL = 0.05  # share of a member's cells from which missing ones are worth a line
-NOT_THERE = ["", "NA", "N/A", "n/a", "nan", "NaN", "null", "None", "-", "?", ".", "#N/A"]
 READABLE = {".csv", ".tsv", ".txt", ".parquet"}
 IGNORED = {".md", ".rst", ".pdf", ".html", ".docx", ".json", ".toml"}  # what lies beside tables and is none
 
@@ -68,7 +67,7 @@ def read_table(path: Path) -> DataFrame:
                 sep=separator,
                 skiprows=skipped,
                 decimal=decimal,
-                na_values=NOT_THERE,
+                na_values=list(MISSING),
                 skipinitialspace=True,
             )
         except (InvalidInput, MissingExtra):
@@ -103,7 +102,9 @@ def read_members(data: Path, member: str | None = None) -> tuple[dict[str, DataF
         return {path.stem: read_table(path) for path in tables}, [f"left out: {', '.join(others)}"] if others else []
     table = read_table(data)
     if member is None:
-        raise InvalidInput(f"{data} is a single table: say which of its columns names the member ({listed(table)})")
+        raise InvalidInput(
+            f"{data} is a single table: say which of its columns names the member ({column_list(table)})"
+        )
     owners = _column(table, member, str(data))
     if owners.isna().any():
         row = int(np.flatnonzero(owners.isna())[0]) + 2
@@ -145,7 +146,7 @@ def frames_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str,
     return frames, named
 
 
-def listed(table: DataFrame) -> str:
+def column_list(table: DataFrame) -> str:
     """The columns there are, in a sentence."""
     names = list(map(str, table.columns))
     return ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
@@ -153,7 +154,7 @@ def listed(table: DataFrame) -> str:
 
 def _column(table: DataFrame, name: str, where: str) -> Series:
     if name not in table.columns:
-        raise InvalidInput(f"{where}: there is no column {short_repr(name)}; columns are {listed(table)}")
+        raise InvalidInput(f"{where}: there is no column {short_repr(name)}; columns are {column_list(table)}")
     return table[name]
 
 

@@ -31,11 +31,11 @@ from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
 from fedpact.fitting.pilots.estimators import PilotModel
 from fedpact.fitting.pilots.gain_curves import SharingCurves, fit_gains, shapes_of
 from fedpact.fitting.pilots.measured import Laboratory, Measurement, Shares
-from fedpact.fitting.pilots.members import frames_of, listed, pilot_data, read_members
+from fedpact.fitting.pilots.members import column_list, frames_of, pilot_data, read_members
 from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
 from fedpact.fitting.pilots.scores import LARGE_CLASS, ScoreFunction
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
-from fedpact.fitting.pilots.verdict import DO_NOT, NORMAL_QUANTILE, NOT_ENOUGH, Confirmation
+from fedpact.fitting.pilots.verdict import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH, Confirmation
 from fedpact.mechanisms import ExternalityMechanism
 from fedpact.scenario import Scenario, Uncertainty
 from fedpact.utils.arrays import FloatArray
@@ -52,7 +52,7 @@ PARTS = (0.0, 0.1, 0.3, 0.6, 1.0)  # of a lot, in profiles that are drawn
 MAX_SEED = 2**32 - 1  # scikit-learn takes no larger one
 ARRANGEMENTS = (OWN_CHOICE, ONE_MODEL)
 MIN_VALUE = 1e-6  # of the largest: the value of a member that gains nothing
-PIECES = ".pieces"
+PIECES, SPLITS_PIECE = ".pieces", "splits-0-0"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,7 +73,7 @@ class PilotStudy:
 
     Attributes
     ----------
-    data, learner, score
+    data, model, score
         What was trained, and how it is judged.
     terms
         Costs and values.
@@ -98,7 +98,7 @@ class PilotStudy:
     """
 
     data: PilotData
-    learner: PilotModel
+    model: PilotModel
     score: ScoreFunction
     terms: PilotTerms
     splits: int
@@ -113,7 +113,7 @@ class PilotStudy:
     confirmation: Confirmation | None = None
 
     def __repr__(self) -> str:
-        return f"PilotStudy({self.data!r}, {self.learner.label}, {self.score.name}: {self.verdict})"
+        return f"PilotStudy({self.data!r}, {self.model.label}, {self.score.name}: {self.verdict})"
 
     @property
     def verdict(self) -> str:
@@ -203,7 +203,7 @@ class PilotStudy:
     def scenario(self) -> Scenario:
         """The federation with its uncertainty, and what was measured in words."""
         words = (
-            f"From {len(self.profiles)} profiles of sharing, {self.splits} splits each ({self.learner.label}, "
+            f"From {len(self.profiles)} profiles of sharing, {self.splits} splits each ({self.model.label}, "
             f"{self.score.words}), {self.arrangement}. Amounts are gains over everybody's own model."
         )
         words += "".join(f" Warning: {warning}." for warning in self.warnings)
@@ -218,7 +218,7 @@ class PilotStudy:
                 values=self.terms.worth * self.curves.value_errors,
                 signs="positive" if self.arrangement == OWN_CHOICE else "any",
             ),
-            not_recommended="" if self.verdict == "federate" else self.advice,
+            not_recommended="" if self.verdict == FEDERATE else self.advice,
         )
 
     def compare(self, **options: Any) -> Comparison:
@@ -337,17 +337,17 @@ def pilot(
             f"alone; got {short_repr(models)}"
         )
     judged = ScoreFunction(score, chosen.task)
-    learner = PilotModel.of(model, chosen.task, len(chosen.classes), seed)
+    trained = PilotModel.of(model, chosen.task, len(chosen.classes), seed)
     terms = pilot_terms(chosen, cost, value, predictions)
     tell = progress or (lambda state: None)
     folder = None if output is None else Path(output)
     kept = None
     if folder is not None:
         _check_folder(folder)
-        identity = json.dumps([chosen.fingerprint, learner.label, judged.name, seed])
+        identity = json.dumps([chosen.fingerprint, trained.label, judged.name, seed])
         kept = Checkpoint(folder / PIECES, identity)
     laboratory = Laboratory(
-        Trainer(chosen, learner, judged, seed),
+        Trainer(chosen, trained, judged, seed),
         kept,
         lambda doing, done, total: tell(PilotState(doing=doing, done=done, total=total)),
     )
@@ -373,10 +373,7 @@ def _run(laboratory: Laboratory, terms: PilotTerms, plan: _Plan, title: str) -> 
     data, n_lots = laboratory.trainer.data, len(laboratory.trainer.data.caps)
     everything: Shares = (1.0,) * n_lots
     nothing: Shares = (0.0,) * n_lots
-    splits = plan.splits
-    if splits is None:
-        seconds = laboratory.seconds_per_split((OWN_CHOICE, everything, 0)) * (plan.profiles + CONFIRMING)
-        splits = int(np.clip(SECONDS / max(seconds, 1e-9), MIN_SPLITS, MAX_SPLITS))
+    splits = plan.splits or _affordable_splits(laboratory, plan.profiles + CONFIRMING, everything)
     first = range(splits)
     kinds = [(ALONE, nothing), (ONE_MODEL, everything), (OWN_CHOICE, everything)]
     measured = dict(zip((ALONE, ONE_MODEL, OWN_CHOICE), laboratory.measure(kinds, first, "arrangements"), strict=True))
@@ -396,7 +393,7 @@ def _run(laboratory: Laboratory, terms: PilotTerms, plan: _Plan, title: str) -> 
     terms = terms.completed(float((terms.worth * curves.values).sum()), data.caps)
     study = PilotStudy(
         data=data,
-        learner=laboratory.trainer.learner,
+        model=laboratory.trainer.model,
         score=laboratory.trainer.score,
         terms=terms,
         splits=splits,
@@ -410,6 +407,19 @@ def _run(laboratory: Laboratory, terms: PilotTerms, plan: _Plan, title: str) -> 
         title=title,
     )
     return replace(study, confirmation=_confirm(study, laboratory))
+
+
+def _affordable_splits(laboratory: Laboratory, n_profiles: int, everything: Shares) -> int:
+    """How many splits a minute of training allows; a pilot that goes on has as many as it began with."""
+    kept = laboratory.kept
+    known = None if kept is None else kept.load(SPLITS_PIECE)
+    if known is not None:
+        return int(known["splits"])
+    seconds = laboratory.seconds(OWN_CHOICE, everything) * n_profiles
+    splits = int(np.clip(SECONDS / max(seconds, 1e-9), MIN_SPLITS, MAX_SPLITS))
+    if kept is not None:
+        kept.save(SPLITS_PIECE, {"splits": np.array(splits)})
+    return splits
 
 
 def sharing_profiles(data: PilotData, count: int, seed: int) -> FloatArray:
@@ -440,7 +450,7 @@ def _guesses(trainer: Trainer, floor: float | None) -> FloatArray:
     found = []
     for own in trainer.data.records:
         if trainer.data.task == CLASSIFICATION:
-            shares = np.bincount(own.truth.astype(int), minlength=trainer.learner.n_classes) / len(own)
+            shares = np.bincount(own.truth.astype(int), minlength=trainer.model.n_classes) / len(own)
             constant = np.tile(shares, (len(own), 1))
         else:
             constant = np.full(len(own), float(own.truth.mean()))
@@ -536,7 +546,7 @@ def _records(data: Any, target: str | None, *, source: Any, seed: int, **options
         )
     tables, notes = read_members(Path(data), member)
     if target is None:
-        columns = listed(next(iter(tables.values())))
+        columns = column_list(next(iter(tables.values())))
         raise InvalidInput(f"target must name the column to predict, one of {columns}")
     return pilot_data(tables, target, notes=notes, **options)
 
