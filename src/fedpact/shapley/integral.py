@@ -80,12 +80,18 @@ class Shares(NamedTuple):
     rounding: float
 
 
-def integrate(arrays: FederationArrays, contributions: FloatArray, *, probability: float | None = None) -> Shares:
+def integrate(
+    arrays: FederationArrays,
+    contributions: FloatArray,
+    *,
+    probability: float | None = None,
+    accuracy: Accuracy | None = None,
+) -> Shares:
     """The Shapley values of one federation, or semivalues; NaN where some coalition leaves the domain of the payoff."""
     brought = arrays.member_data(contributions)
     if _is_outside(arrays, brought):
         return Shares(np.full(arrays.n_agents, np.nan), np.full(arrays.n_lots, np.nan), np.nan)
-    credits = credit(brought, arrays.payoff, probability=probability)
+    credits = credit(brought, arrays.payoff, probability=probability, accuracy=accuracy or FINE)
     gradient = np.einsum("r,rl,rl->l", arrays.values, arrays.dense_weights, credits.derivatives[:, arrays.lot_owners])
     harm = np.minimum(brought, 0.0).sum(axis=1) * arrays.values
     with np.errstate(over="ignore"):  # deep in harm a derivative may be as large as numbers get
@@ -125,7 +131,9 @@ def potential_hessian(
     return hessian
 
 
-def credit(brought: FloatArray, payoff: Payoff, *, probability: float | None = None) -> Credits:
+def credit(
+    brought: FloatArray, payoff: Payoff, *, probability: float | None = None, accuracy: Accuracy | None = None
+) -> Credits:
     """Credits for data (receivers, members) of either sign.
 
     With a `probability` those of semivalues. `payoff` has one curve for all receivers or one for each.
@@ -136,7 +144,7 @@ def credit(brought: FloatArray, payoff: Payoff, *, probability: float | None = N
         return Credits(curve.increment(total - brought, brought), np.tile(curve.slope(total), (1, brought.shape[1])))
     unit = np.broadcast_to(payoff.unit, len(brought))[:, None]
     found = Credits(np.empty(brought.shape), np.empty(brought.shape))
-    for rows, integrand in _integrands(brought / unit, payoff, FINE, probability=probability):
+    for rows, integrand in _integrands(brought / unit, payoff, accuracy or FINE, probability=probability):
         found.values[rows], found.derivatives[rows] = integrand.credits()
     return Credits(found.values, found.derivatives / unit)
 

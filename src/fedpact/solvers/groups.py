@@ -34,7 +34,7 @@ from fedpact.utils.errors import InvalidInput, NotConverged
 MAX_LISTED_AGENTS = 16  # all groups of more members are too many to list
 MAX_SEARCHED_AGENTS = 64  # among more, a group and its neighbours take too long: only what prices point at is tried
 MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those of one
-NUMBERS_AT_A_TIME = 1 << 21  # of Hessians
+NUMBERS_AT_A_TIME = 1 << 18  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
 MAX_TAKEN_IN = 50  # groups told of at once
 BRACKET_TOLERANCE = 1e-6  # of the same: a bracket so narrow is closed

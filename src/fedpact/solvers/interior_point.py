@@ -38,7 +38,7 @@ from fedpact.utils.threads import on_one_thread
 
 GAIN_TOLERANCE = 1e-10
 MAX_ITERATIONS = 120
-MIN_FINISHING_STEPS, MAX_FINISHING_STEPS = 3, 40
+MIN_FINISHING_STEPS, MAX_FINISHING_STEPS = 2, 40
 MAX_HALVINGS = 30
 FIRST_BARRIER, LEAST_BARRIER = 0.1, 1e-18
 ROUGH_GAIN, SLOW, FAST = 1e-2, 0.2, 0.05  # a linearised gain, and by how much mu falls above it and below
@@ -108,28 +108,38 @@ class Maximum:
         return self
 
 
-def maximise(program: Program, start: FloatArray | None = None, *, precision: float = ROUNDING_GAIN) -> Maximum:
+def maximise(
+    program: Program,
+    start: FloatArray | None = None,
+    *,
+    near: Program | None = None,
+    precision: float = ROUNDING_GAIN,
+) -> Maximum:
     """Maximise every program; those that do not converge are known by their gains.
 
-    The finish goes on until the gain is at most `precision`, or does not fall any more.
+    The finish goes on until the gain is at most `precision`, or does not fall any more. The barrier is followed on
+    `near`, if given: cheaper programs with the same bounds whose maximisers are close.
     """
     ignored = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with ignored, on_one_thread(program.upper.shape[-1]):
-        scaled = _Scaled(program)
+        scaled = _Scaled(near or program)
         x = scaled.start() if start is None else scaled.inside(start)
         point, bounded, iterations = _follow_barrier(scaled, x)
+        if near is not None:
+            scaled = _Scaled(program)
+            point = scaled.evaluate(point)
         point, finishing = _finish(scaled, point, bounded, precision)
     return Maximum(contributions=scaled.profile(point.x), gains=point.gains, iterations=iterations + finishing)
 
 
-def finish(program: Program, contributions: FloatArray) -> Maximum:
+def finish(program: Program, contributions: FloatArray, *, precision: float = ROUNDING_GAIN) -> Maximum:
     """Maximisers from points close to them, whose coordinates at a bound are at the right one or will be let go."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         scaled = _Scaled(program)
         x = scaled.of(contributions)
         prices = scaled.least_prices(x, scaled.gradient(x))
         point = _Point(x=x, full=prices > 0, prices=prices, gains=np.full(len(x), np.inf))
-        point, steps = _finish(scaled, point, x, ROUNDING_GAIN)
+        point, steps = _finish(scaled, point, x, precision)
     return Maximum(contributions=scaled.profile(point.x), gains=point.gains, iterations=steps)
 
 
@@ -165,17 +175,23 @@ class _Point:
 
 
 class _Scaled:
-    """The programs in x = s / upper and units of scale."""
+    """The programs in x = s / upper and units of scale.
+
+    A point has 2 n + caps *distances* D(x) = (x, 1 - x, 1 - A x) to its bounds, in this order everywhere.
+    """
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        limits = program.shared_limits[..., None]
-        bounded = np.isfinite(limits) & (limits > 0)
-        # A bound no tighter than a shared cap is none: let it not meet the cap.
-        within = np.where((program.shared > 0) & bounded, limits, np.inf).min(axis=-2, initial=np.inf)
-        self.upper = np.where(program.upper >= within, 2.0 * within, program.upper)
+        self.program, self.n = program, program.upper.shape[-1]
+        self.has_caps = program.shared_limits.shape[-1] > 0
+        self.upper, self.rows = program.upper, np.zeros((len(program.upper), 0, self.n))
+        if self.has_caps:
+            limits = program.shared_limits[..., None]
+            bounded = np.isfinite(limits) & (limits > 0)
+            # A bound no tighter than a shared cap is none: let it not meet the cap.
+            within = np.where((program.shared > 0) & bounded, limits, np.inf).min(axis=-2, initial=np.inf)
+            self.upper = np.where(program.upper >= within, 2.0 * within, program.upper)
+            self.rows = np.where(bounded, program.shared * self.upper[:, None, :] / np.where(bounded, limits, 1.0), 0.0)
         self.factor = self.upper / np.maximum(program.scale, np.finfo(float).tiny)[:, None]
-        self.rows = np.where(bounded, program.shared * self.upper[:, None, :] / np.where(bounded, limits, 1.0), 0.0)
 
     def at(self, index: NDArray[np.intp]) -> _Scaled:
         return _Scaled(self.program.at(index))
@@ -218,29 +234,37 @@ class _Scaled:
 
     def _share_inside(self, x: FloatArray) -> FloatArray:
         """The largest share of x, at most all of it, that keeps the shared caps and the domain."""
-        most = np.minimum(self.max_step(0.0 * x, x), _ratio(1.0, -times(self.rows, x)))
+        most = np.minimum(self.max_step(0.0 * x, x), _ratio(1.0, -self.used(x)))
         return np.asarray(np.minimum(1.0, most))
+
+    def used(self, x: FloatArray) -> FloatArray:
+        """A x, (programs, caps)."""
+        return times(self.rows, x) if self.has_caps else x[:, :0]
+
+    def distances(self, x: FloatArray) -> FloatArray:
+        """D(x), above zero."""
+        return np.concatenate([x, 1.0 - x, np.maximum(1.0 - self.used(x), 1e-16)], axis=-1)
+
+    def changes(self, direction: FloatArray) -> FloatArray:
+        """D' d, by which the distances grow along a direction."""
+        return np.concatenate([direction, -direction, -self.used(direction)], axis=-1)
+
+    def pull(self, forces: FloatArray) -> FloatArray:
+        """D'^T f, (programs, n), of forces along the distances."""
+        n = self.n
+        found = forces[:, :n] - forces[:, n : 2 * n]
+        return found - times_transposed(self.rows, forces[:, 2 * n :]) if self.has_caps else found
 
     def gains(self, x: FloatArray, gradient: FloatArray, prices: FloatArray) -> FloatArray:
         """The linearised gain at given prices of the shared caps, (programs,)."""
-        reduced = gradient - times_transposed(self.rows, prices)
-        slack = np.maximum(1.0 - times(self.rows, x), 0.0)
-        box = np.maximum(reduced, 0.0) * (1.0 - x) + np.maximum(-reduced, 0.0) * x
-        return np.asarray(box.sum(axis=-1) + (prices * slack).sum(axis=-1))
-
-    def slack(self, x: FloatArray) -> FloatArray:
-        """What is left of the shared caps, above zero."""
-        return np.maximum(1.0 - times(self.rows, x), 1e-16)
-
-    def barrier_gradient(self, x: FloatArray, gradient: FloatArray, mu: FloatArray) -> FloatArray:
-        """The gradient of f + mu (the logarithms of all distances)."""
-        aim = mu[:, None]
-        return gradient + aim / x - aim / (1.0 - x) - times_transposed(self.rows, aim / self.slack(x))
+        reduced = gradient - times_transposed(self.rows, prices) if self.has_caps else gradient
+        box = (np.maximum(reduced, 0.0) - reduced * x).sum(axis=-1)
+        return box + (prices * np.maximum(1.0 - self.used(x), 0.0)).sum(axis=-1) if self.has_caps else box
 
     def evaluate(self, point: _Point) -> _Point:
         """The point with its linearised gains; infinite where a shared cap is exceeded."""
         gains = self.gains(point.x, self.gradient(point.x), np.maximum(point.prices, 0.0))
-        exceeded = (times(self.rows, point.x) > 1.0 + 1e-12).any(axis=-1)
+        exceeded = (self.used(point.x) > 1.0 + 1e-12).any(axis=-1)
         return replace(point, gains=np.where(exceeded | np.isnan(gains), np.inf, gains))
 
     def least_prices(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
@@ -258,15 +282,14 @@ class _Scaled:
 
 @dataclass(kw_only=True)
 class _Iterate:
-    """Where every program stands on its path: x, its multipliers, f'(x), the barrier mu and the last step.
+    """Where every program stands on its path: x, its distances and their multipliers, f'(x), mu and the last step.
 
     `diagonal` is that of the last Hessian.
     """
 
     x: FloatArray
-    z: FloatArray
-    v: FloatArray
-    y: FloatArray
+    distances: FloatArray
+    multipliers: FloatArray
     gradient: FloatArray
     mu: FloatArray
     step: FloatArray
@@ -278,36 +301,41 @@ class _Iterate:
 
     def bounded(self) -> FloatArray:
         """x with those at a bound who would get there, without the barrier, by a Newton step of their own."""
-        low, high = self.z > self.diagonal * self.x, self.v > self.diagonal * (1.0 - self.x)
+        n = self.x.shape[-1]
+        low, high = np.split(
+            self.multipliers[:, : 2 * n] > np.tile(self.diagonal, 2) * self.distances[:, : 2 * n], 2, -1
+        )
         return np.where(low, 0.0, np.where(high, 1.0, self.x))
 
 
 def _follow_barrier(scaled: _Scaled, x: FloatArray) -> tuple[_Point, FloatArray, int]:
     """Points close to the maximisers, these with who belongs at a bound put there, and the number of steps."""
-    count, slack = len(x), scaled.slack(x)
+    count, distances = len(x), scaled.distances(x)
     here = _Iterate(
         x=x,
-        z=FIRST_BARRIER / x,
-        v=FIRST_BARRIER / (1.0 - x),
-        y=FIRST_BARRIER / slack,
+        distances=distances,
+        multipliers=FIRST_BARRIER / distances,
         gradient=scaled.gradient(x),
         mu=np.full(count, FIRST_BARRIER),
         step=np.ones(count),
         diagonal=np.ones(x.shape),
     )
-    found = _Point(x=x.copy(), full=slack < 0, prices=0.0 * slack, gains=np.full(count, np.inf))
+    none = distances[:, 2 * scaled.n :] < 0
+    found = _Point(x=x.copy(), full=none, prices=1.0 * none, gains=np.full(count, np.inf))
     bounded, index, iterations = x.copy(), np.arange(count), 0
     while True:
-        gains = scaled.gains(here.x, here.gradient, here.y)
-        # The largest curvature of a lot under each shared cap, in units of the cap.
-        curvature = np.where(scaled.rows > 0, here.diagonal[:, None, :] / scaled.rows**2, 0.0).max(axis=-1)
-        full = here.y > curvature * scaled.slack(here.x)
-        found.put(index, _Point(x=here.x, full=full, prices=here.y, gains=gains))
-        bounded[index] = here.bounded()
+        prices = here.multipliers[:, 2 * scaled.n :]
+        gains = scaled.gains(here.x, here.gradient, prices)
         going = gains > GAIN_TOLERANCE
-        if not going.any() or iterations == MAX_ITERATIONS:
-            return found, bounded, iterations
-        if going.mean() < COMPACTION:
+        ends = not going.any() or iterations == MAX_ITERATIONS
+        if ends or going.mean() < COMPACTION:
+            # The largest curvature of a lot under each shared cap, in units of the cap.
+            curvature = np.where(scaled.rows > 0, here.diagonal[:, None, :] / scaled.rows**2, 0.0).max(axis=-1)
+            full = prices > curvature * here.distances[:, 2 * scaled.n :]
+            found.put(index, _Point(x=here.x, full=full, prices=prices, gains=gains))
+            bounded[index] = here.bounded()
+            if ends:
+                return found, bounded, iterations
             scaled, index, here = scaled.at(np.flatnonzero(going)), index[going], here.at(going)
             gains, going = gains[going], going[going]
         here = _advance(scaled, here, going, np.where(gains > ROUGH_GAIN, SLOW, FAST))
@@ -316,41 +344,38 @@ def _follow_barrier(scaled: _Scaled, x: FloatArray) -> tuple[_Point, FloatArray,
 
 def _advance(scaled: _Scaled, here: _Iterate, going: NDArray[np.bool_], shrink: FloatArray) -> _Iterate:
     """One Newton step towards the path at a smaller mu; at the same mu after a step that a bound cut short."""
-    x, z, v, y, room, slack = here.x, here.z, here.v, here.y, 1.0 - here.x, scaled.slack(here.x)
-    products = (x * z).sum(axis=-1) + (room * v).sum(axis=-1) + (slack * y).sum(axis=-1)
-    average = products / (2 * x.shape[-1] + slack.shape[-1])
-    free = here.step > SHORT_STEP
-    mu = np.where(free, np.minimum(here.mu, average) * shrink, np.maximum(here.mu, average))
+    x, z, distances, n = here.x, here.multipliers, here.distances, scaled.n
+    average = (distances * z).mean(axis=-1)
+    mu = np.where(here.step > SHORT_STEP, np.minimum(here.mu, average) * shrink, np.maximum(here.mu, average))
     mu = np.maximum(mu, LEAST_BARRIER)
-    system = scaled.hessian(x)
+    system, stiffness = scaled.hessian(x), z / distances
     diagonal = np.einsum("pii->pi", system).copy()
-    np.einsum("pii->pi", system)[...] += z / x + v / room
-    if slack.shape[-1]:
-        system += np.swapaxes(scaled.rows, -1, -2) @ ((y / slack)[..., None] * scaled.rows)
-    right, root = scaled.barrier_gradient(x, here.gradient, mu), np.sqrt(np.einsum("pii->pi", system))
+    np.einsum("pii->pi", system)[...] += stiffness[:, :n] + stiffness[:, n : 2 * n]
+    if scaled.has_caps:
+        system += np.swapaxes(scaled.rows, -1, -2) @ (stiffness[:, 2 * n :, None] * scaled.rows)
+    aim = mu[:, None] / distances
+    right, root = here.gradient + scaled.pull(aim), np.sqrt(np.einsum("pii->pi", system))
     system /= root[:, :, None]
     system /= root[:, None, :]
     d = _solve(system, right / root) / root
-    used, aim = times(scaled.rows, d), mu[:, None]
-    dz, dv, dy = aim / x - z - z / x * d, aim / room - v + v / room * d, aim / slack - y + y / slack * used
-    to_bound = np.minimum(np.minimum(_ratio(x, d), _ratio(room, -d)), _ratio(slack, -used))
-    step = np.minimum(FRACTION_TO_BOUND * to_bound, FRACTION_TO_DOMAIN * np.asarray(scaled.max_step(x, d)))
-    dual_step = FRACTION_TO_BOUND * np.minimum(np.minimum(_ratio(z, dz), _ratio(v, dv)), _ratio(y, dy))
-    dual_step = np.where(going, np.minimum(1.0, dual_step), 0.0)[:, None]
+    change = scaled.changes(d)
+    dz = aim - z - stiffness * change
+    step = np.minimum(FRACTION_TO_BOUND * _ratio(distances, change), FRACTION_TO_DOMAIN * scaled.max_step(x, d))
+    dual_step = np.where(going, np.minimum(1.0, FRACTION_TO_BOUND * _ratio(z, dz)), 0.0)
     # Halved while it goes far past the maximum along it.
     step, slope = np.where(going, np.minimum(1.0, step), 0.0), (right * d).sum(axis=-1)
     for _ in range(MAX_HALVINGS):
         ahead = np.clip(x + step[:, None] * d, 1e-30, 1.0 - 1.2e-16)
-        gradient = scaled.gradient(ahead)
-        past = ~((scaled.barrier_gradient(ahead, gradient, mu) * d).sum(axis=-1) >= -slope) & (step > 0)
+        gradient, distances = scaled.gradient(ahead), scaled.distances(ahead)
+        ascent = gradient + scaled.pull(mu[:, None] / distances)
+        past = ~((ascent * d).sum(axis=-1) >= -slope) & (step > 0)
         if not past.any():
             break
         step = np.where(past, 0.5 * step, step)
     return _Iterate(
         x=ahead,
-        z=z + dual_step * dz,
-        v=v + dual_step * dv,
-        y=y + dual_step * dy,
+        distances=distances,
+        multipliers=z + dual_step[:, None] * dz,
         gradient=gradient,
         mu=mu,
         step=step,
@@ -401,20 +426,20 @@ def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
     system[:, :n, n:] = np.swapaxes(system[:, n:, :n], -1, -2)
     idle = ~rows.any(axis=-1)
     np.einsum("pii->pi", system)[...] += np.concatenate([np.where(free, ridge[:, None], 1.0), 1.0 * idle], axis=-1)
-    slack = np.where(idle, 0.0, 1.0 - times(scaled.rows, x))
+    slack = np.where(idle, 0.0, 1.0 - scaled.used(x))
     solved = _solve(system, np.concatenate([np.where(free, gradient, 0.0) / root, slack], axis=-1))
     d = solved[:, :n] / root
     step = np.minimum(1.0, FRACTION_TO_DOMAIN * np.asarray(scaled.max_step(x, d)))
     # Up to the first bound, so that what is full stays full, and after a step that led too far.
-    left = np.where(full, np.inf, 1.0 - times(scaled.rows, x))
+    left = np.where(full, np.inf, 1.0 - scaled.used(x))
     blocked = _ratio(np.where(free, x, np.inf), d), _ratio(np.where(free, 1.0 - x, np.inf), -d)
-    longest = np.minimum(np.minimum(*blocked), _ratio(left, -times(scaled.rows, d)))
+    longest = np.minimum(np.minimum(*blocked), _ratio(left, -scaled.used(d)))
     step = np.where((ridge > LEAST_RIDGE) | (caps > 0), np.minimum(step, longest), step)
     ahead = np.clip(x + step[..., None] * d, 0.0, 1.0)
     ahead = np.where(ahead < AT_BOUND * x, 0.0, np.where(1.0 - ahead < AT_BOUND * (1.0 - x), 1.0, ahead))
     return _Point(
         x=ahead,
-        full=full | (times(scaled.rows, ahead) > 1.0 - AT_BOUND),
+        full=full | (scaled.used(ahead) > 1.0 - AT_BOUND),
         prices=np.where(full, np.where(idle, here.prices, solved[:, n:]), 0.0),
         gains=here.gains,
     )

@@ -30,15 +30,17 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 
 # With fewer points diagonals may be wrong by orders of magnitude where data differs by as much.
 HESSIAN_ACCURACY = integral.ROUGH._replace(points=6.0, rank=1e-8)
+CLOSE = 0.01  # of contributions: over such a way a rough Hessian changes less than it is wrong
+NEAR = integral.FINE._replace(step=0.4, living=20.0, q_nodes=6.0, points=4.0)  # gradients to 1e-8, in half the time
 INTEGRAL_GAIN = 1e-13  # of the scale: with a rough Hessian the last digits of an integral take many steps
 
 
 class PotentialProgram:
     """The potential less the costs, of federations with one leading axis, or of one of any size.
 
-    With a `probability`, that of a semivalue (`fedpact.shapley.coalitions.size_coefficients`). `accuracy` is that of
-    Hessians where the potential is an integral; `bounds` are the box, (..., lots), and what is at stake, (...). With
-    `lots` only these are decided on, the `others` stay as in a profile.
+    With a `probability`, that of a semivalue (`fedpact.shapley.coalitions.size_coefficients`). Where the potential is
+    an integral, `fine` and `rough` are the accuracies of its gradient and its Hessian. `bounds` are the box (..., lots)
+    and what is at stake, (...). With `lots` only these are decided on, the `others` stay as in a profile.
     """
 
     def __init__(
@@ -46,13 +48,14 @@ class PotentialProgram:
         arrays: FederationArrays,
         probability: float | None = None,
         *,
-        accuracy: integral.Accuracy = HESSIAN_ACCURACY,
+        fine: integral.Accuracy = integral.FINE,
+        rough: integral.Accuracy = HESSIAN_ACCURACY,
         bounds: tuple[FloatArray, FloatArray] | None = None,
         lots: NDArray[np.intp] | None = None,
         others: FloatArray | None = None,
     ) -> None:
         self.arrays, self._probability, self._others = arrays, probability, others
-        self._accuracy = accuracy
+        self._fine, self._rough = fine, rough
         self._lots = np.arange(arrays.n_lots) if lots is None else lots
         upper, scale = _bounds(arrays, probability) if bounds is None else bounds
         self.scale = np.reshape(scale, -1)
@@ -60,34 +63,44 @@ class PotentialProgram:
         self.upper, self.shared = self._all_upper[:, self._lots], arrays.shared[..., self._lots]
         limits = arrays.shared_limits if others is None else arrays.shared_limits - arrays.shared @ self._rest(others)
         self.shared_limits = np.broadcast_to(limits, (len(self.scale), limits.shape[-1]))
-        self._last: tuple[FloatArray, FloatArray] | None = None
+        self._gradient_at: tuple[FloatArray, FloatArray] | None = None
+        self._hessian_at: tuple[FloatArray, FloatArray] | None = None
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
         """d(P - c)/ds; NaN where a coalition leaves the domain."""
         profile = self._profile(contributions)
-        if self.arrays.n_agents <= FEW_MEMBERS:
-            coefficients = size_coefficients(self.arrays.n_agents, self._probability)
-            gradient, hessian = potential_derivatives(self.arrays, profile, coefficients)
-            self._last = profile, hessian
-        else:
-            gradient = integral.integrate(self.arrays, profile[0], probability=self._probability).gradient[None]
-        return (gradient - self.arrays.marginal_costs(profile))[:, self._lots]
+        if self._gradient_at is None or not np.array_equal(self._gradient_at[0], profile):
+            if self.arrays.n_agents <= FEW_MEMBERS:
+                coefficients = size_coefficients(self.arrays.n_agents, self._probability)
+                gradient, hessian = potential_derivatives(self.arrays, profile, coefficients)
+                self._hessian_at = profile, hessian
+            else:
+                gradient = integral.integrate(
+                    self.arrays, profile[0], probability=self._probability, accuracy=self._fine
+                ).gradient[None]
+            self._gradient_at = profile, gradient
+        return (self._gradient_at[1] - self.arrays.marginal_costs(profile))[:, self._lots]
 
     def hessian(self, contributions: FloatArray) -> FloatArray:
-        """-d2(P - c)/ds2."""
+        """-d2(P - c)/ds2; where the potential is an integral, that of a profile close by will do."""
         profile = self._profile(contributions)
-        if self.arrays.n_agents > FEW_MEMBERS:
+        if self.arrays.n_agents <= FEW_MEMBERS:
+            self.gradient(contributions)
+        elif not self._is_close(profile):
             hessian = integral.potential_hessian(
-                self.arrays, profile[0], probability=self._probability, accuracy=self._accuracy
-            )[None]
-        else:
-            if self._last is None or not np.array_equal(self._last[0], profile):
-                self.gradient(contributions)
-            assert self._last is not None
-            hessian = self._last[1]
-        found = -hessian[:, self._lots[:, None], self._lots]
+                self.arrays, profile[0], probability=self._probability, accuracy=self._rough
+            )
+            self._hessian_at = profile, hessian[None]
+        assert self._hessian_at is not None
+        found = -self._hessian_at[1][:, self._lots[:, None], self._lots]
         np.einsum("pii->pi", found)[...] += 2.0 * self.arrays.quadratic[..., self._lots]
         return found
+
+    def _is_close(self, profile: FloatArray) -> bool:
+        """Whether the last Hessian will do; with harm, near the edge of the domain, none but a profile's own does."""
+        if self._hessian_at is None or self.arrays.has_harm:
+            return False
+        return bool((np.abs(profile - self._hessian_at[0]) <= CLOSE * (profile + profile.mean())).all())
 
     def max_step(self, contributions: FloatArray, direction: FloatArray) -> FloatArray | float:
         """The largest step at which every coalition is inside the domain.
@@ -150,11 +163,13 @@ def potential_optimum(federation: Federation, probability: float | None = None) 
     program = PotentialProgram(federation.arrays, probability)
     if federation.n_agents <= FEW_MEMBERS:
         found = maximise(program)
-    else:  # under Shapley sharing members contribute more than alone
-        start = 2.0 * standalone_optima(federation.arrays)[0]
-        found = maximise(program, start[None], precision=INTEGRAL_GAIN)
+    else:
+        harm, bounds = federation.arrays.has_harm, (program.upper[0], program.scale)
+        near = None if harm else PotentialProgram(federation.arrays, probability, fine=NEAR, bounds=bounds)
+        start = 2.0 * standalone_optima(federation.arrays)[0][None] if harm else None
+        found = maximise(program, start, near=near, precision=INTEGRAL_GAIN)
         if not found.converged.all():
-            program = PotentialProgram(federation.arrays, probability, accuracy=integral.FINE)
+            program = PotentialProgram(federation.arrays, probability, rough=integral.FINE, bounds=bounds)
             found = maximise(program, precision=INTEGRAL_GAIN)
     found.require_converged()
     return read_only_copy(_least_norm(program, found.contributions[0]))
