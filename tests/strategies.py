@@ -36,7 +36,7 @@ def payoff_of(family: type[Payoff], parameter: float | FloatArray) -> Payoff:
 
 def worst_reach(federation: fp.Federation) -> FloatArray:
     """The lowest y_i of any coalition at the caps of those who harm."""
-    return _depths(federation.dense_weights(), federation.caps)
+    return _depths(federation.weights, federation.caps)
 
 
 def _depths(weights: FloatArray, caps: FloatArray) -> FloatArray:

@@ -158,7 +158,7 @@ class _Model:
         self.known = np.zeros((n, n + 2))
         for place, federation in colluders.items():
             names[place] = False
-            self.known[place, :n] = np.log(np.maximum(federation.dense_weights()[place], 1e-12))
+            self.known[place, :n] = np.log(np.maximum(federation.weights[place], 1e-12))
             self.known[place, n] = np.log(float(np.ravel(federation.payoff.take([place]).parameters["beta"])[0]))
             self.known[place, n + 1] = np.log(float(federation.costs.take([place]).linear[0]))
         self.sought = names

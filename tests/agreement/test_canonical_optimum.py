@@ -27,7 +27,7 @@ def with_doubles(rng: np.random.Generator) -> tuple[fp.Federation, np.ndarray]:
     """A federation in which some agents are copies of others, and who is a copy of whom."""
     base = random_federation(rng, n_agents=int(rng.integers(1, 5)))
     kind = np.sort(np.append(np.arange(base.n_agents), rng.integers(0, base.n_agents, rng.integers(1, 4))))
-    weights = base.dense_weights()[np.ix_(kind, kind)]
+    weights = base.weights[np.ix_(kind, kind)]
     # Harm shared among the copies keeps every coalition inside the domain.
     weights = np.where(weights < 0, weights / np.bincount(kind).max(), weights)
     return fp.Federation(
@@ -63,7 +63,7 @@ def flat_federations(seed: int, count: int) -> Iterator[tuple[fp.Federation, np.
 def least_norm(fed: fp.Federation, s: np.ndarray, free: np.ndarray) -> np.ndarray:
     """min |x|^2 with the reach of s, the agents that are not free held, by a general solver."""
     x = cp.Variable(fed.n_agents, nonneg=True)
-    weights = fed.dense_weights()
+    weights = fed.weights
     # One row per independent direction: repeated rows are trouble for an interior point.
     _, singular, rows = np.linalg.svd(weights)
     rows = rows[: int((singular > 1e-10 * singular[0]).sum())]

@@ -34,7 +34,7 @@ def close(one: np.ndarray, other: np.ndarray, tolerance: float = EXACT_ROUTES) -
 
 def by_orders(fed: fp.Federation, s: np.ndarray) -> np.ndarray:
     """What each agent adds with all its lots when it joins, averaged over all orders."""
-    weights, values = fed.dense_weights(), np.zeros(fed.n_agents)
+    weights, values = fed.weights, np.zeros(fed.n_agents)
 
     def total(members: tuple[int, ...]) -> float:
         return float(fed.values @ fed.payoff.value(weights @ np.where(np.isin(fed.lot_owners, members), s, 0.0)))
@@ -92,7 +92,7 @@ NASH = 1e-9  # of the utility
 
 def scipy_welfare(fed: fp.Federation) -> float:
     """The best of several runs of L-BFGS-B on formulas written out once more."""
-    weights, linear, quadratic = fed.dense_weights(), fed.costs.linear, fed.costs.quadratic
+    weights, linear, quadratic = fed.weights, fed.costs.linear, fed.costs.quadratic
 
     def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
         data = weights @ x

@@ -79,7 +79,7 @@ def large(family: type[Payoff], *, sparse: bool, harm: bool, n_agents: int = 200
     dense = random_federation(rng, n_agents=n_agents, harm=harm, family=family)
     if not sparse:
         return dense
-    kept = np.where(rng.random((n_agents, n_agents)) < 0.05, dense.dense_weights(), 0.0)
+    kept = np.where(rng.random((n_agents, n_agents)) < 0.05, dense.weights, 0.0)
     np.fill_diagonal(kept, dense.weights.diagonal())
     options = {"costs": dense.costs, "caps": dense.caps, "payoff": dense.payoff, "values": dense.values}
     return fp.Federation(sp.csr_array(kept), **options)

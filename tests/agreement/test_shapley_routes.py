@@ -36,7 +36,7 @@ CURVES = {
 
 def by_orders(fed: fp.Federation, s: np.ndarray) -> list[float]:
     """What each agent adds when it joins, averaged over all orders; formulas written out once more."""
-    n, weights = fed.n_agents, fed.dense_weights().tolist()
+    n, weights = fed.n_agents, fed.weights.tolist()
     curve = CURVES[fed.payoff.family]
     parameters = [[float(np.broadcast_to(p, n)[i]) for p in fed.payoff.parameters.values()] for i in range(n)]
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.optimize import minimize
 
 import fedpact as fp
@@ -46,7 +45,7 @@ def by_scipy(fed: fp.Federation, start: np.ndarray) -> float:
         if not fed.admits(unit * x):
             return np.zeros_like(x)
         at = unit * x
-        return -unit * (fed.dense_weights().T @ fed.marginal_payoffs(at) - fed.costs.slope(at)) / scale
+        return -unit * (fed.weights.T @ fed.marginal_payoffs(at) - fed.costs.slope(at)) / scale
 
     inside = {
         "type": "ineq",
@@ -169,13 +168,6 @@ def test_negotiated_by_prices() -> None:
         size = 1.0 + float(np.abs(solved.payoffs).max())
         assert fed.welfare(deal.contributions) == pytest.approx(solved.welfare, abs=1e-6 * size)
         np.testing.assert_allclose(deal.payments, solved.payments, rtol=0.0, atol=1e-4 * size)
-
-
-def test_sparse_weights_give_the_same() -> None:
-    rng = np.random.default_rng(9)
-    fed = with_shared_caps(rng, random_lots(rng, n_agents=4, harm=False))
-    dense, sparse = (fp.social_optimum(each) for each in (fed, fed.replace(weights=sp.csr_array(fed.weights))))
-    np.testing.assert_allclose(sparse.contributions, dense.contributions, rtol=1e-7, atol=1e-9)
 
 
 def test_batches_are_solved_as_each_alone() -> None:

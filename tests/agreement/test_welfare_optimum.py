@@ -37,7 +37,7 @@ def payoff_atoms(fed: fp.Federation, y: cp.Expression) -> cp.Expression:
 def by_cvxpy(fed: fp.Federation) -> tuple[float, np.ndarray]:
     """The largest welfare, and contributions cut to the box."""
     s = cp.Variable(fed.n_agents, nonneg=True)
-    payoffs = fed.values @ payoff_atoms(fed, fed.dense_weights() @ s)
+    payoffs = fed.values @ payoff_atoms(fed, fed.weights @ s)
     costs = fed.costs.linear @ s + cp.sum(cp.multiply(fed.costs.quadratic, cp.square(s)))
     finite = np.isfinite(fed.caps)
     problem = cp.Problem(cp.Maximize(payoffs - costs), [s[finite] <= fed.caps[finite]] if finite.any() else [])

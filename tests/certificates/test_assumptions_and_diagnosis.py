@@ -112,13 +112,3 @@ def test_infinite_caps_and_harm_leave_the_domain() -> None:
     assert failing(MECHANISMS["externality"].solve(federation))["domain"] == ("agent 0",)
     exponential = fp.Federation([[1.0, -0.1], [0.0, 1.0]], costs=0.01, payoff=fp.Exponential(rate=0.5))
     assert "domain" not in failing(MECHANISMS["externality"].solve(exponential))
-
-
-def test_sparse_weights_are_judged_alike() -> None:
-    import scipy.sparse as sp
-
-    dense = figure_5(-0.3)
-    sparse = fp.Federation(sp.csr_array(dense.weights), costs=dense.costs, caps=3.0, payoff=dense.payoff)
-    ours, theirs = (MECHANISMS["externality"].solve(federation) for federation in (dense, sparse))
-    assert failing(ours) == failing(theirs)
-    assert ours.diagnosis == theirs.diagnosis

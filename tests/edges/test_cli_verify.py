@@ -41,7 +41,7 @@ def write_measured(
     agreed = fp.ExternalityMechanism().solve(federation).contributions
     rng = np.random.default_rng(0)
     subsets = rng.random((60, 3)) < 0.5
-    reached = (subsets * agreed * np.array(shares)) @ federation.dense_weights().T
+    reached = (subsets * agreed * np.array(shares)) @ federation.weights.T
     trained = 0.1 + 0.85 * federation.payoff.value(reached) + 0.01 * rng.standard_normal((60, 1))
     seen = rng.binomial(300, np.clip(trained, 0.0, 1.0)) / 300
     kinds = [subset, "accuracy", "test_size"]
@@ -114,7 +114,7 @@ def test_a_ledger_holds_the_deal_and_the_models(run, scenario: Path, short: Path
 @pytest.mark.slow
 def test_doubt_in_the_scenario_widens_the_intervals(run, scenario: Path, short: Path, tmp_path: Path) -> None:
     known = fp.load_scenario(scenario)
-    weights = known.federation.dense_weights()
+    weights = known.federation.weights
     fp.save_scenario(
         fp.Scenario(federation=known.federation, uncertainty=fp.Uncertainty(weights=0.1 * weights)),
         tmp_path / "doubtful.toml",
@@ -176,7 +176,7 @@ def test_weights_of_another_procedure_cannot_judge(run, scenario: Path, short: P
     known = fp.load_scenario(scenario).federation
     deal = fp.ExternalityMechanism().solve(known).deal
     deal.save(tmp_path / "deal.json")
-    other = known.replace(weights=known.dense_weights() * [[0.1, 4.0, 2.0], [5.0, 0.2, 0.1], [0.1, 0.3, 6.0]])
+    other = known.replace(weights=known.weights * [[0.1, 4.0, 2.0], [5.0, 0.2, 0.1], [0.1, 0.3, 6.0]])
     fp.save_scenario(fp.Scenario(federation=other), tmp_path / "other.toml")
     result = run("verify", short, "other.toml", "deal.json", *ENDS, "--unchecked")
     assert result.code == 0

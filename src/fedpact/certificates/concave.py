@@ -148,7 +148,7 @@ def welfare_problem(
     `upper` is (problems, lots), by default the bounds that hold the maximisers over all lots.
     """
     return ConcaveProblem(
-        weights=arrays.dense_weights[None, :, lots],
+        weights=arrays.weights[None, :, lots],
         values=arrays.values[None],
         payoff=arrays.payoff,
         background=np.zeros((1, arrays.n_tasks)),

@@ -57,7 +57,7 @@ def member_bounds(federation: Federation, utilities: FloatArray, contributions: 
     arrays = federation.arrays
     worth = arrays.marginal_payoffs(contributions)
     surplus = arrays.task_payoffs(contributions) - worth * arrays.data(contributions)
-    earned = worth @ np.maximum(arrays.dense_weights, 0.0) - arrays.linear
+    earned = worth @ np.maximum(arrays.weights, 0.0) - arrays.linear
     sold = most_earned(earned[None], welfare_problem(arrays))[1][0]
     most = sum_by(arrays.task_owners, surplus, arrays.n_agents) + sum_by(arrays.lot_owners, sold, arrays.n_agents)
     return most - utilities

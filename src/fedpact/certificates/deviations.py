@@ -130,11 +130,7 @@ class _OwnLots:
         self.arrays = arrays
         tasks, has_task = _index_by(arrays.task_owners, arrays.n_agents)
         self.lots, self.has_lot = _index_by(arrays.lot_owners, arrays.n_agents)
-        own = (
-            arrays.dense_weights[tasks[:, :, None], self.lots[:, None, :]]
-            * has_task[:, :, None]
-            * self.has_lot[:, None, :]
-        )
+        own = arrays.weights[tasks[:, :, None], self.lots[:, None, :]] * has_task[:, :, None] * self.has_lot[:, None, :]
         caps, has_cap = _index_by(arrays.lot_owners[arrays.shared.argmax(axis=1)], arrays.n_agents)
         shared = arrays.shared[caps[:, :, None], self.lots[:, None, :]] * has_cap[:, :, None] * self.has_lot[:, None, :]
         self.problem = ConcaveProblem(

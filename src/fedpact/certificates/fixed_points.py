@@ -54,7 +54,7 @@ class _Game:
     def __init__(self, arrays: FederationArrays, contributions: FloatArray, agent: int) -> None:
         self.arrays, self.now = arrays, contributions[agent]
         self.linear, self.quadratic = arrays.linear[agent], arrays.quadratic[agent]
-        self.weights = arrays.dense_weights[:, agent]
+        self.weights = arrays.weights[:, agent]
         self.background = arrays.data(contributions) - self.weights * self.now
         self.others = np.delete(contributions, agent).sum()
 

@@ -87,7 +87,7 @@ def check_shares(
             missed = float(
                 np.abs(integral.payoffs(arrays.data(contributions)) - arrays.task_payoffs(contributions)).sum()
             )
-        gradient = (rates[:, arrays.lot_owners] * arrays.dense_weights).sum(axis=0)
+        gradient = (rates[:, arrays.lot_owners] * arrays.weights).sum(axis=0)
     if not (np.isfinite(values).all() and np.isfinite(gradient).all()):
         return None
     error = abs(float(values.sum() - payoffs.sum())) if probability is None else missed
@@ -119,7 +119,7 @@ def own_share_problems(
         masses = integral.masses_without(agents)
     for index, agent in enumerate(agents):
         own = np.flatnonzero(arrays.lot_owners == agent)
-        weights = arrays.dense_weights[:, own]
+        weights = arrays.weights[:, own]
         if integral is None:
             data, chances = _coalitions_before(arrays, contributions, agent, probability)
             weights, values = np.tile(weights, (len(chances), 1)), chances[:, None] * arrays.values

@@ -30,7 +30,6 @@ from fedpact.scenario.members_words import weight_questions
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import check_writable, choose_format
-from fedpact.utils.progress import listen_to_progress
 from fedpact.utils.words import CONTROL, printable
 
 DEFAULT_EXAMPLE = "hospitals"
@@ -124,26 +123,18 @@ def print_json(record: Any) -> None:
 
 @contextmanager
 def progress(steps: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar on standard error, on a terminal only; call what it yields at the start of every step.
-
-    What a long step reports of itself stands beside its name.
-    """
+    """A progress bar on standard error, on a terminal only; call what it yields at the start of every step."""
     bar = Progress(console=Terminal(stderr=True), transient=True, disable=not sys.stderr.isatty())
     with bar:
         task = bar.add_task("", total=steps)
-        begun, step = 0, ""
+        begun = 0
 
         def begin(what: str) -> None:
-            nonlocal begun, step
-            step = what
+            nonlocal begun
             bar.update(task, completed=begun, description=escape(what))
             begun += 1
 
-        def tell(how_far: str) -> None:
-            bar.update(task, description=escape(f"{step}: {how_far}"))
-
-        with listen_to_progress(tell):
-            yield begin
+        yield begin
 
 
 @contextmanager

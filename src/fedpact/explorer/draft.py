@@ -193,7 +193,7 @@ def draft_of(scenario: Scenario) -> Draft:
         texts[f"payoff.{label}"] = typed_text(each[0])
         if own:
             texts |= {f"payoff.{label}[{agent}]": typed_text(number) for agent, number in enumerate(each)}
-    weights = federation.dense_weights()
+    weights = federation.weights
     texts |= {f"weights[{row},{column}]": typed_text(weight) for (row, column), weight in np.ndenumerate(weights)}
     starts = {
         f"payoff.{label}": FIRST_PARAMETERS.get(label, "1") for known in PARAMETERS.values() for label in known

@@ -114,7 +114,7 @@ class Parameter:
         """Its value; the mean where it is several numbers."""
         costs = federation.costs
         arrays = {
-            "weights": federation.dense_weights(),
+            "weights": federation.weights,
             "costs": costs.linear,
             "quadratic": costs.quadratic,
             "caps": federation.caps,

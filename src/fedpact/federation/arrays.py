@@ -20,7 +20,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedpact.federation.payoffs import Payoff
@@ -29,7 +28,6 @@ from fedpact.utils.arrays import FloatArray
 if TYPE_CHECKING:
     from fedpact.federation.federation import Federation
 
-Weights: TypeAlias = "FloatArray | sp.csr_array"  # the row receives, the column gives
 Owners: TypeAlias = "NDArray[np.intp]"
 MAX_POWER = 500  # of two: bounds on spending are looked for below it, and above its inverse
 VECTOR, MATRIX = {"last_axes": 1}, {"last_axes": 2}  # of arrays, behind the leading axes
@@ -42,7 +40,7 @@ class FederationArrays:
     Attributes
     ----------
     weights
-        Dense, or a sparse array where there are no leading axes.
+        The row receives, the column gives.
     linear, quadratic
         The cost of s_l is linear_l s_l + quadratic_l s_l^2.
     payoff
@@ -52,7 +50,7 @@ class FederationArrays:
         (..., shared caps), these caps.
     """
 
-    weights: Weights = field(metadata=MATRIX)
+    weights: FloatArray = field(metadata=MATRIX)
     values: FloatArray = field(metadata=VECTOR)
     linear: FloatArray = field(metadata=VECTOR)
     quadratic: FloatArray = field(metadata=VECTOR)
@@ -98,23 +96,12 @@ class FederationArrays:
     @cached_property
     def has_harm(self) -> bool:
         """Whether any weight is negative."""
-        entries = self.weights if isinstance(self.weights, np.ndarray) else self.weights.data
-        return bool((entries < 0).any())
+        return bool((self.weights < 0).any())
 
     @cached_property
-    def dense_weights(self) -> FloatArray:
-        """The weights as a dense array."""
-        return self.weights if isinstance(self.weights, np.ndarray) else self.weights.toarray()
-
-    @cached_property
-    def own_weights(self) -> Weights:
+    def own_weights(self) -> FloatArray:
         """The weights with zeros where a lot and a task have different owners."""
-        if isinstance(self.weights, np.ndarray):
-            return np.where(self.task_owners[:, None] == self.lot_owners, self.weights, 0.0)
-        entries = sp.coo_array(self.weights)
-        tasks, lots = entries.coords
-        own = self.task_owners[tasks] == self.lot_owners[lots]
-        return sp.csr_array((entries.data[own], (tasks[own], lots[own])), shape=self.weights.shape)
+        return np.where(self.task_owners[:, None] == self.lot_owners, self.weights, 0.0)
 
     # What members bring, and what it is worth
 
@@ -128,7 +115,7 @@ class FederationArrays:
 
     def member_data(self, contributions: FloatArray) -> FloatArray:
         """u_rj, the data that member j's lots together bring to task r, (..., tasks, members); dense."""
-        return sum_by(self.lot_owners, self.dense_weights * contributions[..., None, :], self.n_agents)
+        return sum_by(self.lot_owners, self.weights * contributions[..., None, :], self.n_agents)
 
     def lowest_data(self, contributions: FloatArray) -> FloatArray:
         """The least data of every task in any coalition: what those who harm it bring, (..., tasks)."""
@@ -206,21 +193,13 @@ class FederationArrays:
         received = contributions * self.net_externality(contributions)
         return sum_by(self.lot_owners, received, self.n_agents) - sum_by(self.task_owners, paid, self.n_agents)
 
-    def prices(self, contributions: FloatArray) -> Weights:
+    def prices(self, contributions: FloatArray) -> FloatArray:
         """(..., members, lots): what each member pays for a sample of each lot; its owner is paid the sum."""
-        worth = _scale_rows(self.weights, self.marginal_payoffs(contributions))
-        if isinstance(worth, np.ndarray):
-            by_member = sum_rows_by(self.task_owners, worth, self.n_agents)
-            own = np.arange(self.n_agents)[:, None] == self.lot_owners
-            prices = np.where(own, 0.0, by_member)
-            return np.where(own, -prices.sum(axis=-2, keepdims=True), prices)
-        entries = sp.coo_array(worth)
-        tasks, lots = entries.coords
-        buyers, shape = self.task_owners[tasks], (self.n_agents, self.n_lots)
-        foreign = buyers != self.lot_owners[lots]
-        prices = sp.csr_array((entries.data[foreign], (buyers[foreign], lots[foreign])), shape=shape)
-        paid = (-np.asarray(prices.sum(axis=0)).ravel(), (self.lot_owners, np.arange(self.n_lots)))
-        return sp.csr_array(prices + sp.csr_array(paid, shape=shape))
+        worth = self.marginal_payoffs(contributions)[..., :, None] * self.weights
+        by_member = np.swapaxes(sum_by(self.task_owners, np.swapaxes(worth, -1, -2), self.n_agents), -1, -2)
+        own = np.arange(self.n_agents)[:, None] == self.lot_owners
+        prices = np.where(own, 0.0, by_member)
+        return np.where(own, -prices.sum(axis=-2, keepdims=True), prices)
 
     # The box that every maximiser lies in
 
@@ -231,7 +210,7 @@ class FederationArrays:
         together are S, no lot brings more than S buys of it, and the payoff is at most U(S), concave in S: so S is at
         most the largest root of U(S) = S, here rounded up to a power of two, (...).
         """
-        helpful = np.maximum(self.weights, 0.0) if isinstance(self.weights, np.ndarray) else self.weights.maximum(0.0)
+        helpful = np.maximum(self.weights, 0.0)
 
         def covers(power: FloatArray) -> NDArray[np.bool_]:
             spending = np.exp2(power)
@@ -272,14 +251,13 @@ class FederationArrays:
         lead, found = len(self.shape), dict[str, Any]()
         for name, last in LAST_AXES.items():
             part = getattr(self, name)
-            if name not in changes and isinstance(part, np.ndarray) and (part.ndim > last or not lead):
+            if name not in changes and (part.ndim > last or not lead):
                 found[name] = function(np.broadcast_to(part, (*self.shape, *part.shape[-last:])), lead)
         payoff = self.payoff.map(lambda given: function(np.broadcast_to(given, self.values.shape), lead))
         return replace(self, **({"payoff": payoff} | found | changes))
 
     def repeated(self, count: int, **changes: Any) -> FederationArrays:
         """The same federation `count` times along a leading axis, with other arrays (count, ...) for some fields."""
-        changes = {"weights": np.broadcast_to(self.dense_weights, (count, *self.weights.shape))} | changes
         return self.map(lambda part, _: np.broadcast_to(part, (count, *part.shape)), shared=self.shared, **changes)
 
     def at(self, index: Any) -> FederationArrays:
@@ -304,33 +282,29 @@ class FederationArrays:
 
 
 LAST_AXES = {each.name: each.metadata["last_axes"] for each in fields(FederationArrays) if each.metadata}
-NOT_STACKED = ("weights", "shared")  # kept dense, and once: it says which lots share caps
 
 
 def stack(federations: Sequence[Federation]) -> FederationArrays:
     """The arrays of federations with the same members, lots and tasks, with one leading axis."""
     each = [federation.arrays for federation in federations]
     first = each[0]
-    parts = {name: np.stack([getattr(one, name) for one in each]) for name in LAST_AXES if name not in NOT_STACKED}
+    parts = {name: np.stack([getattr(one, name) for one in each]) for name in LAST_AXES if name != "shared"}
     parameters = {
         name: np.stack([np.broadcast_to(one.payoff.parameters[name], one.values.shape) for one in each])
         for name in first.payoff.parameters
     }
-    weights, payoff = np.stack([one.dense_weights for one in each]), first.payoff.unchecked(**parameters)
-    return replace(first, **parts, weights=weights, payoff=payoff)  # type: ignore[arg-type]
+    return replace(first, **parts, payoff=first.payoff.unchecked(**parameters))  # type: ignore[arg-type]
 
 
-def times(matrix: Weights, vectors: FloatArray) -> FloatArray:
+def times(matrix: FloatArray, vectors: FloatArray) -> FloatArray:
     """matrix @ vector for (..., m, n) and (..., n), broadcasting; of derivatives outside the domain there is no sum."""
-    if not isinstance(matrix, np.ndarray):
-        return np.asarray(matrix @ vectors.reshape(-1, vectors.shape[-1]).T).T.reshape(*vectors.shape[:-1], -1)
     with np.errstate(invalid="ignore"):
         return vectors @ matrix.T if matrix.ndim == 2 else np.matmul(matrix, vectors[..., None])[..., 0]
 
 
-def times_transposed(matrix: Weights, vectors: FloatArray) -> FloatArray:
+def times_transposed(matrix: FloatArray, vectors: FloatArray) -> FloatArray:
     """matrix.T @ vector for (..., m, n) and (..., m), broadcasting."""
-    return times(np.swapaxes(matrix, -1, -2) if isinstance(matrix, np.ndarray) else matrix.T.tocsr(), vectors)
+    return times(np.swapaxes(matrix, -1, -2), vectors)
 
 
 def sum_by(owners: Owners, numbers: FloatArray, n_owners: int) -> FloatArray:
@@ -341,14 +315,3 @@ def sum_by(owners: Owners, numbers: FloatArray, n_owners: int) -> FloatArray:
     for place, owner in enumerate(owners.tolist()):
         found[..., owner] += numbers[..., place]
     return found
-
-
-def sum_rows_by(owners: Owners, rows: FloatArray, n_owners: int) -> FloatArray:
-    """Rows (..., owned, columns) summed for every owner, (..., owners, columns)."""
-    return np.swapaxes(sum_by(owners, np.swapaxes(rows, -1, -2), n_owners), -1, -2)
-
-
-def _scale_rows(matrix: Weights, factors: FloatArray) -> Weights:
-    if isinstance(matrix, np.ndarray):
-        return factors[..., :, None] * matrix
-    return sp.csr_array(sp.diags_array(factors) @ matrix)

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from fedpact.federation.arrays import FederationArrays, Owners, Weights, sum_by
+from fedpact.federation.arrays import FederationArrays, Owners, sum_by
 from fedpact.federation.costs import Cost, make_cost
 from fedpact.federation.lots import (
     OwnersGiven,
@@ -53,8 +53,8 @@ class Federation:
     Parameters
     ----------
     weights
-        (n, n) matrix, dense or scipy.sparse, of any sign, with a positive diagonal. Row i, column j: how useful j's
-        data is to i.
+        (n, n) matrix of any sign, with a positive diagonal; one of scipy.sparse is kept as a dense one. Row i, column
+        j: how useful j's data is to i.
     costs
         What contributing costs: marginal costs (a number or one per agent), a `Linear` or a `Quadratic`.
     caps
@@ -88,7 +88,7 @@ class Federation:
     (('A', 'B'), 3, 2)
     """
 
-    weights: Weights
+    weights: FloatArray
     _: KW_ONLY
     costs: Cost = field(metadata=PER_LOT)
     payoff: Payoff = field(metadata=PER_TASK)
@@ -178,40 +178,12 @@ class Federation:
         """The indices of a member's tasks."""
         return np.flatnonzero(self.task_owners == agent)
 
-    def per_agent_from_lots(self, numbers: FloatArray) -> FloatArray:
-        """Numbers per lot, summed for every member."""
-        return sum_by(self.lot_owners, numbers, self.n_agents)
-
-    def per_agent_from_tasks(self, numbers: FloatArray) -> FloatArray:
-        """Numbers per task, summed for every member."""
-        return sum_by(self.task_owners, numbers, self.n_agents)
-
-    # The weights
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the weights are kept as a sparse matrix."""
-        return sp.issparse(self.weights)
+    # Quantities at a profile
 
     @property
     def has_harm(self) -> bool:
         """Whether any weight is negative."""
         return self.arrays.has_harm
-
-    def dense_weights(self) -> FloatArray:
-        """The weights as a dense array."""
-        return self.weights if isinstance(self.weights, np.ndarray) else self.weights.toarray()
-
-    def sparse_weights(self) -> sp.csr_array:
-        """The weights as a sparse array, without the zeros."""
-        return sp.csr_array(self.weights) if isinstance(self.weights, np.ndarray) else self.weights
-
-    @property
-    def weight_entries(self) -> FloatArray:
-        """The weights in no particular order, those of a sparse matrix that are not zero."""
-        return self.weights.ravel() if isinstance(self.weights, np.ndarray) else self.weights.data
-
-    # Quantities at a profile
 
     @cached_property
     def arrays(self) -> FederationArrays:
@@ -244,7 +216,7 @@ class Federation:
 
     def payoffs(self, contributions: ArrayLike) -> FloatArray:
         """a_i(s), in units of money when `values` are: per member, over all of its tasks."""
-        return self.per_agent_from_tasks(self.task_payoffs(contributions))
+        return sum_by(self.task_owners, self.task_payoffs(contributions), self.n_agents)
 
     def spending(self, contributions: ArrayLike) -> FloatArray:
         """c_i(s_i), what each member's contributions cost it."""
@@ -315,14 +287,22 @@ class Federation:
 
     def take(self, agents: ArrayLike) -> Federation:
         """The federation of some of the members: their indices in the order wanted, or one true or false per member."""
-        chosen = np.asarray(agents)
-        if chosen.dtype == np.bool_:
-            if chosen.shape != (self.n_agents,):
-                raise InvalidInput(f"a mask of members must have {self.n_agents} entries, got shape {chosen.shape}")
-            chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.intp)
+        chosen = self.member_indices(agents)
         (lots, lot_owners), (tasks, task_owners) = owned_by(self.lot_owners, chosen), owned_by(self.task_owners, chosen)
         return self.choose(chosen, lots, tasks, lot_owners=lot_owners, task_owners=task_owners)
+
+    def member_indices(self, agents: ArrayLike) -> Owners:
+        """The indices of members given by them, or by one true or false per member."""
+        chosen = np.asarray(agents)
+        if chosen.dtype == np.bool_ and chosen.shape == (self.n_agents,):
+            return np.flatnonzero(chosen)
+        whole = chosen.ndim == 1 and (chosen.dtype.kind in "iu" or not chosen.size)
+        if not whole or not ((chosen >= 0) & (chosen < self.n_agents)).all():
+            rule = (
+                f"must be numbers from 0 to {self.n_agents - 1}, or true or false for each of {self.n_agents} members"
+            )
+            raise InvalidInput(field="agents", rule=rule, value=agents)
+        return chosen.astype(np.intp)
 
     def choose(self, agents: Owners, lots: Owners, tasks: Owners, **changes: Any) -> Federation:
         """The federation of some agents, lots and tasks, each as often as it is named, with what is given changed.
@@ -420,8 +400,6 @@ def _plain(kept: Any) -> Any:
     """What a field holds, as something whose `repr` tells it from others."""
     if isinstance(kept, Cost | Payoff):
         return type(kept).__name__, {name: _plain(np.atleast_1d(each)) for name, each in kept.parameters.items()}
-    if sp.issparse(kept):
-        return kept.shape, kept.data.tobytes(), kept.indices.tolist(), kept.indptr.tolist()
     if not isinstance(kept, np.ndarray):
         return kept
     return kept.shape if kept.ndim > 1 else None, (

@@ -35,7 +35,7 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     >>> from fedpact.federation import PowerLaw
     >>> pair = Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=10.0, payoff=PowerLaw(1.0), names=["A", "B"])
     >>> split, posing = split_agent(pair, "B")
-    >>> split.names, split.caps.tolist(), split.dense_weights()[0].tolist()
+    >>> split.names, split.caps.tolist(), split.weights[0].tolist()
     (('A', 'B (1)', 'B (2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
     """
     index = agent_index(federation, agent)

@@ -13,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from fedpact.federation.arrays import Weights
 from fedpact.federation.costs import Cost, as_cost
 from fedpact.federation.lots import check_ownership, check_shared_caps, default_names, labels, owner_names
 from fedpact.federation.payoffs import Payoff
@@ -34,7 +33,8 @@ from fedpact.utils.arrays import (
 from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
 Costs: TypeAlias = "Cost | ArrayLike"
-MAX_MEMBERS = 2000  # dense matrices of this size are what solvers work on
+MAX_MEMBERS = 2000  # matrices of this size are what solvers work on
+MAX_WEIGHTS = 5 * MAX_MEMBERS**2  # of a sparse matrix, which may say that it is larger than memory
 MAX_SPAN = 1e8 * (1.0 + 1e-9)  # between the smallest and the largest weight, value or cost that is not zero
 
 
@@ -82,12 +82,9 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     errors.raise_errors()
     most = abs(found["weights"])
-    useful, used = (most.max(axis=axis) for axis in (0, 1))
-    if not isinstance(most, np.ndarray):
-        useful, used = useful.toarray().ravel(), used.toarray().ravel()
     spans = (
-        ("weights", "at most", useful, lots),
-        ("weights", "at most", used, tasks),
+        ("weights", "at most", most.max(axis=0), lots),
+        ("weights", "at most", most.max(axis=1), tasks),
         ("values", "", found["values"], tasks),
         ("costs", "", found["costs"].linear, lots),
     )
@@ -161,28 +158,23 @@ def _names_of_weights(weights: Any) -> Sequence[str] | None:
 
 def _check_matrix(
     given: Any, *, square: bool, tasks: Sequence[str] | None = None, lots: Sequence[str] | None = None
-) -> Weights:
+) -> FloatArray:
     """The weights as they are kept; a frame's rows and columns in the order of the names, where these are known."""
     if tasks is not None and labels_of(given) is not None:
         given = given.iloc[places_of("weights", labels_of(given) or [], tasks)]
     if tasks is not None:
         given = align_columns("weights", given, tasks if lots is None else lots)
-    if sp.issparse(given) and given.dtype.kind in "iuf":
-        weights = sp.csr_array(given, dtype=np.float64, copy=True)
-        weights.sum_duplicates()
-        weights.eliminate_zeros()
-        weights.sort_indices()
-        for part in (weights.data, weights.indices, weights.indptr):
-            part.setflags(write=False)
-    else:
-        if isinstance(given, list | tuple) and any(labels_of(row) is not None for row in given):
-            rule = "must be a matrix, or a DataFrame with the members' names"
-            raise InvalidInput(field="weights", rule=rule, value=given, given=", got a list of rows with labels")
-        try:
-            weights = read_only_copy(real_numbers(given))
-        except (TypeError, ValueError, OverflowError) as error:
-            kind = "square matrix" if square else "matrix"
-            raise InvalidInput(field="weights", rule=f"must be a {kind} of numbers", value=given) from error
+    if isinstance(given, list | tuple) and any(labels_of(row) is not None for row in given):
+        rule = "must be a matrix, or a DataFrame with the members' names"
+        raise InvalidInput(field="weights", rule=rule, value=given, given=", got a list of rows with labels")
+    if sp.issparse(given) and np.prod(given.shape, dtype=float) > MAX_WEIGHTS:
+        many = f", got a sparse matrix of shape {given.shape}; ask about a part of them"
+        raise InvalidInput(field="weights", rule=f"must be of at most {MAX_MEMBERS:,} members", value=given, given=many)
+    try:
+        weights = read_only_copy(real_numbers(given.toarray() if sp.issparse(given) else given))
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = "square matrix" if square else "matrix"
+        raise InvalidInput(field="weights", rule=f"must be a {kind} of numbers", value=given) from error
     if weights.ndim != 2 or 0 in weights.shape or (square and weights.shape[0] != weights.shape[1]):
         square_rule = "must be a square matrix with a row per member"
         rule = square_rule if square else "must be a matrix with a row per task and a column per lot"
@@ -190,24 +182,19 @@ def _check_matrix(
     return weights
 
 
-def _check_entries(weights: Weights, tasks: Sequence[str], lots: Sequence[str], *, square: bool) -> None:
+def _check_entries(weights: FloatArray, tasks: Sequence[str], lots: Sequence[str], *, square: bool) -> None:
     """Weights are finite, and in a square matrix a member's own data is useful to it."""
-    entries = weights if isinstance(weights, np.ndarray) else weights.data
-    own = weights.diagonal()
-    if np.isfinite(entries).all() and not (square and (own <= 0).any()):
-        return
-    errors = []
-    listed = sp.coo_array(weights)
-    for row, column, number in zip(*listed.coords, listed.data, strict=True):
-        if not np.isfinite(number):
-            whose = f'what "{lots[column]}" is worth to "{tasks[row]}"'
-            place = {"index": (int(row), int(column)), "agent": tasks[row], "whose": whose}
-            errors.append(InvalidInput(field="weights", rule="must be finite", value=float(number), **place))
+    errors, own = [], weights.diagonal()
+    for row, column in np.argwhere(~np.isfinite(weights))[:MAX_ERRORS].tolist():
+        whose = f'what "{lots[column]}" is worth to "{tasks[row]}"'
+        place = {"index": (row, column), "agent": tasks[row], "whose": whose}
+        errors.append(InvalidInput(field="weights", rule="must be finite", value=float(weights[row, column]), **place))
     for agent in np.flatnonzero(own <= 0).tolist() if square else []:
         useless = f", got {own[agent]:g}: a member's own data is useful to it"
         place = {"index": (agent, agent), "agent": tasks[agent], "given": useless}
         errors.append(InvalidInput(field="weights", rule="must be positive", value=float(own[agent]), **place))
-    raise InvalidInput.first_of(errors[:MAX_ERRORS])
+    if errors:
+        raise InvalidInput.first_of(errors[:MAX_ERRORS])
 
 
 def _check_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:

@@ -60,7 +60,7 @@ class Calibration:
         """That of a scenario's federation, as members agree on it."""
         require_single_lots(federation, "verifying what was delivered")
         ends = checked_ends(floor, ceiling, federation)
-        curves = Curves(federation.dense_weights(), *ends, federation.payoff)
+        curves = Curves(federation.weights, *ends, federation.payoff)
         return cls(
             names=federation.names,
             curves=curves,
@@ -204,7 +204,7 @@ def calibrate_delivery(  # noqa: PLR0917 - as `estimate_delivery`
     """
     agreed = federation.checked_contributions(contributions)
     tests = checked_subset_tests(federation, agreed, subsets, accuracies, test_sizes)
-    weights = federation.dense_weights()
+    weights = federation.weights
     curves = Curves(weights, *checked_ends(floor, ceiling, federation), federation.payoff)
     doubt = FIRST_WEIGHT_DOUBT * float(np.abs(weights).mean())
     first = np.concatenate(

@@ -113,7 +113,7 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     tests = checked_subset_tests(federation, agreed, subsets, accuracies, test_sizes)
     if calibration is None:
         ends = checked_ends(floor, ceiling, federation)
-        curves = Curves(federation.dense_weights(), *ends, federation.payoff)
+        curves = Curves(federation.weights, *ends, federation.payoff)
         models = SubsetModels(**tests, curves=curves, precision=_precision(federation, ends, weights_from), n_earlier=0)
     else:
         calibration.check_agents(federation.names)
@@ -420,7 +420,7 @@ def _precision(federation: Federation, ends: tuple[FloatArray, FloatArray], sour
             weights,
         ]
     )
-    known = 1e-3 * float(np.abs(federation.dense_weights()).mean())  # nothing is known exactly
+    known = 1e-3 * float(np.abs(federation.weights).mean())  # nothing is known exactly
     own = np.concatenate([1.0 / np.diag(assumed), np.full(n * n, known)])
     return np.asarray(np.linalg.inv(np.linalg.cholesky(stray @ stray.T + np.diag(own**2))))
 

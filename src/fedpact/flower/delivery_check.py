@@ -79,7 +79,7 @@ def _is_same(one: Any, other: Any) -> bool:
     """Whether two federations are the same but for their costs and caps."""
     if one.names != other.names or one.payoff.family != other.payoff.family:
         return False
-    pairs = [(one.dense_weights(), other.dense_weights())]
+    pairs = [(one.weights, other.weights)]
     pairs += [(number, other.payoff.parameters[name]) for name, number in one.payoff.parameters.items()]
     return all(np.allclose(here, there, rtol=CALIBRATION_ROUNDING, atol=0.0) for here, there in pairs)
 

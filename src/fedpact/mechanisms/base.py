@@ -23,7 +23,7 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations
 from fedpact.deals import Deal
 from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
-from fedpact.federation import Federation
+from fedpact.federation import Federation, require_federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.utils.arrays import FloatArray, align
@@ -176,9 +176,12 @@ class Mechanism(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Guard classes from outside the package; claims that a subclass states replace all of its parent's.
 
-        With another way to solve, what a parent knew of its own solutions does not hold any more.
+        With another way to solve, what a parent knew of its own solutions does not hold any more. Whatever is not a
+        federation is refused before it is solved.
         """
         super().__init_subclass__(**options)
+        if "solve" in vars(cls):
+            cls.solve = _refuse_others(cls.solve)  # type: ignore[method-assign]
         if "claims" in vars(cls) and "claims_without_harm" not in vars(cls):
             cls.claims_without_harm = ()
         definers = {name: next(at for at, each in enumerate(cls.__mro__) if name in vars(each)) for name in SOLVED_BY}
@@ -195,6 +198,15 @@ class Mechanism(ABC):
         given = (name for name in signature(type(self)).parameters if hasattr(self, name))
         options = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
         return f"{type(self).__name__}({options})"
+
+
+def _refuse_others(solve: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    @wraps(solve)
+    def checked(self: Mechanism, federation: Federation) -> Outcome:
+        require_federation(federation)
+        return solve(self, federation)
+
+    return checked
 
 
 def _guard(method: Callable[..., Any], name: str, kind: type | None) -> Callable[..., Any]:

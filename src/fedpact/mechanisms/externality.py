@@ -24,15 +24,15 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
-from fedpact.federation.arrays import FederationArrays, Weights
+from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
 from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.welfare import nearest_optimum, optimum_at, social_optimum, welfare_optima
 from fedpact.utils.arrays import FloatArray, align
 
 
-def personal_prices(federation: Federation, contributions: ArrayLike) -> Weights:
-    """The matrix of prices l_ij, dense or sparse like the weights.
+def personal_prices(federation: Federation, contributions: ArrayLike) -> FloatArray:
+    """The matrix of prices l_ij.
 
     Row i is what member i pays per sample of each lot; the lot's owner is paid the sum.
     """

@@ -65,7 +65,7 @@ class Agent:
         return cls(
             name=federation.names[index],
             index=index,
-            weights=federation.dense_weights()[index],
+            weights=federation.weights[index],
             payoff=federation.payoff.take([index]),
             value=float(federation.values[index]),
             cost=federation.costs.take([index]),

@@ -79,7 +79,7 @@ def report_with(federation: Federation, lies: Lies) -> Federation:
     )
     if (uses == 1.0).all():
         return reported
-    true = federation.dense_weights()
+    true = federation.weights
     weights = true * uses[:, None]
     np.fill_diagonal(weights, true.diagonal())
     return reported.replace(weights=weights)

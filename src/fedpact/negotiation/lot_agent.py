@@ -91,7 +91,7 @@ class LotAgent:
             lot_owners=federation.lot_owners,
             lot_names=federation.lot_names,
             task_names=tuple(federation.task_names[task] for task in tasks),
-            weights=federation.dense_weights()[tasks],
+            weights=federation.weights[tasks],
             payoff=federation.payoff.take(tasks),
             values=federation.values[tasks],
             costs=federation.costs.take(lots),

@@ -238,7 +238,6 @@ class _SharesProgram:
 def _receiver_slopes(model: ShareModel) -> FloatArray:
     """The slopes of the model at the profile it is about, by receiver."""
     fitted = _fitted_arrays(model)
-    assert isinstance(fitted.weights, np.ndarray)
     return np.array(
         [
             receiver_shares(

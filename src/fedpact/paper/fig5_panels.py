@@ -86,7 +86,7 @@ class Panel:
     @cached_property
     def in_domain(self) -> NDArray[np.bool_]:
         """Where every profile within the caps leaves every payoff defined, as Proposition 1 asks."""
-        weights = [outcome.federation.dense_weights() for outcome in self._externality]
+        weights = [outcome.federation.weights for outcome in self._externality]
         lowest = [1.0 + (np.minimum(each, 0.0) * CAP).sum(axis=1) for each in weights]
         return np.array([float(reach.min()) > ZERO_AMOUNT for reach in lowest])
 

@@ -51,7 +51,7 @@ def run_to_stop(federation: Federation, start: float, *, tight: bool = False) ->
 
     if not isinstance(federation.payoff, PowerLaw):
         raise InvalidInput(f"the payoff must be the paper's power law, got {federation.payoff.family}")
-    weights, rate, beta = federation.dense_weights(), federation.costs.linear, float(np.max(federation.payoff.beta))
+    weights, rate, beta = federation.weights, federation.costs.linear, float(np.max(federation.payoff.beta))
 
     def loss(profile: FloatArray) -> float:  # as one writes it down; other roundings stop a little elsewhere
         return float((rate * profile).sum() - (1.0 - (weights @ profile + 1.0) ** -beta).sum())

@@ -18,6 +18,7 @@ from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
+from fedpact.federation.arrays import sum_by
 from fedpact.fitting.pilots.verdict import FEDERATE
 from fedpact.report.markup import mention, mention_list, name_tag
 from fedpact.report.numbers import (
@@ -329,7 +330,7 @@ def _prominent(view: View) -> Selection:
         return view.select(np.zeros(view.federation.n_agents), "the first entries")
     if view.chosen.payments.any():
         return view.select(np.abs(view.chosen.payments), f"the largest payments under {view.title_of(view.chosen)}")
-    given = view.federation.per_agent_from_lots(view.chosen.contributions)
+    given = sum_by(view.federation.lot_owners, view.chosen.contributions, view.federation.n_agents)
     return view.select(given, f"the largest contributions under {view.title_of(view.chosen)}")
 
 
@@ -385,8 +386,9 @@ def _cost_columns(view: View, shown: NDArray[np.intp]) -> dict[str, list[str]]:
 def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Every per-agent number of an outcome; each member finds its own row here."""
     shown, unit = slice(0, MAX_LISTED_ROWS), view.unit
+    brought = sum_by(outcome.federation.lot_owners, outcome.contributions, outcome.federation.n_agents)
     columns = {
-        "Contribution": number_texts(outcome.federation.per_agent_from_lots(outcome.contributions)[shown]),
+        "Contribution": number_texts(brought[shown]),
         "Payoff": unit.column(outcome.payoffs[shown]),
         "Cost": unit.column(outcome.costs[shown]),
         "Payment": unit.column(outcome.payments[shown], signed=True),
@@ -411,7 +413,7 @@ def _side_payments(outcome: Outcome, unit: Unit) -> dict[str, list[str]]:
 def _weights(view: View, chosen: Selection) -> dict[str, Any]:
     """The weights among the chosen agents as a coloured table: the row receives, the column gives."""
     given = view.federation.take(np.asarray(chosen.agents))
-    weights = given.dense_weights()
+    weights = given.weights
     tight = given.n_lots > MAX_ROOMY_COLUMNS
     own = given.task_owners[:, None] == given.lot_owners
     shades = MAX_SHADE * np.abs(weights) / (np.abs(weights).max() or 1.0)
@@ -434,7 +436,7 @@ def _weights_note(given: Federation) -> str:
     """The range of all weights, those not shown among them."""
     n_agents = given.n_agents
     if given.has_lots:
-        n_used, n_harmful = int(np.count_nonzero(given.weight_entries)), int((given.weight_entries < 0).sum())
+        n_used, n_harmful = int(np.count_nonzero(given.weights)), int((given.weights < 0).sum())
         return (
             "The row is a task, which receives; the column is a lot of data, which gives. "
             f"Of {given.n_tasks * given.n_lots:,} weights {n_used:,} are other than zero, {n_harmful:,} of these "
@@ -443,8 +445,8 @@ def _weights_note(given: Federation) -> str:
     if n_agents == 1:
         return "A single member: only its own data matters."
     n_pairs = n_agents * (n_agents - 1)
-    n_other = int(np.count_nonzero(given.weight_entries)) - n_agents
-    n_harmful = int((given.weight_entries < 0).sum())
+    n_other = int(np.count_nonzero(given.weights)) - n_agents
+    n_harmful = int((given.weights < 0).sum())
     mean = float((given.weights.sum() - given.weights.diagonal().sum()) / n_pairs)
     harm = f"{n_harmful:,} of these {'is' if n_harmful == 1 else 'are'} harmful" if n_harmful else "none is harmful"
     return (

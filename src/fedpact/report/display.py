@@ -38,12 +38,11 @@ SHARE_COLUMNS = ("shapley_values", "reciprocity_ratios")
 
 
 def federation_line(federation: Federation) -> str:
-    """Size, payoff family and kind of weights, in one line."""
-    kind = f"sparse weights, {federation.weight_entries.size} not zero" if federation.is_sparse else "dense weights"
+    """Size and payoff family, in one line."""
     owned = ""
     if federation.has_lots:
         owned = f", {count_text(federation.n_lots, 'lot')}, {count_text(federation.n_tasks, 'task')}"
-    return f"Federation({count_text(federation.n_agents, 'agent')}{owned}, {federation.payoff.family}, {kind})"
+    return f"Federation({count_text(federation.n_agents, 'agent')}{owned}, {federation.payoff.family})"
 
 
 def outcome_line(outcome: Outcome) -> str:
@@ -132,19 +131,15 @@ def _chances(outlook: Outlook | None) -> str:
 def federation_html(federation: Federation) -> str:
     """Costs, caps, values and payoffs per agent and the weights; only counts where these would be long."""
     n_agents = federation.n_agents
-    n_negative = np.count_nonzero(federation.weight_entries < 0)
-    n_weights = np.count_nonzero(federation.weight_entries)
-    kind = "sparse" if federation.is_sparse else "dense"
-    title = Markup("<b>{}</b>, {} payoffs, {} × {} {} weights: {} not zero, {} negative").format(
+    title = Markup("<b>{}</b>, {} payoffs, {} × {} weights: {} not zero, {} negative").format(
         count_text(n_agents, "agent"),
         federation.payoff.family,
         federation.n_tasks,
         federation.n_lots,
-        kind,
-        n_weights,
-        n_negative,
+        np.count_nonzero(federation.weights),
+        np.count_nonzero(federation.weights < 0),
     )
-    if federation.is_sparse or federation.has_lots or n_agents > MAX_JUDGED:
+    if federation.has_lots or n_agents > MAX_JUDGED:
         return _block(title)
     columns = {
         label: [given_text(number) for number in numbers[:MAX_ROWS]]

@@ -32,7 +32,6 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, read_bytes
 from fedpact.utils.memory_limits import read_arrays
 
-MAX_MATRIX_ROWS = 1_000_000  # of a sparse matrix
 REMEDY = "keep sparse weights as a sparse matrix, by scipy.sparse.save_npz"
 
 
@@ -140,10 +139,7 @@ def _matrix_of(content: bytes) -> Any:
         return arrays["weights"]
     if "format" not in arrays:
         return None
-    shape = arrays["shape"]
-    if max(shape) > MAX_MATRIX_ROWS:
-        raise InvalidInput(f"the matrix must have up to {MAX_MATRIX_ROWS:,} rows, got shape {shape.tolist()}")
     weights = sp.load_npz(io.BytesIO(content))
     if hasattr(weights, "check_format"):
         weights.check_format(full_check=True)  # SciPy trusts the indices otherwise, and reads out of bounds
-    return sp.csr_array(weights)
+    return weights

@@ -82,9 +82,9 @@ def _rate(document: Mapping[str, Any], prices: Mapping[str, Any], currency: str)
 
 def weight_questions(federation: Federation) -> list[str]:
     """What to ask about weights that are possible, but mostly mistakes."""
-    if federation.has_lots or federation.is_sparse or federation.n_agents < 2:
+    if federation.has_lots or federation.n_agents < 2:
         return []
-    weights, names = np.asarray(federation.weights), federation.names
+    weights, names = federation.weights, federation.names
     own = weights.diagonal()
     others = weights[~np.eye(len(weights), dtype=bool)]
     if (own == PERCENT).all() or (others.max() > LARGE_WEIGHT and ((others >= 0) & (others <= PERCENT)).all()

@@ -47,6 +47,9 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
         from fedpact.scenario.examples import example  # noqa: PLC0415 - examples are made of what is here
 
         return example(path)
+    if not isinstance(path, str | os.PathLike):
+        rule = "must be the name of a .toml or .json file, or of a built-in scenario"
+        raise InvalidInput(field="path", rule=rule, value=path)
     path = Path(path)
     with error_context(str(path)):
         document = choose_format(path, DECODERS)(read_text(path))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
+from fedpact.federation.lots import owned_by
 from fedpact.scenario.quantities import DataUnit
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -91,13 +91,10 @@ class Scenario:
 
     def take(self, agents: ArrayLike) -> Scenario:
         """The scenario of some of the agents: their indices in the order wanted, or one true or false per agent."""
-        chosen = np.asarray(agents)
-        uncertainty = self.uncertainty
+        chosen, uncertainty = self.federation.member_indices(agents), self.uncertainty
         if uncertainty is not None:
-            indices = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.intp)
             owners = self.federation.task_owners, self.federation.lot_owners
-            tasks, lots = (np.concatenate([np.flatnonzero(each == agent) for agent in indices]) for each in owners)
-            uncertainty = uncertainty.take(tasks, lots)
+            uncertainty = uncertainty.take(*(owned_by(each, chosen)[0] for each in owners))
         return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty)
 
     def replace_federation(self, federation: Federation) -> Scenario:

@@ -103,8 +103,6 @@ class Uncertainty:
 
     def check(self, federation: Federation) -> None:
         """Raise `InvalidInput` unless these are standard errors of this federation's numbers."""
-        if federation.is_sparse:
-            raise InvalidInput("uncertainty needs dense weights; write the weights as rows, or leave uncertainty out")
         if federation.weights.shape != self.weights.shape:
             shapes = "{} x {} weights, {} x {} given".format(*federation.weights.shape, *self.weights.shape)
             per = "task and one column per lot" if federation.has_lots else "member"
@@ -167,7 +165,7 @@ class Uncertainty:
         return np.split(numbers, np.cumsum([self.parameter.size, self.values.size]), axis=-1)
 
     def _weights(self, federation: Federation, strayed: FloatArray) -> FloatArray:
-        weights = federation.dense_weights()
+        weights = federation.weights
         own = weight_units(weights, federation.task_owners[:, None] == federation.lot_owners)
         errors = self.weights / np.hypot(weights, own)
         drawn = own * np.sinh(np.arcsinh(weights / own) + _near(strayed * errors))

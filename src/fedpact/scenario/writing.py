@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from fedpact.federation import Federation, Linear, Payoff
 from fedpact.federation.payoffs import FAMILIES
@@ -23,45 +22,44 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, replace_files
 
+MAX_INLINE_WEIGHTS = 10_000  # that stand in the scenario's file itself
+
 
 def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     """Write a scenario to a `.toml` or `.json` file, replacing it whole or not at all.
 
-    Sparse weights go to a file beside it, named `<stem>.weights.npz`, and so do the correlations of many uncertain
-    numbers, in `<stem>.correlations.npz`.
+    Weights of more than a hundred members go to a file beside it, named `<stem>.weights.npz`, and so do the
+    correlations of many uncertain numbers, in `<stem>.correlations.npz`.
     """
     path = Path(path)
     with error_context(str(path)):
         layout = choose_format(path, LAYOUTS)
         beside, together = (path.with_name(f"{path.stem}.{what}.npz") for what in ("weights", "correlations"))
-        contents = {}
-        if scenario.federation.is_sparse:
-            contents[beside] = _bytes(lambda file: sp.save_npz(file, scenario.federation.sparse_weights()))
-        factor = None if scenario.uncertainty is None else scenario.uncertainty.factor
-        if factor is not None:
-            contents[together] = _bytes(lambda file: np.savez_compressed(file, factor=factor))
-        contents[path] = _encoded(layout(_document(scenario, beside.name, together.name)))
+        document, contents = _document(scenario, together.name), {}
+        if scenario.federation.weights.size > MAX_INLINE_WEIGHTS:
+            contents[beside], document["weights"] = _archive(weights=scenario.federation.weights), beside.name
+        if scenario.uncertainty is not None and scenario.uncertainty.factor is not None:
+            contents[together] = _archive(factor=scenario.uncertainty.factor)
+        contents[path] = _encoded(layout(document))
         replace_files(contents)
 
 
-def _bytes(save: Callable[[io.BytesIO], None]) -> bytes:
+def _archive(**arrays: FloatArray) -> bytes:
     buffer = io.BytesIO()
-    save(buffer)
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
 def scenario_to_dict(scenario: Scenario) -> dict[str, Any]:
     """Plain data for `parse_scenario` or `json.dumps`: the keys of a scenario file, infinite caps spelled "inf".
 
-    There is no place in it for sparse weights, nor for the correlations of many numbers.
+    There is no place in it for the correlations of many numbers.
     """
     return _without_infinity(_document(scenario))
 
 
-def _document(scenario: Scenario, weights_file: str = "", correlations_file: str = "") -> dict[str, Any]:
+def _document(scenario: Scenario, correlations_file: str = "") -> dict[str, Any]:
     federation = scenario.federation
-    if federation.is_sparse and not weights_file:
-        raise InvalidInput("sparse weights need a file of their own; use save_scenario")
     costs, linear = federation.costs, _shared(federation.costs.linear)
     document = {
         "title": scenario.title,
@@ -70,7 +68,7 @@ def _document(scenario: Scenario, weights_file: str = "", correlations_file: str
         "unit": scenario.unit,
         "names": list(federation.names),
         **_ownership(federation),
-        "weights": weights_file if federation.is_sparse else federation.weights.tolist(),
+        "weights": federation.weights.tolist(),
         "costs": linear if isinstance(costs, Linear) else {"linear": linear, "quadratic": _shared(costs.quadratic)},
         "caps": _shared(federation.caps),
         "shared_caps": _shared_caps(federation),

@@ -75,7 +75,7 @@ def potential_derivatives(
     arrays: FederationArrays, contributions: FloatArray, coefficients: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """The potential's gradient (..., lots) and Hessian (..., lots, lots), of the payoffs alone; the Hessian is <= 0."""
-    n_members, owners, weights = arrays.n_agents, arrays.lot_owners, arrays.dense_weights
+    n_members, owners, weights = arrays.n_agents, arrays.lot_owners, arrays.weights
     counted = _checked_coefficients(arrays, coefficients)[coalition_sizes(n_members), None]
     receivers = _Receivers(arrays, contributions)
     marginal = np.empty(receivers.brought.shape)
@@ -135,7 +135,7 @@ class _Receivers:
     def gradient(self, marginal: FloatArray) -> FloatArray:
         """(..., lots): what a unit of data from every member is worth to every receiver, at the lots' weights."""
         by_lot = marginal.reshape(*self.shape, -1)[..., self._arrays.lot_owners]
-        return self.sum(by_lot * self._arrays.dense_weights)
+        return self.sum(by_lot * self._arrays.weights)
 
 
 def _checked_coefficients(arrays: FederationArrays, coefficients: FloatArray | None) -> FloatArray:

@@ -92,7 +92,7 @@ def integrate(
     if _is_outside(arrays, brought):
         return Shares(np.full(arrays.n_agents, np.nan), np.full(arrays.n_lots, np.nan), np.nan)
     credits = credit(brought, arrays.payoff, probability=probability, accuracy=accuracy or FINE)
-    gradient = np.einsum("r,rl,rl->l", arrays.values, arrays.dense_weights, credits.derivatives[:, arrays.lot_owners])
+    gradient = np.einsum("r,rl,rl->l", arrays.values, arrays.weights, credits.derivatives[:, arrays.lot_owners])
     harm = np.minimum(brought, 0.0).sum(axis=1) * arrays.values
     with np.errstate(over="ignore"):  # deep in harm a derivative may be as large as numbers get
         rounding = -EXPONENT_ROUNDING * float(harm @ np.abs(credits.derivatives).sum(axis=1))
@@ -111,7 +111,7 @@ def potential_hessian(
     if _is_outside(arrays, brought):
         return np.full((owners.size, owners.size), np.nan)
     unit = np.broadcast_to(arrays.payoff.unit, arrays.n_tasks)
-    weights = arrays.dense_weights * (np.sqrt(arrays.values) / unit)[:, None]
+    weights = arrays.weights * (np.sqrt(arrays.values) / unit)[:, None]
     one, other = np.nonzero(owners[:, None] == owners)
     hessian = np.zeros((owners.size, owners.size))
     x = brought / unit[:, None]

@@ -84,7 +84,7 @@ def is_only_equilibrium(federation: Federation, contributions: FloatArray) -> bo
     arrays = federation.arrays
     if arrays.has_lots:
         return None
-    weights = federation.dense_weights()
+    weights = federation.weights
     able = np.flatnonzero((arrays.caps > 0) & (weights.diagonal() > 0))
     scaled = weights[np.ix_(able, able)] / weights.diagonal()[able][:, None]
     if not able.size or np.linalg.eigvalsh(scaled + scaled.T).min() > 1e-12 * np.abs(scaled).max():
@@ -215,7 +215,7 @@ def _solve(matrices: FloatArray, right: FloatArray, *, exact: bool) -> FloatArra
             return np.asarray(np.linalg.solve(matrices, right[..., None])[..., 0])
         except np.linalg.LinAlgError:
             pass
-    inverse = np.linalg.pinv(matrices, rcond=1e-13)
+    inverse = np.asarray(np.linalg.pinv(matrices, rcond=1e-13), dtype=np.float64)
     solved = times(inverse, right)
     return solved + times(inverse, right - times(matrices, solved))
 
@@ -260,7 +260,7 @@ def _answer_each_other(arrays: FederationArrays) -> FloatArray:
 
 def _newton_point(arrays: FederationArrays, profile: FloatArray) -> FloatArray:
     """Where Newton steps on everybody's gradients in its own lots lead, within all caps but shared ones."""
-    weights, own, caps = arrays.dense_weights, arrays.without_sharing().dense_weights, arrays.reachable_caps
+    weights, own, caps = arrays.weights, arrays.without_sharing().weights, arrays.reachable_caps
     s = profile.copy()
     for _ in range(MAX_NEWTON_STEPS):
         gradient = times_transposed(own, arrays.marginal_payoffs(s)) - arrays.marginal_costs(s)

@@ -118,11 +118,7 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
     lots, has_lot = owned_entries(members[:, arrays.lot_owners])
     tasks, has_task = owned_entries(members[:, arrays.task_owners])
     rows, columns = tasks[:, :, None], lots[:, None, :]
-    if isinstance(arrays.weights, np.ndarray):
-        weights = arrays.weights[..., rows, columns]
-    else:
-        chosen = np.broadcast_arrays(rows, columns)
-        weights = np.asarray(arrays.weights[chosen[0].ravel(), chosen[1].ravel()]).reshape(chosen[0].shape)
+    weights = arrays.weights[..., rows, columns]
     limits = np.broadcast_to(arrays.shared_limits[..., None, :], (*arrays.shape, len(members), len(arrays.shared)))
     made = replace(
         arrays,
@@ -176,7 +172,7 @@ def price_bounds(federation: Federation, utilities: FloatArray, contributions: F
     marginal = arrays.marginal_payoffs(contributions)
     surplus = arrays.task_payoffs(contributions) - marginal * arrays.data(contributions)
     weights = arrays.weights
-    helpful = np.maximum(weights, 0.0) if isinstance(weights, np.ndarray) else weights.maximum(0.0)
+    helpful = np.maximum(weights, 0.0)
     earned = times_transposed(helpful, marginal)
     spare, curvature = earned - arrays.linear, 2.0 * arrays.quadratic
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -141,7 +141,7 @@ def optimal_face(
     prices = np.zeros(len(arrays.shared)) if prices is None else prices
     full = prices * arrays.shared_limits > FREE_TOLERANCE * scale
     free = np.flatnonzero(_is_free(gradient - prices @ arrays.shared, arrays.quadratic, upper, scale))
-    columns = arrays.dense_weights[:, free]
+    columns = arrays.weights[:, free]
     shared = arrays.shared[~full]
     left = arrays.shared_limits[~full] - np.delete(shared, free, axis=1) @ np.delete(point, free)
     matters = np.isfinite(left)

@@ -265,7 +265,7 @@ def _bounds(arrays: FederationArrays, probability: float | None) -> tuple[FloatA
         multiple = float(-np.expm1(arrays.n_agents * np.log1p(-probability)) / probability)
     upper, scale = arrays.bounds(multiple)
     if arrays.has_harm and np.bincount(arrays.lot_owners).max() == 1:
-        weights = arrays.dense_weights
+        weights = arrays.weights
         with np.errstate(divide="ignore", invalid="ignore"):
             upper = np.minimum(upper, np.where(weights < 0, arrays.floor[..., None] / weights, np.inf).min(axis=-2))
     return upper, scale

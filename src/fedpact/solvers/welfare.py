@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation, require_federation
-from fedpact.federation.arrays import FederationArrays, Weights, times, times_transposed
+from fedpact.federation.arrays import FederationArrays, times, times_transposed
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, finish, linearised_gains, maximise
 from fedpact.solvers.optimal_face import OptimalFace, may_have_several, optimal_face
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -253,14 +252,11 @@ def payoff_floor(arrays: FederationArrays, data: FloatArray) -> FloatArray:
 
 def take_lots(arrays: FederationArrays, lots: NDArray[np.intp]) -> FederationArrays:
     """The federation with some of its lots."""
-    parts = {name: getattr(arrays, name)[..., lots] for name in ("linear", "quadratic", "caps", "shared")}
-    weights = arrays.weights[..., lots] if isinstance(arrays.weights, np.ndarray) else arrays.weights[:, lots]
-    return replace(arrays, **parts, weights=weights, lot_owners=arrays.lot_owners[lots])
+    parts = {name: getattr(arrays, name)[..., lots] for name in ("weights", "linear", "quadratic", "caps", "shared")}
+    return replace(arrays, **parts, lot_owners=arrays.lot_owners[lots])
 
 
-def weighted_gram(weights: Weights, factors: FloatArray) -> FloatArray:
+def weighted_gram(weights: FloatArray, factors: FloatArray) -> FloatArray:
     """weights.T @ diag(factors) @ weights, (programs, lots, lots)."""
-    if isinstance(weights, np.ndarray):
-        root = np.sqrt(factors)[..., None] * weights
-        return np.asarray(np.swapaxes(root, -1, -2) @ root)
-    return np.asarray((weights.T @ sp.diags_array(factors.ravel()) @ weights).toarray())[None]  # never side by side
+    root = np.sqrt(factors)[..., None] * weights
+    return np.asarray(np.swapaxes(root, -1, -2) @ root)

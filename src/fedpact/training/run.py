@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.deals import Deal, Outcome, whole_samples
 from fedpact.federation import Federation
+from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import default_names
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.pilots.verdict import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
@@ -227,7 +228,7 @@ class Run:
     @property
     def _values(self) -> FloatArray:
         """What a whole accuracy is worth to each agent, over all its tasks."""
-        return self.federation.per_agent_from_tasks(self.federation.values)
+        return sum_by(self.federation.task_owners, self.federation.values, self.federation.n_agents)
 
     def _worth(self, accuracies: FloatArray) -> FloatArray:
         return np.asarray(self._values * (accuracies - self.floors) / (self.ceilings - self.floors))

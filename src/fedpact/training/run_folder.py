@@ -87,9 +87,7 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The plan as plain data, which `plan_of` reads; it needs no files beside it."""
         federation = self.scenario.federation
-        if federation.is_sparse:
-            federation = federation.replace(weights=federation.dense_weights())
-        scenario = replace(self.scenario, federation=federation, uncertainty=None)
+        scenario = replace(self.scenario, uncertainty=None)
         plain: dict[str, Any] = jsonable(
             {
                 "scenario": scenario_to_dict(scenario),

@@ -69,15 +69,6 @@ def test_many_agents_add_up_and_agree_with_the_other_integral(n_agents: int, har
     np.testing.assert_allclose(found.gradient, other.gradient, rtol=1e-9)
 
 
-def test_sparse_weights_give_what_dense_ones_give() -> None:
-    thin = federation(30, fp.Log(), sparse=True)
-    full = thin.replace(weights=thin.dense_weights())
-    s = np.linspace(0.0, 2.0, 30)
-    sparse, dense = check_shares(thin.arrays, s), check_shares(full.arrays, s)
-    assert sparse is not None and dense is not None
-    np.testing.assert_allclose(sparse.values, dense.values, rtol=1e-13)
-
-
 def test_outside_the_domain_there_are_no_values() -> None:
     fed = fp.Federation([[1.0, -2.0], [0.0, 1.0]], costs=0.1, caps=5.0, payoff=fp.PowerLaw(0.5))
     assert check_shares(fed.arrays, np.array([5.0, 0.6])) is None

@@ -18,7 +18,7 @@ from fedpact.scenario.examples import hospitals
 from fedpact.utils.errors import NotConverged
 
 FEDERATION = hospitals().federation
-WEIGHTS = FEDERATION.dense_weights()
+WEIGHTS = FEDERATION.weights
 DOUBT = fp.Uncertainty(weights=0.2 * np.abs(WEIGHTS) + 0.02, values=0.05 * FEDERATION.values, parameter=0.002)
 
 

@@ -82,7 +82,7 @@ def test_pieces_and_seeds(monkeypatch, tmp_path) -> None:
 @pytest.mark.parametrize("kind", FEDERATION_KINDS)
 def test_every_kind_is_what_it_says(kind: str) -> None:
     for federation in draw_federations(kind, 0, 4, n_agents=4, seed=3):
-        weights, costs = federation.dense_weights(), federation.costs.linear
+        weights, costs = federation.weights, federation.costs.linear
         assert federation.has_harm == (weights < 0).any()
         assert (kind == "homogeneous") == (bool((weights == 1).all()) and np.ptp(costs) == 0)
         assert (kind == "unequal-values") == bool(np.ptp(federation.values) > 0)

@@ -68,14 +68,6 @@ def test_own_curves_are_recognised():
     assert [draft["payoff.beta[0]"], draft["payoff.beta[1]"]] == ["0.2", "0.3"]
 
 
-def test_sparse_weights_are_spelled_out():
-    import scipy.sparse as sp
-
-    federation = fp.Federation(sp.csr_array(np.array([[1.0, 0.5], [0.0, 2.0]])), costs=0.1, payoff=fp.Log())
-    draft = draft_of(fp.Scenario(federation=federation))
-    assert [draft[f"weights[{i},{j}]"] for i in (0, 1) for j in (0, 1)] == ["1", "0.5", "0", "2"]
-
-
 def test_too_many_members_are_refused_with_the_way_out():
     assert draft_of(many(MAX_MEMBERS)).n_agents == MAX_MEMBERS
     with pytest.raises(fp.InvalidInput, match="up to 30 members, got 31; `fedpact compare`"):
@@ -228,7 +220,7 @@ def test_the_first_lot_of_a_plain_federation():
     federation = read_draft(draft).scenario.federation
     plain = hospitals().federation
     assert federation.n_lots == 6 and federation.n_tasks == 5
-    np.testing.assert_array_equal(federation.weights[:, :5], plain.dense_weights())
+    np.testing.assert_array_equal(federation.weights[:, :5], plain.weights)
     back = read_draft(without_lot(draft, 5)).scenario.federation
     np.testing.assert_array_equal(
         fp.ExternalityMechanism().solve(back).payments, fp.ExternalityMechanism().solve(plain).payments

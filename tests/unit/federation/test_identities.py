@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import fedpact as fp
 from fedpact.federation.splitting import split_agent
@@ -40,13 +39,6 @@ def test_an_even_split_changes_nobodys_numbers(agent: int, parts: int) -> None:
     ):
         np.testing.assert_allclose(numbers[posing].sum(), before[agent], rtol=ROUNDING)
         np.testing.assert_allclose(np.delete(numbers, posing), np.delete(before, agent), rtol=ROUNDING)
-
-
-def test_sparse_weights_stay_sparse() -> None:
-    dense = trio()
-    split, _ = split_agent(dense.replace(weights=sp.csr_array(dense.weights)), "B", 3)
-    assert split.is_sparse
-    np.testing.assert_array_equal(split.dense_weights(), split_agent(dense, "B", 3)[0].weights)
 
 
 def test_names_of_parts_do_not_collide() -> None:

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import fedpact as fp
 from cases import errors_of
 from random_cases import cases
-from strategies import random_lots, random_profile
+from strategies import random_lots
 
 WEIGHTS = np.array([[1.0, 0.4, 0.5], [0.2, 0.0, 1.0], [0.1, 0.9, -0.1]])
 LOTS: dict[str, Any] = {
@@ -58,25 +57,6 @@ def test_data_of_agents() -> None:
     np.testing.assert_allclose(fed.arrays.own_data(S), [1.8, 3.0, -0.3], rtol=1e-14)
     alone = fed.without_sharing()
     np.testing.assert_allclose(alone.data(S), fed.arrays.own_data(S), rtol=1e-14)
-
-
-def test_sparse_weights_say_the_same() -> None:
-    rng = np.random.default_rng(4)
-    for _ in range(cases(12)):
-        dense = random_lots(rng)
-        sparse = dense.replace(weights=sp.csr_array(dense.dense_weights()))
-        s = random_profile(rng, dense)
-        for name in (
-            "payoffs",
-            "spending",
-            "lowest_data",
-            "highest_data",
-            "own_data",
-            "net_externality",
-            "member_data",
-        ):
-            found, expected = getattr(sparse.arrays, name)(s), getattr(dense.arrays, name)(s)
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_some_of_the_agents_bring_their_lots_and_tasks() -> None:

@@ -34,7 +34,7 @@ class Case:
 def true_accuracies(
     federation: fp.Federation, given: NDArray[np.float64], subsets: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    reached = (subsets * given) @ federation.dense_weights().T
+    reached = (subsets * given) @ federation.weights.T
     return FLOOR + (CEILING - FLOOR) * federation.payoff.value(reached)
 
 
@@ -79,7 +79,7 @@ def test_shares_are_recovered_from_accuracies_without_noise(payoff: fp.Payoff) -
 
 def test_harmful_data_is_told_as_well() -> None:
     case = draw(3)
-    weights = case.federation.dense_weights().copy()
+    weights = case.federation.weights.copy()
     weights[1:, 0] = -0.002
     federation = case.federation.replace(weights=weights)
     case = without_noise(Case(federation, case.contributions, case.subsets, case.accuracies), [0.5, 1, 1, 1, 1, 1])
@@ -148,7 +148,7 @@ def test_missing_answers_are_left_out() -> None:
 @pytest.mark.slow
 def test_nothing_is_known_of_those_who_agreed_to_nothing_or_are_of_no_use() -> None:
     case = draw(8)
-    weights = case.federation.dense_weights().copy()
+    weights = case.federation.weights.copy()
     weights[:, 5] = [0, 0, 0, 0, 0, 0.02]
     agreed = case.contributions.copy()
     agreed[4] = 0.0
@@ -233,7 +233,7 @@ def test_what_two_parties_settle_depends_on_neithers_reports() -> None:
 
 def test_two_parties_cannot_settle_without_a_third_beneficiary() -> None:
     case = draw(11, (1.0, 1.0, 1.0), models=20)
-    weights = case.federation.dense_weights().copy()
+    weights = case.federation.weights.copy()
     weights[2, 0] = 0.0  # only agent 1, and itself, have a use for the data of agent 0
     case = Case(case.federation.replace(weights=weights), case.contributions, case.subsets, case.accuracies)
     shares = case.estimate().leave_out_shares()

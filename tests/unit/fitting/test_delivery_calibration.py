@@ -31,7 +31,7 @@ def calibrated(case: Case, seed: int, *, run_noise: float = 0.01) -> fp.Calibrat
 def foreign(case: Case, seed: int) -> fp.Federation:
     """The case's federation by another procedure: other weights, and another curve."""
     rng = np.random.default_rng([seed, 2])
-    weights = case.federation.dense_weights() * rng.lognormal(0.0, 0.6, case.federation.dense_weights().shape)
+    weights = case.federation.weights * rng.lognormal(0.0, 0.6, case.federation.weights.shape)
     return case.federation.replace(weights=weights, payoff=fp.PowerLaw(beta=0.5))
 
 

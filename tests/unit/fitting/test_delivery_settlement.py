@@ -17,7 +17,7 @@ SUBSETS = np.random.default_rng(5).random((60, 4)) < 0.5
 
 
 def measured(federation: fp.Federation, delivered: Any, *, noise: int | None = None) -> NDArray[np.float64]:
-    reached = (SUBSETS * np.asarray(delivered)) @ federation.dense_weights().T
+    reached = (SUBSETS * np.asarray(delivered)) @ federation.weights.T
     exact = FLOOR + (CEILING - FLOOR) * federation.payoff.value(reached)
     return np.asarray(exact if noise is None else np.random.default_rng(noise).binomial(300, exact) / 300)
 

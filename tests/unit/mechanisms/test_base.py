@@ -13,6 +13,7 @@ from consortium import EqualCosts
 from fedpact.federation.arrays import stack
 from fedpact.mechanisms import FIELD_MECHANISMS, MECHANISMS
 from fedpact.report import write_report
+from fedpact.utils.errors import InvalidInput
 from random_cases import some
 
 BASE = fp.Federation(
@@ -152,3 +153,8 @@ def test_reports_and_pictures_show_it(tmp_path: Path) -> None:
     swept = fp.sweep(BASE, "costs=0.001,0.002", metrics=["welfare"], mechanisms=[EqualCosts()])
     for figure in (compared.plot(), swept.plot()):
         assert any("Equal costs" in text.get_text() for text in figure.findobj(matplotlib.text.Text))
+
+
+def test_a_scenario_is_refused_with_the_way_to_its_federation() -> None:
+    with pytest.raises(InvalidInput, match=r"federation must be a Federation, got a Scenario: take its \.federation"):
+        fp.ShapleyMechanism().solve(fp.load_scenario("hospitals"))  # type: ignore[arg-type]

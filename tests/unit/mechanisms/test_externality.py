@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedpact as fp
 from cases import CASES, W2, answers, table_1
 from random_cases import cases
-from strategies import contributions, federations, random_federations, random_profile
+from strategies import contributions, federations, random_federations
 
 # Sums of n^2 products of order one.
 ROUNDING = 1e-12
@@ -78,20 +77,6 @@ class TestPrices:
         s = fp.ExternalityMechanism().solve(fed).contributions
         expected = 0.02 * fed.reach(s) ** -1.02 - 0.001
         np.testing.assert_allclose(np.diag(fp.personal_prices(fed, s)), expected, rtol=SOLVED)
-
-    def test_sparse_weights_give_sparse_prices(self):
-        rng = np.random.default_rng(1)
-        for fed in random_federations(61, 10):
-            s = random_profile(rng, fed)
-            thin = fp.Federation(
-                sp.csr_array(fed.weights), costs=fed.costs, caps=fed.caps, payoff=fed.payoff, values=fed.values
-            )
-            prices = fp.personal_prices(thin, s)
-            assert sp.issparse(prices)
-            np.testing.assert_allclose(prices.toarray(), fp.personal_prices(fed, s), rtol=1e-12, atol=1e-15)
-            np.testing.assert_allclose(
-                thin.arrays.price_payments(s), fed.arrays.price_payments(s), rtol=1e-10, atol=1e-14
-            )
 
 
 class TestPayments:

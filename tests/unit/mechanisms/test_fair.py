@@ -184,7 +184,7 @@ def with_twins(federation: fp.Federation, doubled: list[int]) -> fp.Federation:
     """Some members again, with the same numbers."""
     origin = np.array([*range(federation.n_agents), *doubled])
     return fp.Federation(
-        federation.dense_weights()[np.ix_(origin, origin)],
+        federation.weights[np.ix_(origin, origin)],
         costs=federation.costs.take(origin),
         caps=federation.caps[origin],
         payoff=federation.payoff.take(origin),

@@ -16,7 +16,7 @@ CLINIC = HOSPITALS.names.index("Clinic")
 
 def test_a_report_changes_what_is_lied_about_and_nothing_else() -> None:
     said = report_with(HOSPITALS, {CLINIC: (2.0, 3.0, -0.5)})
-    weights, true = said.dense_weights(), HOSPITALS.dense_weights()
+    weights, true = said.weights, HOSPITALS.weights
     others = np.arange(HOSPITALS.n_agents) != CLINIC
     np.testing.assert_array_equal(weights[others], true[others])
     np.testing.assert_array_equal(weights[CLINIC, others], -0.5 * true[CLINIC, others])

@@ -57,7 +57,7 @@ def test_fixed_sums_are_named(compared):
 
 def test_how_sure_it_is_where_the_scenario_says():
     given = hospitals()
-    spread = fp.Uncertainty(weights=0.05 * given.federation.dense_weights())
+    spread = fp.Uncertainty(weights=0.05 * given.federation.weights)
     found = fp.compare(given.federation, ["externality"], uncertainty=spread, draws=20)
     text = plain(render_member_page(found, "City", money=given.money))
     assert "How sure the gain is" in text and "It would do better alone" in text

@@ -280,3 +280,8 @@ def test_one_part_replaced_by_anything(key, replacement):
     """It loads or it is refused; nothing else is raised."""
     with suppress(InvalidInput):
         parse_scenario(GOOD | {key: replacement}, where="here", folder=Path("/nowhere"))
+
+
+def test_what_is_no_path_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"path must be the name of a \.toml or \.json file, or of a built-in"):
+        load_scenario(3)  # type: ignore[arg-type]

@@ -86,14 +86,12 @@ def test_names_may_stand_in_both_files(load):
 def test_npz_of_a_dense_matrix(load, kind):
     federation = load("w.npz", npz(weights=np.array([[1, 2], [-3, 4]], dtype=kind)))
     assert federation.weights.tolist() == [[1.0, 2.0], [-3.0, 4.0]]
-    assert not federation.is_sparse
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
 def test_npz_of_a_sparse_matrix(load, kind):
     federation = load("w.npz", sparse_npz(sp.coo_array(MATRIX).asformat(kind)))
-    assert federation.is_sparse
-    assert federation.weights.toarray().tolist() == MATRIX
+    assert federation.weights.tolist() == MATRIX
 
 
 def test_weights_may_stand_elsewhere(tmp_path):
@@ -219,5 +217,5 @@ def test_arrays_that_hold_less_than_they_say_are_refused(load, shape):
 
 def test_a_sparse_matrix_with_more_rows_than_memory_is_refused(load):
     empty = sp.coo_array(([], ([], [])), shape=(10**9, 10**9))
-    with pytest.raises(InvalidInput, match="up to 1,000,000 rows"):
+    with pytest.raises(InvalidInput, match="at most 2,000 members, got a sparse matrix of shape"):
         load("w.npz", sparse_npz(empty))

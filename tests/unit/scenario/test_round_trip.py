@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -38,12 +37,7 @@ def weight_matrices(draw, n_agents):
     )
     matrix = np.array(draw(entries)).reshape(n_agents, n_agents)
     np.fill_diagonal(matrix, draw(one_or_per_agent(positive_floats, n_agents)))
-    if not draw(st.booleans()):
-        return matrix
-    sparse = sp.csr_array(matrix)
-    if draw(st.booleans()):
-        sparse.indices, sparse.indptr = sparse.indices.astype(np.int64), sparse.indptr.astype(np.int64)
-    return sparse
+    return matrix
 
 
 @st.composite
@@ -93,7 +87,7 @@ def test_saved_and_loaded_is_the_same(suffix, scenario):
 
 
 @settings(max_examples=cases(17))
-@given(scenario=scenarios().filter(lambda scenario: not scenario.federation.is_sparse))
+@given(scenario=scenarios())
 def test_plain_data_survives_strict_json(scenario):
     document = json.loads(json.dumps(scenario_to_dict(scenario), allow_nan=False))
     assert parse_scenario(document, where="here", folder=Path()) == scenario
@@ -189,20 +183,6 @@ def test_zeros_of_both_signs_are_not_merged():
     assert round_trip(Scenario(federation=federation), ".toml")[0].federation == federation
 
 
-def test_sparse_weights_stand_beside_the_scenario(tmp_path):
-    federation = Federation(weights=sp.eye_array(3, format="csr"), costs=1.0, payoff=Log())
-    save_scenario(Scenario(federation=federation), tmp_path / "big.toml")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["big.toml", "big.weights.npz"]
-    assert 'weights = "big.weights.npz"' in (tmp_path / "big.toml").read_text()
-    assert load_scenario(tmp_path / "big.toml").federation.is_sparse
-
-
-def test_sparse_weights_have_no_plain_form():
-    scenario = Scenario(federation=Federation(weights=sp.eye_array(3, format="csr"), costs=1.0, payoff=Log()))
-    with pytest.raises(InvalidInput, match="sparse weights need a file of their own"):
-        scenario_to_dict(scenario)
-
-
 LOTS = Scenario(
     federation=Federation(
         [[1.0, 0.4, 0.5], [0.2, 0.0, 1.0]],
@@ -217,14 +197,17 @@ LOTS = Scenario(
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_lots_and_tasks(suffix, sparse, tmp_path):
-    federation = LOTS.federation
-    if sparse:
-        federation = federation.replace(weights=sp.csr_array(federation.weights))
-    scenario = Scenario(federation=federation)
-    save_scenario(scenario, tmp_path / f"lots{suffix}")
-    assert load_scenario(tmp_path / f"lots{suffix}") == scenario
+def test_lots_and_tasks(suffix, tmp_path):
+    save_scenario(LOTS, tmp_path / f"lots{suffix}")
+    assert load_scenario(tmp_path / f"lots{suffix}") == LOTS
+
+
+def test_many_weights_stand_beside_the_scenario(tmp_path):
+    large = Scenario(federation=Federation(np.eye(101), costs=1.0, payoff=Log()))
+    save_scenario(large, tmp_path / "big.toml")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["big.toml", "big.weights.npz"]
+    assert 'weights = "big.weights.npz"' in (tmp_path / "big.toml").read_text()
+    assert load_scenario(tmp_path / "big.toml") == large
 
 
 def test_lots_in_a_weights_file(tmp_path):

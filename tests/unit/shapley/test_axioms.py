@@ -46,7 +46,7 @@ def test_symmetry(method, game, data):
     n = fed.n_agents
     double = data.draw(st.integers(0, n - 1))
     who = np.append(np.arange(n), double)
-    weights = fed.dense_weights()[np.ix_(who, who)]
+    weights = fed.weights[np.ix_(who, who)]
     # Halved harm keeps every coalition inside the domain with the double there.
     doubled = fp.Federation(
         np.where(weights < 0, 0.5 * weights, weights),
@@ -76,7 +76,7 @@ def test_strangers_get_what_they_have_alone(method, game):
     fed, s = game
     n = fed.n_agents
     weights = np.eye(n + 1)
-    weights[:n, :n] = fed.dense_weights()
+    weights[:n, :n] = fed.weights
     who = np.append(np.arange(n), 0)
     joined = fp.Federation(
         weights,

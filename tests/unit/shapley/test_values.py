@@ -14,7 +14,7 @@ from fedpact.federation.arrays import stack
 from fedpact.shapley.coalitions import MAX_ENUMERATED_MEMBERS
 from fedpact.shapley.values import share_values
 from fedpact.utils.errors import InvalidInput, OutsideDomain
-from strategies import random_federation, random_federations, random_profile
+from strategies import random_federation, random_profile
 
 # Closed forms against sums of at most 32 coalitions or a few thousand nodes.
 CLOSED_FORM = 1e-11
@@ -41,18 +41,6 @@ def test_gradient_at_zero_is_what_the_first_sample_is_worth(method):
     fed = table_1(W2)
     shapley = fp.shapley_values(fed, 0.0, method=method)
     np.testing.assert_allclose(shapley.gradient, 0.02 * np.array(W2).sum(axis=0), rtol=1e-12)
-
-
-@exact
-def test_sparse_weights_give_the_same_values(method):
-    for fed in random_federations(3, 12):
-        s = random_profile(np.random.default_rng(4), fed)
-        thin = fp.Federation(
-            sp.csr_array(fed.weights), costs=fed.costs, caps=fed.caps, payoff=fed.payoff, values=fed.values
-        )
-        dense, sparse = (fp.shapley_values(f, s, method=method) for f in (fed, thin))
-        np.testing.assert_allclose(sparse.values, dense.values, rtol=1e-13, atol=1e-15)
-        np.testing.assert_allclose(sparse.gradient, dense.gradient, rtol=1e-13, atol=1e-15)
 
 
 @exact
@@ -113,7 +101,7 @@ def test_many_federations_at_once(n_agents):
     rng = np.random.default_rng(n_agents)
     federations = [random_federation(rng, n_agents=n_agents, harm=True, family=fp.PowerLaw) for _ in range(3)]
     profiles = np.array([[random_profile(rng, fed) for fed in federations] for _ in range(2)])
-    harmful = int(np.argmax((federations[2].dense_weights() < 0).any(axis=0)))
+    harmful = int(np.argmax((federations[2].weights < 0).any(axis=0)))
     profiles[1, 2, harmful] = 1e9
     values, gradient = share_values(stack(federations), profiles)
     for index in [(0, 0), (0, 2), (1, 1)]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import fedpact as fp
 from fedpact.federation.arrays import stack
@@ -55,14 +54,6 @@ def test_many_members_by_parts_and_in_one_piece(n_agents):
     by_parts, whole = maximise_welfare(program), maximise(program)
     assert by_parts.converged.all() and whole.converged.all()
     np.testing.assert_allclose(by_parts.contributions, whole.contributions, rtol=0, atol=1e-7 * 30.0)
-
-
-def test_sparse_weights_are_those_they_stand_for():
-    weights = sp.random_array((150, 150), density=0.05, rng=np.random.default_rng(3)) + sp.eye_array(150)
-    federation = fp.Federation(sp.csr_array(weights), costs=0.02, caps=50.0, payoff=fp.Log())
-    dense = federation.replace(weights=federation.dense_weights())
-    mine, theirs = social_optimum(federation), social_optimum(dense)
-    np.testing.assert_allclose(mine.contributions, theirs.contributions, rtol=0, atol=1e-8 * 50.0)
 
 
 def test_equal_members_form_a_face_and_contribute_alike():

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import fedpact as fp
 from fedpact.training import (
@@ -363,7 +362,7 @@ def test_a_plan_survives_being_written_down(monkeypatch: pytest.MonkeyPatch, ima
     monkeypatch.setattr(plans, "mnist", lambda source: images)
     wide = replace(FEDERATION, caps=np.array([20.0, np.inf, 22.0]))
     if isinstance(partition, Even):
-        scenario = fp.Scenario(federation=replace(wide, weights=sp.csr_array(wide.weights)), money=fp.Money("EUR", 2.0))
+        scenario = fp.Scenario(federation=wide, money=fp.Money("EUR", 2.0))
     else:
         doubts = fp.Uncertainty(weights=np.full((3, 3), 0.1))
         scenario = fp.Scenario(federation=wide, title="T", money=fp.Money("EUR", 2.0), uncertainty=doubts)

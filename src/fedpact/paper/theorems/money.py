@@ -26,7 +26,7 @@ class Guessing(PowerLaw):
 def interior_prices(instance: Instance) -> FloatArray:
     """Equation (11): da_i/ds_j, less the marginal cost where i = j."""
     federation, profile = instance.federation, instance.contributions
-    slopes = federation.marginal_payoffs(profile)[:, None] * federation.dense_weights()
+    slopes = federation.marginal_payoffs(profile)[:, None] * federation.weights
     return np.asarray(slopes - np.diag(federation.costs.slope(profile)))
 
 
@@ -72,7 +72,7 @@ def interior_formula_balance(instance: Instance) -> float:
 def externality_balance(instance: Instance) -> float:
     """Minus |sum p_i| under M^E; rounding is measured by what is bought and sold."""
     federation, profile = instance.federation, instance.contributions
-    bought = np.abs(federation.dense_weights()) * profile * federation.marginal_payoffs(profile)[:, None]
+    bought = np.abs(federation.weights) * profile * federation.marginal_payoffs(profile)[:, None]
     return -abs(float(federation.arrays.price_payments(profile).sum())) / (stakes(instance) + float(bought.sum()))
 
 

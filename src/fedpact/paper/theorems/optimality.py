@@ -21,7 +21,7 @@ def welfare_missed(instance: Instance) -> float:
     """How much welfare rises when those strictly inside ease off: a profile that does better is the proof."""
     federation, profile = instance.federation, instance.contributions
     eased = profile * (1.0 - EASINGS[:, None] * inside(instance))
-    payoffs = federation.values * federation.payoff.value(eased @ federation.dense_weights().T)
+    payoffs = federation.values * federation.payoff.value(eased @ federation.weights.T)
     welfare = (payoffs - federation.costs.value(eased)).sum(axis=1)
     return float(welfare.max() - federation.welfare(profile)) / stakes(instance)
 
@@ -51,9 +51,9 @@ def draw_meeting(rng: np.random.Generator) -> Instance:
     """A Shapley equilibrium, agents at bounds allowed, in which data of somebody strictly inside meets other data."""
     while True:
         instance = shapley_equilibrium(rng, edges=True)
-        used = instance.federation.dense_weights() > 0
+        used = instance.federation.weights > 0
         others = instance.federation.data(instance.contributions)[:, None] > (
-            instance.federation.dense_weights() * instance.contributions
+            instance.federation.weights * instance.contributions
         )
         if (used & others)[:, inside(instance)].any():
             return instance

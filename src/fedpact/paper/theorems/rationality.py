@@ -136,7 +136,7 @@ def harm_is_interior(instance: Instance) -> bool:
 def values_others_as_self(instance: Instance) -> bool:
     """Whether everybody's data is worth at least as much to the others as to itself."""
     federation = instance.federation
-    return bool((federation.dense_weights() >= federation.weights.diagonal()[None, :] - MARGIN_ROUNDING).all())
+    return bool((federation.weights >= federation.weights.diagonal()[None, :] - MARGIN_ROUNDING).all())
 
 
 def optimum_at(

@@ -117,7 +117,7 @@ def utility_moved(instance: Instance) -> float:
 def treats_alike(instance: Instance) -> float:
     """Minus how differently twins contribute, and how far off the agents renamed, from another optimum, end up."""
     federation, here = instance.federation, instance.contributions
-    weights = federation.dense_weights()
+    weights = federation.weights
     same = (weights[:, :, None] == weights[:, None, :]).all(axis=0) & (
         federation.costs.linear[:, None] == federation.costs.linear
     )

@@ -12,7 +12,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from fedpact.report.charts import CAP_REACH
 from fedpact.report.display import who_would_leave
@@ -53,7 +52,7 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
     figure = new_figure(width + 1.0, height) if ax is None else ax.figure
     ax = figure.add_subplot() if ax is None else ax
     block = -(-most // MAX_CELLS)
-    cells = federation.dense_weights() if block == 1 else _block_means(federation.weights, block)
+    cells = federation.weights if block == 1 else _block_means(federation.weights, block)
     largest = float(np.abs(cells).max()) or 1.0
     bottom, right = (count * block - 0.5 for count in cells.shape)
     image = ax.imshow(
@@ -346,12 +345,10 @@ def _write_cells(ax: Axes, cells: FloatArray, image: Any) -> None:
 
 def _block_means(weights: Any, block: int) -> FloatArray:
     """Means over blocks of `block` x `block` entries, the last ones perhaps smaller."""
-    blocks = [np.arange(count) // block for count in weights.shape]
-    rows, columns = (sp.csr_array((np.ones(each.size), (each, np.arange(each.size)))) for each in blocks)
-    sums = rows @ weights @ columns.T
-    counts = np.outer(*(np.bincount(each) for each in blocks))
-    means: FloatArray = (sums.toarray() if sp.issparse(sums) else sums) / counts
-    return means
+    rows, columns = (np.arange(0, count, block) for count in weights.shape)
+    sums = np.add.reduceat(np.add.reduceat(weights, rows, axis=0), columns, axis=1)
+    sizes = (np.diff([*starts, count]) for starts, count in zip((rows, columns), weights.shape, strict=True))
+    return np.asarray(sums / np.outer(*sizes))
 
 
 def _headline(outcome: Outcome) -> str:
