@@ -12,8 +12,8 @@ Make a deal
     AccuracyShaping, SemivalueMechanism; solve_batch; Mechanism, to write another; MessageGame, personal_prices,
     best_response_dynamics, social_optimum
 Judge it
-    compare, sweep, study; Outcome.certificates; shapley_values, blocking_group, stable_federation, splitting_gain,
-    least_core
+    compare, sweep, study; Outcome.certificates; shapley_values, blocking_group, best_members, stable_federation,
+    splitting_gain, least_core
 Agree on it, train under it, settle it
     negotiate, load_deal, settle, Deal
 Learn the numbers from data
@@ -29,6 +29,7 @@ import fedpact.utils.threads  # noqa: F401 - speaks to libraries not yet importe
 if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads where from
     from fedpact.certificates import Assumption, Certificate, Claim, Verdict
     from fedpact.comparison import (
+        BestMembers,
         BlockingGroup,
         Comparison,
         FieldStudy,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
         Recommendation,
         StableFederation,
         Sweep,
+        best_members,
         blocking_group,
         compare,
         least_core,
@@ -111,6 +113,7 @@ __version__ = "0.3.0.dev0"
 __all__ = [
     "AccuracyShaping",
     "Assumption",
+    "BestMembers",
     "BlockingGroup",
     "Calibration",
     "Certificate",
@@ -174,6 +177,7 @@ __all__ = [
     "VCGMechanism",
     "Verdict",
     "Voluntary",
+    "best_members",
     "best_response_dynamics",
     "blocking_group",
     "calibrate_delivery",

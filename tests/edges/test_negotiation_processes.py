@@ -323,7 +323,7 @@ def test_what_is_no_agent_s_file_is_refused(tmp_path: Path) -> None:
         ({"name": " "}, "name must be a text of 1 to 200 characters"),
         ({"weights": [[1.0, 2.0]]}, r"weights\[0\] must be a finite number, got \[1.0, 2.0\]"),
         ({"weights": []}, "weights must be a list of finite numbers"),
-        ({"weights": [1.0, 0.0, 1.0, 1.0]}, r"weights\[1\] must be positive, got 0: its own data is useful to it"),
+        ({"weights": [1.0, -1.0, 1.0, 1.0]}, r"weights\[1\] must be at least 0, got -1: its own data does not harm it"),
         ({"payoff": None}, "payoff.family must be one of power-law, exponential, log, michaelis, got None"),
         ({"payoff": {"family": "power-law"}}, "payoff must have the parameters of power-law"),
         ({"payoff": {"family": "power-law", "beta": -1}}, "beta must be a finite number, at least 0, got -1"),

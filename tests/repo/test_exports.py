@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = [
     "AccuracyShaping",
     "Assumption",
+    "BestMembers",
     "BlockingGroup",
     "Calibration",
     "Certificate",
@@ -82,6 +83,7 @@ PUBLIC = [
     "Verdict",
     "Voluntary",
     "best_response_dynamics",
+    "best_members",
     "blocking_group",
     "calibrate_delivery",
     "compare",

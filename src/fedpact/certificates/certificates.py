@@ -26,6 +26,7 @@ from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, ab
 from fedpact.certificates.concave import maximise, welfare_problem
 from fedpact.certificates.core import certify_core
 from fedpact.certificates.deviations import Deviations, isolation
+from fedpact.certificates.fair_gains import certify_fair_gains
 from fedpact.certificates.reciprocity import certify_reciprocity
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.split_proof import certify_split_proof
@@ -48,6 +49,7 @@ class Certificates(Mapping[str, Certificate]):
             Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
             Claim.CORE: lambda: certify_core(outcome, lambda: self._optimum),
             Claim.SPLIT_PROOF: lambda: certify_split_proof(outcome),
+            Claim.FAIR_GAINS: lambda: certify_fair_gains(outcome, lambda: self._optimum),
         }
 
     def __getitem__(self, claim: str) -> Certificate:
@@ -81,12 +83,13 @@ class Certificates(Mapping[str, Certificate]):
 
 
 def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
-    """Nobody gains by acting differently; side payments are the same whatever anybody does."""
+    """Nobody gains by acting differently; side payments and joining costs are the same whatever anybody does."""
     proves, tols = best.shares is None or best.shares.proves, outcome.tolerances
     if best.shares is not None and not proves:
         tols = tols + best.shares.error
-    there, refuted = best.compare(outcome.utilities - outcome.side_payments, tols)
-    gains = there + outcome.side_payments - outcome.utilities
+    fixed = outcome.side_payments - outcome.joining_costs
+    there, refuted = best.compare(outcome.utilities - fixed, tols)
+    gains = there + fixed - outcome.utilities
     agent = int(np.argmax(gains / tols))
     witness = about(outcome, agent) | {
         "contribution": _own(outcome, outcome.contributions, agent),
@@ -118,11 +121,12 @@ def certify_optimality(outcome: CertifiedOutcome, optimum: Callable[[], FloatArr
     """No admissible profile has more welfare; `optimum` gives one that may have, if it is needed."""
     arrays, tol, welfare = outcome.federation.arrays, float(outcome.tolerances.sum()), float(outcome.welfare)
     witness: dict[str, Any] = {"welfare": welfare}
-    bound, refuted = welfare_bound(arrays, outcome.contributions), False
+    joining = float(outcome.joining_costs.sum())
+    bound, refuted = welfare_bound(arrays, outcome.contributions) - joining, False
     if bound > welfare + tol:
         better = optimum()
-        reached = float(arrays.welfare(better))
-        bound, refuted = min(bound, welfare_bound(arrays, better)), reached > welfare + tol
+        reached = float(arrays.welfare(better)) - joining
+        bound, refuted = min(bound, welfare_bound(arrays, better) - joining), reached > welfare + tol
         witness |= {"better_welfare": reached, "better_contributions": better.tolist()}
     witness["upper_bound"] = bound
     scope, margin = "all admissible profiles, by the dual bound", welfare - bound

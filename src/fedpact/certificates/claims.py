@@ -30,6 +30,7 @@ class Claim(StrEnum):
     RECIPROCITY = "reciprocity"
     CORE = "core"
     SPLIT_PROOF = "split-proof"
+    FAIR_GAINS = "fair-gains"
 
 
 class Verdict(StrEnum):
@@ -52,9 +53,10 @@ TITLES: Mapping[Claim, str] = {
     Claim.BUDGET_BALANCE: "The payments balance",
     Claim.SOCIAL_OPTIMALITY: "Best for all together",
     Claim.INDIVIDUAL_RATIONALITY: "Everybody does at least as well as alone",
-    Claim.RECIPROCITY: "Everybody gets its fair share",
+    Claim.RECIPROCITY: "Everybody gets back its Shapley share",
     Claim.CORE: "No group gains by leaving together",
     Claim.SPLIT_PROOF: "Nobody gains by posing as two",
+    Claim.FAIR_GAINS: "Everybody gets its fair share of the gain",
 }
 
 
@@ -148,6 +150,8 @@ class CertifiedOutcome(Protocol):
     def side_payments(self) -> FloatArray: ...
     @property
     def payoffs(self) -> FloatArray: ...
+    @property
+    def joining_costs(self) -> FloatArray: ...
     @property
     def utilities(self) -> FloatArray: ...
     @property

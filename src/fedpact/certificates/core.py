@@ -12,7 +12,8 @@ than e_l = sum_r m_r max(w_rl, 0) over everybody. So
     v(X) - U(X) <= sum over X of d_i,
     d_i = sum over its tasks of [a_r - m_r y_r] + sum over its lots of h_l(e_l) - U_i,
 
-whatever the group: if no d_i is positive, no group gains. At the social optimum with weights >= 0, d_i is what the
+whatever the group: if no d_i is positive, no group gains. Joining costs of i lower its d_i, for groups of two and more;
+then what members have alone is looked at apart. At the social optimum with weights >= 0, d_i is what the
 Externality mechanism gives i less U_i; so that mechanism is in the core. Any profile gives valid bounds.
 """
 
@@ -48,7 +49,7 @@ class GroupProfiles(NamedTuple):
 
 
 def member_bounds(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> FloatArray:
-    """d_i at the prices of a profile: no group gains more than its members' d_i together.
+    """d_i at the prices of a profile: no group of two or more gains more than its members' d_i together.
 
     Infinite where the profile is not admissible, and so has no prices.
     """
@@ -60,7 +61,7 @@ def member_bounds(federation: Federation, utilities: FloatArray, contributions: 
     earned = worth @ np.maximum(arrays.weights, 0.0) - arrays.linear
     sold = most_earned(earned[None], welfare_problem(arrays))[1][0]
     most = sum_by(arrays.task_owners, surplus, arrays.n_agents) + sum_by(arrays.lot_owners, sold, arrays.n_agents)
-    return most - utilities
+    return most - arrays.joining_costs - utilities
 
 
 def group_gains(federation: Federation, utilities: FloatArray, groups: GroupProfiles) -> tuple[FloatArray, FloatArray]:
@@ -69,7 +70,7 @@ def group_gains(federation: Federation, utilities: FloatArray, groups: GroupProf
     x = np.where(groups.members[:, arrays.lot_owners], groups.contributions, 0.0)
     inside = ((x >= 0) & (x <= arrays.caps)).all(axis=1)
     inside &= (x @ arrays.shared.T <= arrays.shared_limits * (1.0 + SHARED_CAP_ROUNDING)).all(axis=1)
-    gains = problem.value(x) - groups.members @ utilities
+    gains = problem.value(x) - arrays.joining_costs_of(groups.members) - groups.members @ utilities
     with np.errstate(invalid="ignore"):
         gaps = problem.gaps(x, problem.earned(x)).sum(axis=1)
     inside &= np.isfinite(gains) & np.isfinite(gaps)
@@ -105,6 +106,8 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     for known in (outcome.contributions, None):
         best = optimum() if known is None else known
         bounds = member_bounds(federation, outcome.utilities, best)
+        if federation.joining_costs.any():  # which those who leave one by one do not pay
+            bounds = np.maximum(bounds, isolation(federation, best).reached - outcome.utilities)
         if (bounds <= outcome.tolerances).all():
             return _core_by_prices(outcome, bounds)
     most = float(np.maximum(bounds, 0.0).sum())
@@ -154,7 +157,7 @@ def _core_by_groups(outcome: CertifiedOutcome, groups: GroupProfiles, otherwise:
     complete = len(np.unique(members, axis=0)) == (1 << min(federation.n_agents, 60)) - 1
     group, lots = np.flatnonzero(members[index]), np.flatnonzero(members[index][federation.lot_owners])
     brought = np.where(members[index][federation.lot_owners], profiles[index], 0.0)
-    would_have = arrays.payoffs(brought) - arrays.spending(brought)
+    would_have = arrays.payoffs(brought) - arrays.spending(brought) - arrays.joining_costs * (group.size > 1)
     names = [federation.names[agent] for agent in group]
     witness = {
         "group": names,

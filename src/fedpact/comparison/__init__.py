@@ -8,6 +8,7 @@ May use: utils, federation, scenario, shapley, solvers, certificates, deals, mec
 
 from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batches import solve_batch
+from fedpact.comparison.best_members import BestMembers, best_members
 from fedpact.comparison.comparison import Comparison, compare
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS
@@ -22,6 +23,7 @@ from fedpact.solvers.nucleolus import LeastCore
 __all__ = [
     "FEDERATION_KINDS",
     "Axis",
+    "BestMembers",
     "BlockingGroup",
     "Comparison",
     "FieldStudy",
@@ -30,6 +32,7 @@ __all__ = [
     "Recommendation",
     "StableFederation",
     "Sweep",
+    "best_members",
     "blocking_group",
     "compare",
     "least_core",

@@ -130,7 +130,7 @@ def _extremes(points: FloatArray) -> FloatArray:
 
 def arrays_at(federation: Federation, axes: Sequence[Axis], points: Sequence[FloatArray]) -> FederationArrays:
     """The federations at given values of the axes: `points[a][k]` is the value of axis a in federation k."""
-    arrays = federation.arrays.repeated(points[0].size)
+    arrays = federation.given_arrays.repeated(points[0].size)
     parameters = dict(arrays.payoff.parameters)
     varied: dict[str, Any] = {}
     for axis, values in zip(axes, points, strict=True):
@@ -142,13 +142,14 @@ def arrays_at(federation: Federation, axes: Sequence[Axis], points: Sequence[Flo
         everywhere: Any = (slice(None), *axis.places)
         numbers[everywhere] = values[:, None]
     parameters = {name: varied.pop(name, numbers) for name, numbers in parameters.items()}
-    return replace(arrays, **varied, payoff=arrays.payoff.unchecked(**parameters))
+    return federation.counted_from_home(replace(arrays, **varied, payoff=arrays.payoff.unchecked(**parameters)))
 
 
 def _field(name: str, federation: Federation) -> str:
     parameters = federation.payoff.parameters
     known = {"weights": "weights", "costs": "linear", "costs.linear": "linear", "costs.quadratic": "quadratic"}
-    known |= {"caps": "caps", "values": "values"} | ({"shared_caps": "shared_limits"} if federation.shared_caps else {})
+    known |= {"caps": "caps", "values": "values", "joining_costs": "joining_costs"}
+    known |= {"shared_caps": "shared_limits"} if federation.shared_caps else {}
     known |= {prefix + parameter: parameter for parameter in parameters for prefix in ("", "payoff.")}
     if name not in known:
         offered = [each for each in known if each != "costs.linear" and not each.startswith("payoff.")]
@@ -190,6 +191,8 @@ def _side(federation: Federation, field: str) -> _Side:
         shared = federation.shared_caps
         labels, kind = [" + ".join(labels[lot] for lot in each.lots) for each in shared], "shared cap"
         owners = owners[[each.lots[0] for each in shared]]
+    elif field == "joining_costs":
+        labels, owners, kind = federation.names, np.arange(federation.n_agents), "member"
     elif field not in {"weights", "linear", "quadratic", "caps"}:
         labels, owners = federation.task_labels, federation.task_owners
         kind = "task" if federation.has_lots else "member"

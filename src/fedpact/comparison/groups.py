@@ -23,7 +23,7 @@ from fedpact.solvers.groups import (
     BoolArray,
     KnownGroups,
     group_optima,
-    price_bounds,
+    most_gained,
     worst_group,
 )
 from fedpact.solvers.nucleolus import LeastCore, nucleolus
@@ -111,10 +111,10 @@ def blocking_group(
         members, gain, contributions = found.members, found.gain, found.contributions
         upper_bound, exact, method = found.upper_bound, found.exact, found.method
         if not exact and federation.admits(outcome.contributions):
-            bounds = price_bounds(federation, outcome.utilities, outcome.contributions)
-            upper_bound = max(gain, min(upper_bound, float(np.maximum(bounds, 0.0).sum())))
+            upper_bound = max(gain, min(upper_bound, most_gained(federation, outcome.utilities, outcome.contributions)))
     names = [federation.names[agent] for agent in np.flatnonzero(members)]
-    would_have = (arrays.payoffs(contributions) - arrays.spending(contributions))[members]
+    joining = arrays.joining_costs * (members.sum() > 1)
+    would_have = (arrays.payoffs(contributions) - arrays.spending(contributions) - joining)[members]
     lots = np.flatnonzero(members[federation.lot_owners]).tolist()
     return BlockingGroup(
         group=tuple(names),

@@ -1,7 +1,8 @@
 """What a mechanism makes of a federation: contributions, payments, and everything that follows from them.
 
     utilities u_i = a_i - c_i + p_i,      gains u_i - v_i* on the best a member can do alone,
-    reciprocity (a_i + p_i) / phi_i,      phi the Shapley values of the game A(s[X]).
+    reciprocity (a_i + p_i) / phi_i,      phi the Shapley values of the game A(s[X]),
+    gain shares (u_i - v_i*) / fair gain, fair gains the Shapley values of what groups reach by themselves, less v_i*.
 
 `Amounts` holds these as arrays: of one federation (`Outcome`), or with a leading axis of many (`Outcomes`), by the same
 formulas.
@@ -29,6 +30,7 @@ from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, times_transposed
 from fedpact.shapley.values import ShapleyValues, shapley_values, share_values, undefined_values
+from fedpact.solvers.fair_gains import FairGains, fair_gains, fair_gains_of
 from fedpact.solvers.groups import MAX_LISTED_AGENTS, group_optima, search_groups
 from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.standalone import standalone_optima
@@ -49,6 +51,8 @@ PER_AGENT = (
     "standalone",
     "ir_gaps",
     "endowments",
+    "fair_gains",
+    "gain_shares",
     "shapley_values",
     "reciprocity_ratios",
     "reciprocity_gaps",
@@ -136,14 +140,20 @@ class Amounts:
         return read_only_copy(self.arrays.spending(self.contributions))
 
     @cached_property
+    def joining_costs(self) -> FloatArray:
+        """What each pays once for taking part; nothing where everybody stays alone."""
+        joins = self.rules.federated and self.arrays.n_agents > 1
+        return read_only_copy(self.arrays.joining_costs * joins)
+
+    @cached_property
     def utilities(self) -> FloatArray:
-        """u_i = a_i - c_i + p_i."""
-        return read_only_copy(self.payoffs - self.costs + self.payments)
+        """u_i = a_i - c_i + p_i, less what joining costs."""
+        return read_only_copy(self.payoffs - self.costs + self.payments - self.joining_costs)
 
     @cached_property
     def welfare(self) -> Any:
-        """The sum of payoffs minus the sum of costs: a number, or one per federation."""
-        return _plain(self.payoffs.sum(axis=-1) - self.costs.sum(axis=-1))
+        """The sum of payoffs minus the sum of all costs: a number, or one per federation."""
+        return _plain(self.payoffs.sum(axis=-1) - self.costs.sum(axis=-1) - self.joining_costs.sum(axis=-1))
 
     @cached_property
     def standalone(self) -> FloatArray:
@@ -159,6 +169,23 @@ class Amounts:
     def endowments(self) -> FloatArray:
         """max(0, -gap): what it would take to keep each member."""
         return read_only_copy(np.maximum(0.0, -self.ir_gaps))
+
+    @cached_property
+    def fair_gains(self) -> FloatArray:
+        """What each member should gain by being fair: see `fedpact.solvers.fair_gains`; NaN where it is not known."""
+        return read_only_copy(fair_gains_of(self.arrays))
+
+    @cached_property
+    def gain_shares(self) -> FloatArray:
+        """Gains over fair gains; NaN for those whose fair gain is not above zero, of which there is no share."""
+        counts = self.fair_gains > self.tolerances
+        shares = np.divide(self.ir_gaps, self.fair_gains, out=np.full(self.ir_gaps.shape, np.nan), where=counts)
+        return read_only_copy(shares)
+
+    @property
+    def lowest_gain_share(self) -> Any:
+        """The smallest of `gain_shares`; NaN where nobody has a fair gain above zero, or they are not known."""
+        return _plain(np.fmin.reduce(self.gain_shares, axis=-1))
 
     @cached_property
     def tolerances(self) -> FloatArray:
@@ -314,6 +341,26 @@ class Outcome(Amounts):
     def task_payoffs(self) -> FloatArray:
         """The payoff of every task; those of a member add up to its own."""
         return read_only_copy(self.played.task_payoffs(self.contributions))
+
+    @cached_property
+    def fair_gains(self) -> FloatArray:  # type: ignore[override]
+        """What each member should gain by being fair; NaN among more than 64 members."""
+        return read_only_copy(self._fair_gains.values)
+
+    @property
+    def fair_gain_errors(self) -> FloatArray:
+        """Standard errors of the fair gains: zero up to 16 members."""
+        return read_only_copy(self._fair_gains.standard_errors)
+
+    @cached_property
+    def _fair_gains(self) -> FairGains:
+        return fair_gains(self.federation)
+
+    @property
+    def over_budget(self) -> Sequence[str]:
+        """Names of the members who are asked for more than they can pay."""
+        over = -self.payments > self.federation.budgets + self.tolerances
+        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(over))
 
     @property
     def budget(self) -> float:

@@ -48,6 +48,8 @@ class FederationArrays:
     shared, shared_limits
         (shared caps, lots), or with the leading axes in front: 1 where a lot is under a shared cap; and
         (..., shared caps), these caps.
+    joining_costs
+        (..., members): what each pays once for taking part, and does not pay alone.
     """
 
     weights: FloatArray = field(metadata=MATRIX)
@@ -61,6 +63,7 @@ class FederationArrays:
     task_owners: Owners
     shared: FloatArray = field(metadata=MATRIX)
     shared_limits: FloatArray = field(metadata=VECTOR)
+    joining_costs: FloatArray = field(metadata=VECTOR)
 
     @property
     def n_agents(self) -> int:
@@ -181,6 +184,11 @@ class FederationArrays:
         worth = times_transposed(self.weights, self.marginal_payoffs(contributions))
         return worth - self.marginal_costs(contributions)
 
+    def joining_costs_of(self, members: NDArray[np.bool_]) -> FloatArray:
+        """What groups (groups, members) pay for joining, (..., groups): those of one pay nothing."""
+        together = members & (members.sum(axis=-1, keepdims=True) > 1)
+        return self.joining_costs @ together.T.astype(np.float64)
+
     # Payments at prices
 
     def price_payments(self, contributions: FloatArray) -> FloatArray:
@@ -241,6 +249,16 @@ class FederationArrays:
         return 2.0 * budget / (self.linear + np.sqrt(self.linear**2 + 4.0 * self.quadratic * budget))
 
     # Others made of this one
+
+    def counted_from_home(self, home: FloatArray) -> FederationArrays:
+        """The federation of what is gained on data (..., lots) that every owner uses at home, shared or not.
+
+        Sharing its own data gives a member nothing more, and others' data is worth to it what it adds.
+        """
+        own = self.own_weights
+        payoff, units, values = self.payoff.counted_from(times(own, home))
+        weights = (self.weights - own) / np.broadcast_to(units, self.values.shape)[..., None]
+        return replace(self, weights=weights, payoff=payoff, values=self.values * values)
 
     def without_sharing(self) -> FederationArrays:
         """The same members, each with its own data only."""

@@ -11,6 +11,13 @@ Welfare is sum_i a_i(s) - sum_j c_j(s_j).
 An agent may hold several *lots* of data, each with its own column, cost and cap, and have several *tasks*, each with
 its own row, value and curve (`fedpact.federation.lots`). Then `weights` is (tasks x lots), contributions are per
 lot, and an agent's payoff is the sum over its tasks.
+
+In the paper a member pays for every sample it uses, its own included. With `home`, data that members use anyway, costs
+are those of *sharing*, and payoffs count from what each has at home,
+
+    a_i(s) = values[i] * (g_i(w_ii home_i + sum_{j != i} w_ij s_j) - g_i(w_ii home_i)),
+
+so that whoever stays alone has 0. `arrays` holds the numbers of this game, which is one of the same kind.
 """
 
 from __future__ import annotations
@@ -53,8 +60,8 @@ class Federation:
     Parameters
     ----------
     weights
-        (n, n) matrix of any sign, with a positive diagonal; one of scipy.sparse is kept as a dense one. Row i, column
-        j: how useful j's data is to i.
+        (n, n) matrix of any sign, with no negative entry on its diagonal; one of scipy.sparse is kept as a dense one.
+        Row i, column j: how useful j's data is to i.
     costs
         What contributing costs: marginal costs (a number or one per agent), a `Linear` or a `Quadratic`.
     caps
@@ -73,6 +80,13 @@ class Federation:
         What they are called, distinct for one owner.
     shared_caps
         Lots of one agent that share a cap, by place or label, and the cap: `[(["A: raw", "A: noised"], 100.0)]`.
+    home
+        Data that owners use at home whether they share it or not: "all" they could share (the caps), an amount or one
+        per lot; None, as in the paper, where members pay for using their own data too.
+    joining_costs
+        What each agent pays once for taking part, in the units of values; whoever stays alone does not.
+    budgets
+        The most each agent can pay, in the same units; None if nothing limits it.
 
     Examples
     --------
@@ -100,6 +114,9 @@ class Federation:
     lot_names: tuple[str, ...] = field(default=None, metadata=PER_LOT)  # type: ignore[arg-type]
     task_names: tuple[str, ...] = field(default=None, metadata=PER_TASK)  # type: ignore[arg-type]
     shared_caps: tuple[SharedCap, ...] = ()
+    home: FloatArray | None = field(default=None, metadata=PER_LOT)
+    joining_costs: FloatArray = field(default=0.0, metadata=PER_AGENT)  # type: ignore[arg-type]
+    budgets: FloatArray = field(default=None, metadata=PER_AGENT)  # type: ignore[arg-type]
 
     if TYPE_CHECKING:
 
@@ -117,6 +134,9 @@ class Federation:
             lot_names: Sequence[str] | None = None,
             task_names: Sequence[str] | None = None,
             shared_caps: SharedCapsGiven | None = None,
+            home: ArrayLike | str | None = None,
+            joining_costs: ArrayLike = 0.0,
+            budgets: ArrayLike | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -146,11 +166,8 @@ class Federation:
 
     @cached_property
     def has_lots(self) -> bool:
-        """Whether lots or tasks are other than the members themselves; for words and tables, not for formulas.
-
-        So they are where somebody has no use for its own data: without owners of lots its weight must be positive.
-        """
-        return self.arrays.has_lots or bool((self.weights.diagonal() <= 0).any())
+        """Whether lots or tasks are other than the members themselves; for words and tables, not for formulas."""
+        return self.arrays.has_lots
 
     @cached_property
     def lot_labels(self) -> tuple[str, ...]:
@@ -187,7 +204,16 @@ class Federation:
 
     @cached_property
     def arrays(self) -> FederationArrays:
-        """The numbers as arrays, with the quantities that follow from them."""
+        """The numbers as arrays, counted from what members have at home, with the quantities that follow from them."""
+        return self.counted_from_home(self.given_arrays)
+
+    def counted_from_home(self, arrays: FederationArrays) -> FederationArrays:
+        """Numbers of this federation, or of many like it, counted from what members have at home."""
+        return arrays if self.home is None else arrays.counted_from_home(self.home)
+
+    @cached_property
+    def given_arrays(self) -> FederationArrays:
+        """The numbers as they were given, which counts from no data at all."""
         return FederationArrays(
             weights=self.weights,
             values=self.values,
@@ -200,6 +226,7 @@ class Federation:
             task_owners=self.task_owners,
             shared=shared_members(self.shared_caps, self.n_lots),
             shared_limits=np.array([shared.cap for shared in self.shared_caps]),
+            joining_costs=self.joining_costs,
         )
 
     def data(self, contributions: ArrayLike) -> FloatArray:
@@ -321,10 +348,18 @@ class Federation:
 
     def without_sharing(self) -> Federation:
         """The same members, each with its own data only."""
-        return self.replace(weights=self.arrays.own_weights)
+        return self.replace(weights=self.given_arrays.own_weights)
+
+    def with_personal_models(self) -> Federation:
+        """The same members, each with a model of its own that leaves out whatever data harms it.
+
+        Negative weights are zero then: nobody has to train on data that harms it. Every theorem for weights >= 0 holds,
+        and welfare can only rise; the price is one aggregation per member instead of one in all.
+        """
+        return self.replace(weights=np.maximum(self.weights, 0.0))
 
     def with_arrays(self, arrays: FederationArrays) -> Federation:
-        """The same members, lots and tasks with other numbers."""
+        """The same members, lots and tasks with other numbers, which count from whatever data is at home."""
         limits = zip(self.shared_caps, arrays.shared_limits, strict=True)
         return self.replace(
             weights=arrays.weights,
@@ -333,6 +368,8 @@ class Federation:
             caps=arrays.caps,
             payoff=type(self.payoff)(**arrays.payoff.parameters),
             shared_caps=[SharedCap(shared.lots, float(limit)) for shared, limit in limits],
+            joining_costs=arrays.joining_costs,
+            home=None,
         )
 
     # Identity
@@ -362,7 +399,7 @@ class Federation:
         data = self.data(contributions)
         task = first_where(data <= self.arrays.floor)
         if task is not None:
-            said = self.payoff.harm_text(self.task_labels, task, data[task])
+            said = self.arrays.payoff.harm_text(self.task_labels, task, data[task])
             raise OutsideDomain(f"{said}; lower the contributions of those who harm it")
         return data
 

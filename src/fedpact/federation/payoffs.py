@@ -67,6 +67,14 @@ class Payoff:
         """g(y + step) - g(y), without cancellation however small the step."""
         raise NotImplementedError
 
+    def counted_from(self, data: FloatArray) -> tuple[Self, FloatArray | float, FloatArray | float]:
+        """What more data y is worth to whoever has `data` already: h(y) = g(data + y) - g(data).
+
+        A family (the curve h / value, as a function of y / unit), the unit and the value: a shifted Bernstein function
+        is one too, its measure times e^(-t data), and every family here is closed under it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} says nothing of data at home (counted_from)")
+
     @property
     def floor(self) -> FloatArray | float:
         """The infimum of the domain: g is defined for y above it."""
@@ -193,6 +201,9 @@ class PowerLaw(Payoff):
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return -((1.0 + y) ** -self.beta) * np.expm1(-self.beta * np.log1p(step / (1.0 + y)))
 
+    def counted_from(self, data: FloatArray) -> tuple[Self, FloatArray, FloatArray]:
+        return self, 1.0 + data, (1.0 + data) ** -self.beta
+
     @property
     def floor(self) -> float:
         return -1.0
@@ -233,6 +244,9 @@ class Log(Payoff):
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return np.log1p(step / (1.0 + y))
 
+    def counted_from(self, data: FloatArray) -> tuple[Self, FloatArray, float]:
+        return self, 1.0 + data, 1.0
+
     @property
     def floor(self) -> float:
         return -1.0
@@ -272,6 +286,10 @@ class Michaelis(Payoff):
 
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return self.half * step / ((y + self.half) * (y + step + self.half))
+
+    def counted_from(self, data: FloatArray) -> tuple[Self, float, FloatArray]:
+        half = self.half + data
+        return self.unchecked(half=half), 1.0, self.half / half
 
     @property
     def floor(self) -> FloatArray:
@@ -320,6 +338,9 @@ class Exponential(Payoff):
 
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return -np.exp(-self.rate * y) * np.expm1(-self.rate * step)
+
+    def counted_from(self, data: FloatArray) -> tuple[Self, float, FloatArray]:
+        return self, 1.0, np.exp(-self.rate * data)
 
     @property
     def floor(self) -> float:

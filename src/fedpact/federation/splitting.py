@@ -41,6 +41,8 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     index = agent_index(federation, agent)
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 2:
         raise InvalidInput(field="parts", rule="must be a whole number of at least 2", value=parts)
+    if federation.home is not None:  # every name uses all of it at home
+        federation = federation.with_arrays(federation.arrays)
     lots, lot_owners = _copies(federation.lot_owners, index, int(parts))
     tasks, task_owners = _copies(federation.task_owners, index, int(parts))
     posing = slice(index, index + int(parts))

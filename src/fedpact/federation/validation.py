@@ -37,6 +37,10 @@ MAX_MEMBERS = 2000  # matrices of this size are what solvers work on
 MAX_WEIGHTS = 5 * MAX_MEMBERS**2  # of a sparse matrix, which may say that it is larger than memory
 MAX_SPAN = 1e8 * (1.0 + 1e-9)  # between the smallest and the largest weight, value or cost that is not zero
 
+# What numbers must be, as a test and in words.
+LIMIT = (lambda numbers: numbers >= 0, "at least zero")
+AMOUNT = (lambda numbers: (numbers >= 0) & np.isfinite(numbers), "a number of at least zero")
+
 
 def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a federation in the form it keeps them in, or one error that holds all errors."""
@@ -76,11 +80,16 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         "names": known,
         "payoff": errors.attempt(_check_payoff, given["payoff"], tasks),
         "costs": errors.attempt(as_cost, given["costs"], lots),
-        "caps": errors.attempt(_one_each, "caps", given["caps"], lambda caps: caps >= 0, "at least zero", lots),
+        "caps": errors.attempt(_one_each, "caps", given["caps"], *LIMIT, lots),
         "values": errors.attempt(_one_each, "values", given["values"], positive, POSITIVE, tasks),
         "shared_caps": errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known),
+        "joining_costs": errors.attempt(_one_each, "joining_costs", given["joining_costs"], *AMOUNT, known),
+        "budgets": errors.attempt(
+            _one_each, "budgets", np.inf if given["budgets"] is None else given["budgets"], *LIMIT, known
+        ),
     }
     errors.raise_errors()
+    found["home"] = _check_home(given["home"], found["caps"], lots)
     most = abs(found["weights"])
     spans = (
         ("weights", "at most", most.max(axis=0), lots),
@@ -183,16 +192,16 @@ def _check_matrix(
 
 
 def _check_entries(weights: FloatArray, tasks: Sequence[str], lots: Sequence[str], *, square: bool) -> None:
-    """Weights are finite, and in a square matrix a member's own data is useful to it."""
+    """Weights are finite, and in a square matrix a member's own data does not harm it."""
     errors, own = [], weights.diagonal()
     for row, column in np.argwhere(~np.isfinite(weights))[:MAX_ERRORS].tolist():
         whose = f'what "{lots[column]}" is worth to "{tasks[row]}"'
         place = {"index": (row, column), "agent": tasks[row], "whose": whose}
         errors.append(InvalidInput(field="weights", rule="must be finite", value=float(weights[row, column]), **place))
-    for agent in np.flatnonzero(own <= 0).tolist() if square else []:
-        useless = f", got {own[agent]:g}: a member's own data is useful to it"
-        place = {"index": (agent, agent), "agent": tasks[agent], "given": useless}
-        errors.append(InvalidInput(field="weights", rule="must be positive", value=float(own[agent]), **place))
+    for agent in np.flatnonzero(own < 0).tolist() if square else []:
+        harmful = f", got {own[agent]:g}: a member's own data does not harm it"
+        place = {"index": (agent, agent), "agent": tasks[agent], "given": harmful}
+        errors.append(InvalidInput(field="weights", rule="must be at least zero", value=float(own[agent]), **place))
     if errors:
         raise InvalidInput.first_of(errors[:MAX_ERRORS])
 
@@ -220,6 +229,19 @@ def _check_curve(payoff: Payoff) -> None:
             raise InvalidInput(
                 field="payoff", rule=rule, value=payoff, given=f": its {label} at {where:g} has the wrong sign"
             )
+
+
+def _check_home(given: Any, caps: FloatArray, lots: Sequence[str]) -> FloatArray | None:
+    """The data that owners use at home, per lot; "all" is what they could share."""
+    if given is None:
+        return None
+    if isinstance(given, str) and given != "all":
+        raise InvalidInput(field="home", rule='must be "all", an amount or one per lot, or None', value=given)
+    if isinstance(given, str) and not np.isfinite(caps).all():
+        lot = int(np.argmin(np.isfinite(caps)))
+        why = f', but the cap of "{lots[lot]}" is infinite; give caps, or the amounts at home'
+        raise InvalidInput(field="home", index=lot, rule="can only be all of a finite cap", value=given, given=why)
+    return _one_each("home", caps if isinstance(given, str) else given, *AMOUNT, lots)
 
 
 def _one_each(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:

@@ -131,7 +131,8 @@ class Mechanism(ABC):
 
     def promises(self, federation: Federation) -> tuple[Claim, ...]:
         """The claims it makes of its outcome for a federation."""
-        return (*self.claims, *(() if federation.has_harm else self.claims_without_harm))
+        risky = federation.has_harm or bool(federation.joining_costs.any())
+        return (*self.claims, *(() if risky else self.claims_without_harm))
 
     @property
     def has_payments(self) -> bool:

@@ -4,10 +4,11 @@ Contributions are a welfare optimum and data is paid for at prices (`fedpact.mec
 constants T_i that add up to zero. They change nobody's reasons to contribute, so equilibrium, balance and optimality
 stay as they are, and T can be chosen to give everybody any utilities that sum to the welfare:
 
-* `FairMechanism`: the lowest part r of a Shapley share phi_i that anybody gets back is as large as can be while every
-  group, or every member, has at least what it reaches by itself; of such divisions the one nearest to the shares. With
-  no negative weight there is one, because T = 0 is: M^E is in the core. With harm there may be none; `NoFairDeal` then
-  says who cannot be kept, and what it would take.
+* `FairMechanism`: everybody gets its fair share of the gain (`fedpact.solvers.fair_gains`); where some group could do
+  better by itself, as close to that, in the sum of squares, as no group would leave. Or, by reciprocity: the lowest
+  part r of a Shapley share phi_i that anybody gets back is as large as can be, and of such divisions the one nearest to
+  the shares. With no negative weight and no joining costs there is one, because T = 0 is: M^E is in the core.
+  Otherwise there may be none; `NoFairDeal` then says who cannot be kept, and what it would take.
 * `NashBargaining`: everybody gains the same on what it has alone (Nash, "The bargaining problem", 1950).
 * `Nucleolus`: the group with the least reason to stay has as much reason as can be, then the next (Schmeidler 1969).
 
@@ -29,8 +30,9 @@ from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.shapley import shapley_values
-from fedpact.solvers.fair_division import Unkept, fairest_division
-from fedpact.solvers.groups import MAX_LISTED_AGENTS, KnownGroups
+from fedpact.solvers.fair_division import Unkept, fairest_division, nearest_division
+from fedpact.solvers.fair_gains import fair_gains
+from fedpact.solvers.groups import MAX_LISTED_AGENTS, MAX_SEARCHED_AGENTS, KnownGroups
 from fedpact.solvers.nucleolus import nucleolus
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.solvers.welfare import nearest_optimum, social_optimum
@@ -38,9 +40,15 @@ from fedpact.utils.arrays import FloatArray, align
 from fedpact.utils.errors import InvalidInput, NoFairDeal, OutsideDomain
 from fedpact.utils.words import MAX_NAMES, join_names
 
-KEEP = {  # who is kept: the mechanism's name, title and plain title
-    "groups": ("fair", "Fair", "pay for what you use, evened out"),
-    "members": ("fair-members", "Fair to members", "evened out, keeping single members only"),
+KINDS = {  # by what, and who is kept: the mechanism's name, title and plain title
+    ("gain", "groups"): ("fair", "Fair", "pay for what you use, evened out"),
+    ("gain", "members"): ("fair-members", "Fair to members", "evened out, keeping single members only"),
+    ("reciprocity", "groups"): ("fair-reciprocity", "Fair by reciprocity", "evened out by Shapley shares"),
+    ("reciprocity", "members"): (
+        "fair-reciprocity-members",
+        "Fair by reciprocity to members",
+        "evened out by Shapley shares, keeping single members only",
+    ),
 }
 MAX_SHAPLEY_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
 GAIN_ROUNDING = 1e-12  # of what everybody has alone: a loss that is none
@@ -67,7 +75,8 @@ class SidePaymentMechanism(ExternalityMechanism):
         """
         arrays = federation.arrays
         has = arrays.payoffs(contributions) - arrays.spending(contributions) + arrays.price_payments(contributions)
-        return self.target_utilities(federation, contributions) - has
+        joining = arrays.joining_costs * (arrays.n_agents > 1)
+        return self.target_utilities(federation, contributions) - (has - joining)
 
     def outcome_at(
         self,
@@ -96,38 +105,49 @@ class SidePaymentMechanism(ExternalityMechanism):
 
 
 class FairMechanism(SidePaymentMechanism):
-    """M^E with the side payments under which the lowest Shapley share returned is as large as can be.
+    """M^E with the side payments that bring everybody as close to its fair share as can be.
 
     Parameters
     ----------
     keep
         Who must be at least as well off as outside: every group of members ("groups") or every member ("members"). Of
         more than 16 members not all groups are looked at: those that a search finds are kept, and the outcome says so.
+    by
+        What is fair: a share of the gain ("gain"), or of all payoffs ("reciprocity", the paper's measure).
+
+    Members' budgets are kept; `NoFairDeal` if no division does.
 
     Examples
     --------
     >>> from fedpact import ExternalityMechanism
     >>> from fedpact.scenario.examples import hospitals
-    >>> rules = (ExternalityMechanism(), FairMechanism(), FairMechanism(keep="members"))
+    >>> rules = (ExternalityMechanism(), FairMechanism(), FairMechanism(keep="members", by="reciprocity"))
     >>> [round(each.solve(hospitals().federation).reciprocity, 3) for each in rules]
-    [0.663, 0.711, 0.798]
+    [0.663, 0.654, 0.798]
     """
 
-    description = (
-        "Contributions and prices as under Externality, and fixed sums between members that bring everybody as close "
-        "to its Shapley share as can be while nobody is better off outside."
-    )
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.INDIVIDUAL_RATIONALITY)
 
-    def __init__(self, keep: str = "groups") -> None:
-        if keep not in KEEP:
-            raise InvalidInput(field="keep", rule=f"must be one of {', '.join(KEEP)}", value=keep)
-        self.keep = keep
-        self.name, self.title, self.plain_title = KEEP[keep]
+    def __init__(self, keep: str = "groups", by: str = "gain") -> None:
+        for label, given, known in (("keep", keep, ("groups", "members")), ("by", by, ("gain", "reciprocity"))):
+            if given not in known:
+                raise InvalidInput(field=label, rule=f"must be one of {', '.join(known)}", value=given)
+        self.keep, self.by = keep, by
+        self.name, self.title, self.plain_title = KINDS[by, keep]
+
+    @property
+    def description(self) -> str:  # type: ignore[override]
+        """What it does, in a sentence."""
+        share = "its fair share of the gain" if self.by == "gain" else "its Shapley share"
+        return (
+            "Contributions and prices as under Externality, and fixed sums between members that bring everybody as "
+            f"close to {share} as can be while nobody is better off outside."
+        )
 
     def promises(self, federation: Federation) -> tuple[Claim, ...]:
-        keeps_groups = self.keep == "groups" and federation.n_agents <= MAX_LISTED_AGENTS
-        return (*self.claims, *((Claim.CORE,) if keeps_groups else ()))
+        few = federation.n_agents <= MAX_LISTED_AGENTS
+        keeps_groups, is_fair = self.keep == "groups" and few, self.by == "gain" and few
+        return (*self.claims, *((Claim.CORE,) if keeps_groups else ()), *((Claim.FAIR_GAINS,) if is_fair else ()))
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         found = super().equilibria(federation, contributions)
@@ -136,8 +156,34 @@ class FairMechanism(SidePaymentMechanism):
         return replace(found, note=f"{found.note}; {KEPT_IF_FOUND.format(MAX_LISTED_AGENTS)}")
 
     def target_utilities(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        """The utilities closest to Shapley shares that keep everybody."""
+        """The utilities closest to fair shares that keep everybody."""
         payoffs, costs = federation.payoffs(contributions), federation.spending(contributions)
+        if federation.n_agents > 1:
+            costs = costs + federation.joining_costs
+        groups = KnownGroups(federation) if self.keep == "groups" else None
+        alone, welfare = standalone_optimum(federation)[1], float(payoffs.sum() - costs.sum())
+        least = payoffs - costs - federation.budgets
+        try:
+            if self.by == "gain":
+                target = alone + self._fair_gains(federation)
+                return nearest_division(target, alone, welfare, groups, least=least).utilities
+            shares = self._shapley_shares(federation, contributions, payoffs, costs)
+            return fairest_division(shares, costs, alone, welfare, groups, least=least).utilities
+        except Unkept as unkept:
+            raise _no_deal_error(federation, unkept, least) from None
+
+    def _fair_gains(self, federation: Federation) -> FloatArray:
+        found = fair_gains(federation).values
+        if np.isnan(found).any():
+            rule = f"must have at most {MAX_SEARCHED_AGENTS} members for fair shares of the gain"
+            given = f', got {federation.n_agents}; by="reciprocity" takes any number'
+            raise InvalidInput(field="federation", rule=rule, value=federation.n_agents, given=given)
+        return found
+
+    def _shapley_shares(
+        self, federation: Federation, contributions: FloatArray, payoffs: FloatArray, costs: FloatArray
+    ) -> FloatArray:
+        """The Shapley shares at the welfare optimum; `NoFairDeal` where there are none."""
         try:
             shares = shapley_values(federation, contributions).values
         except OutsideDomain as error:
@@ -151,16 +197,12 @@ class FairMechanism(SidePaymentMechanism):
                 "and what there is to share out is lost in their rounding; some group of members is at the edge of the "
                 "domain of a payoff"
             )
-        groups = KnownGroups(federation) if self.keep == "groups" else None
-        alone, welfare = standalone_optimum(federation)[1], float(payoffs.sum() - costs.sum())
-        try:
-            return fairest_division(shares, costs, alone, welfare, groups).utilities
-        except Unkept as unkept:
-            raise _no_deal_error(federation.names, unkept) from None
+        return shares
 
 
-def _no_deal_error(names: Sequence[str], unkept: Unkept) -> NoFairDeal:
-    """The error that says who cannot be kept, and what it would take."""
+def _no_deal_error(federation: Federation, unkept: Unkept, least: FloatArray) -> NoFairDeal:
+    """The error that says who cannot be kept, and what it would take; `least` is what budgets leave to members."""
+    names = federation.names
     groups = [tuple(names[int(agent)] for agent in np.flatnonzero(group)) for group in unkept.members]
     if all(len(group) == 1 for group in groups):
         who = join_names([group[0] for group in groups], most=MAX_NAMES)
@@ -169,7 +211,9 @@ def _no_deal_error(names: Sequence[str], unkept: Unkept) -> NoFairDeal:
         said = join_names([f"({join_names(group, most=MAX_NAMES)})" for group in groups], most=MAX_NAMES)
         why = f"the groups {said} ask for more by themselves than there is to share"
     way_out = f"a subsidy of {unkept.subsidy:.6g} from outside would (units of payoff)"
-    text = f"no side payments keep everybody: {why}; {way_out}"
+    limited = [names[agent] for agent in np.flatnonzero(np.isfinite(least)).tolist()]
+    budgets = f" within the budgets of {join_names(limited, most=MAX_NAMES)}" if limited else ""
+    text = f"no side payments keep everybody{budgets}: {why}; {way_out}"
     return NoFairDeal(text, groups=tuple(groups), subsidy=unkept.subsidy)
 
 
@@ -200,7 +244,8 @@ class NashBargaining(SidePaymentMechanism):
     def target_utilities(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         """Everybody's utility alone, and an n-th of what there is beyond."""
         alone = standalone_optimum(federation)[1]
-        gain = federation.welfare(contributions) - float(alone.sum())
+        joining = float(federation.joining_costs.sum()) if federation.n_agents > 1 else 0.0
+        gain = federation.welfare(contributions) - joining - float(alone.sum())
         if gain < -GAIN_ROUNDING * float(np.abs(alone).sum()):
             raise NoFairDeal(
                 f"there is no gain to share: everybody alone has {-gain:.6g} more than all have together (units of "

@@ -50,7 +50,7 @@ FIELD_MECHANISMS = _by_name(
 # All of fedpact's own. Side payments take a search through groups, which is too much for thousands of federations.
 MECHANISMS: Mapping[str, Mechanism] = {
     **DEFAULT_MECHANISMS,
-    **_by_name(fair.FairMechanism(), fair.FairMechanism(keep="members")),
+    **_by_name(*(fair.FairMechanism(keep, by) for by, keep in fair.KINDS)),
     **FIELD_MECHANISMS,
 }
 

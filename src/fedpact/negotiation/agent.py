@@ -65,9 +65,9 @@ class Agent:
         return cls(
             name=federation.names[index],
             index=index,
-            weights=federation.weights[index],
-            payoff=federation.payoff.take([index]),
-            value=float(federation.values[index]),
+            weights=federation.arrays.weights[index],
+            payoff=federation.arrays.payoff.take([index]),
+            value=float(federation.arrays.values[index]),
             cost=federation.costs.take([index]),
             cap=float(federation.caps[index]),
             least_gain=least_gain,

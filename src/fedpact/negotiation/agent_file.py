@@ -208,8 +208,8 @@ def _row(given: Any, n_lots: int | None = None) -> FloatArray:
 def _place(given: Any, weights: FloatArray) -> int:
     if type(given) is not int or not 0 <= given < weights.size:
         raise InvalidInput(f"index must be a place from 0 to {weights.size - 1}, got {short_repr(given)}")
-    if not weights[given] > 0.0:
-        raise InvalidInput(f"weights[{given}] must be positive, got {weights[given]:g}: its own data is useful to it")
+    if weights[given] < 0.0:
+        raise InvalidInput(f"weights[{given}] must be at least 0, got {weights[given]:g}: its own data does not harm it")
     return given
 
 

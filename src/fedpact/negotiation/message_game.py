@@ -269,7 +269,7 @@ class MessageGame:
         arrays, tasks = self.federation.arrays, self.federation.tasks_of(agent)
         own = arrays.lot_owners == agent
         quadratic = np.where(own, arrays.quadratic, 0.0)
-        weights = self.federation.weights[tasks]
+        weights = self.federation.arrays.weights[tasks]
         problem = ConcaveProblem(
             weights=weights[None],
             values=arrays.values[None, tasks],
@@ -295,7 +295,7 @@ class MessageGame:
 def _has_stake(federation: Federation) -> np.ndarray:
     """(n, lots): whether an agent owns a lot, or it matters to one of the agent's tasks."""
     stakes = federation.lot_owners == np.arange(federation.n_agents)[:, None]
-    np.logical_or.at(stakes, federation.task_owners, federation.weights != 0)
+    np.logical_or.at(stakes, federation.task_owners, federation.arrays.weights != 0)
     return stakes
 
 

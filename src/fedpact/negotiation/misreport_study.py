@@ -171,7 +171,7 @@ def _game_of(federation: Federation) -> tuple[MessageGame | None, dict[str, str]
     try:
         return MessageGame(federation), {}
     except InvalidInput:
-        users = (federation.weights != 0).sum(axis=0)
+        users = (federation.arrays.weights != 0).sum(axis=0)
         name, count = federation.names[int(users.argmin())], int(users.min())
         counted = "one member" if count == 1 else f"{count} members"
         return None, {

@@ -278,6 +278,7 @@ def _fitted_arrays(model: ShareModel) -> FederationArrays:
         task_owners=base.task_members,
         shared=np.zeros((0, base.at.size)),
         shared_limits=np.zeros(0),
+        joining_costs=np.zeros(model.shares.shape[1]),
     )
 
 

@@ -244,6 +244,7 @@ def least_norm_profile(
         task_owners=np.zeros(n_tasks, dtype=np.intp),
         shared=shared_members(shared_caps, n_lots),
         shared_limits=np.array([shared.cap for shared in shared_caps]),
+        joining_costs=np.zeros(1),
     )
     face = optimal_face(arrays, at, gradient, upper=upper, scale=scale, prices=prices)
     return None if face.is_point else face.least_norm()

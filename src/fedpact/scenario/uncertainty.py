@@ -133,12 +133,13 @@ class Uncertainty:
 
         payoff = federation.payoff
         drawn = {name: positive(each, self.parameter, of_parameter) for name, each in payoff.parameters.items()}
-        return federation.arrays.repeated(
+        arrays = federation.given_arrays.repeated(
             count,
             weights=self._weights(federation, of_weights.reshape(count, *self.weights.shape)),
             values=positive(federation.values, self.values, of_values),
             payoff=payoff.unchecked(**drawn),
         )
+        return federation.counted_from_home(arrays)
 
     def take(self, tasks: ArrayLike, lots: ArrayLike) -> Uncertainty:
         """The uncertainty of some of the tasks and lots, given by their indices; of agents with one each, of both."""
@@ -175,7 +176,7 @@ class Uncertainty:
             return drawn
         every = np.arange(len(weights))
         strayed_own = strayed[:, every, every] * self.weights.diagonal() / own[:, 0]
-        drawn[:, every, every] = own[:, 0] * np.exp(_near(strayed_own))
+        drawn[:, every, every] = np.where(weights.diagonal() > 0, own[:, 0] * np.exp(_near(strayed_own)), 0.0)
         return drawn
 
     def __eq__(self, other: object) -> bool:

@@ -134,13 +134,13 @@ def undefined_values(n_agents: int, n_lots: int | None = None) -> ShapleyValues:
 def check_domain(federation: Federation, contributions: FloatArray) -> None:
     """Refuse profiles at which some coalition leaves the domain: the worst holds just those who harm."""
     worst = federation.arrays.lowest_data(contributions)
-    floor = np.broadcast_to(federation.payoff.floor, worst.shape)
+    floor = np.broadcast_to(federation.arrays.payoff.floor, worst.shape)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        outside = (worst <= floor) | ~np.isfinite(federation.payoff.value(worst))
+        outside = (worst <= floor) | ~np.isfinite(federation.arrays.payoff.value(worst))
     if outside.any():
         task = int(np.flatnonzero(outside)[0])
         by = " if only those whose data harms it are there"
-        said = federation.payoff.harm_text(federation.task_labels, task, worst[task], by=by)
+        said = federation.arrays.payoff.harm_text(federation.task_labels, task, worst[task], by=by)
         raise OutsideDomain(f"{said}; lower their contributions")
 
 

@@ -55,10 +55,19 @@ class Unkept(Exception):
 
 
 def fairest_division(
-    shares: FloatArray, costs: FloatArray, alone: FloatArray, welfare: float, groups: KnownGroups | None = None
+    shares: FloatArray,
+    costs: FloatArray,
+    alone: FloatArray,
+    welfare: float,
+    groups: KnownGroups | None = None,
+    *,
+    least: FloatArray | float = -np.inf,
 ) -> Division:
-    """The division with the largest lowest part of a Shapley share, and of these the nearest to the shares."""
-    kept = _Kept(alone, welfare, groups)
+    """The division with the largest lowest part of a Shapley share, and of these the nearest to the shares.
+
+    `least` is what members must have besides: budgets that limit what they pay.
+    """
+    kept = _Kept(np.maximum(alone, least), welfare, groups)
 
     def solve() -> tuple[FloatArray, float]:
         level = kept.highest_level(shares, costs)
@@ -68,9 +77,15 @@ def fairest_division(
 
 
 def nearest_division(
-    target: FloatArray, alone: FloatArray, welfare: float, groups: KnownGroups | None = None
+    target: FloatArray,
+    alone: FloatArray,
+    welfare: float,
+    groups: KnownGroups | None = None,
+    *,
+    least: FloatArray | float = -np.inf,
 ) -> Division:
-    """The division nearest to a target, in the sum of squares."""
+    """The division nearest to a target, in the sum of squares; `least` is what members must have besides."""
+    alone = np.maximum(alone, least)
     kept = _Kept(alone, welfare, groups)
     return Division(*kept.run(lambda: (kept.nearest(target, alone), np.nan)))
 

@@ -84,7 +84,7 @@ def is_only_equilibrium(federation: Federation, contributions: FloatArray) -> bo
     arrays = federation.arrays
     if arrays.has_lots:
         return None
-    weights = federation.weights
+    weights = federation.arrays.weights
     able = np.flatnonzero((arrays.caps > 0) & (weights.diagonal() > 0))
     scaled = weights[np.ix_(able, able)] / weights.diagonal()[able][:, None]
     if not able.size or np.linalg.eigvalsh(scaled + scaled.T).min() > 1e-12 * np.abs(scaled).max():

@@ -4,15 +4,17 @@ A group X that leaves trains on its own members' data, and only its members' pay
 
     v(X) = max over the lots of X of  sum over the tasks of X of value_r g_r(y_r) - sum over the lots of X of c_l(s_l),
 
-the welfare optimum of a federation of X alone. All groups of up to `MAX_LISTED_AGENTS` members are solved side by side,
-those of one size at a time. Among more members the group that gains most by leaving a deal with utilities U is
-bracketed: from below by a local search (one member more, one less, one exchanged), from above by prices. With
+the welfare optimum of a federation of X alone; groups of two and more pay their members' joining costs on top. All
+groups of up to `MAX_LISTED_AGENTS` members are solved side by side, those of one size at a time. Among more members the
+group that gains most by leaving a deal with utilities U is bracketed: from below by a local search (one member more,
+one less, one exchanged), from above by prices. With
 m_r = value_r g_r'(y_r) at any profile,
 
     v(X) - U(X) <= sum_{i in X} d_i,    d_i = sum_{r of i} (a_r - m_r y_r) + sum_{l of i} max_s [g_l s - c_l(s)] - U_i,
 
 where g_l = sum_r m_r max(w_rl, 0) is the most a sample of lot l earns in any group: so no group gains more than the sum
 of all d_i above zero. At the welfare optimum without harm, d_i is what the Externality mechanism gives i, less U_i.
+Joining costs lower d_i, for groups of two and more; what members have alone is then looked at apart.
 """
 
 from __future__ import annotations
@@ -133,6 +135,7 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
         task_owners=np.zeros(tasks.shape[1], dtype=np.intp),
         shared=np.moveaxis(np.where(has_lot, arrays.shared[:, lots], 0.0), 0, 1),
         shared_limits=limits,
+        joining_costs=np.zeros((*arrays.shape, len(members), 1)),
     )
     return made, lots, has_lot
 
@@ -160,14 +163,14 @@ def _solve_groups(arrays: FederationArrays, members: BoolArray) -> tuple[FloatAr
             one = flat.values.shape[0] == 1
             found = maximise_welfare(WelfareProgram(flat.at(0))) if one else maximise(WelfareProgram(flat))
             worth = np.where(found.converged, flat.welfare(found.contributions), np.nan)
-            values[..., some] = worth.reshape(*arrays.shape, -1)
+            values[..., some] = worth.reshape(*arrays.shape, -1) - arrays.joining_costs_of(members[some])
             profiles = np.where(has_lot, found.contributions.reshape(*alone.shape, -1), 0.0)
             contributions[..., some[:, None], lots] = profiles
     return values, contributions
 
 
 def price_bounds(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> FloatArray:
-    """d_i at the prices of a profile: no group gains more than its members' d_i together."""
+    """d_i at the prices of a profile: no group of two or more gains more than its members' d_i together."""
     arrays = federation.arrays
     marginal = arrays.marginal_payoffs(contributions)
     surplus = arrays.task_payoffs(contributions) - marginal * arrays.data(contributions)
@@ -179,7 +182,17 @@ def price_bounds(federation: Federation, utilities: FloatArray, contributions: F
         best = np.where(curvature > 0, spare / curvature, np.where(spare > 0, np.inf, 0.0))
     best = np.clip(best, 0.0, arrays.bounds()[0])
     sold = sum_by(arrays.lot_owners, earned * best - arrays.lot_costs(best), arrays.n_agents)
-    return np.asarray(sum_by(arrays.task_owners, surplus, arrays.n_agents) + sold - utilities)
+    most = sum_by(arrays.task_owners, surplus, arrays.n_agents) + sold
+    return np.asarray(most - arrays.joining_costs - utilities)
+
+
+def most_gained(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> float:
+    """No group gains more than this by leaving, by the prices of a profile."""
+    bound = float(np.maximum(price_bounds(federation, utilities, contributions), 0.0).sum())
+    if federation.joining_costs.any():
+        alone = group_optima(federation, np.eye(federation.n_agents, dtype=np.bool_))
+        bound = max(bound, float(alone.gains(utilities).max()))
+    return bound
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -259,8 +272,7 @@ class KnownGroups:
 
     def price_bound(self, utilities: FloatArray) -> float:
         """No group gains more than this."""
-        bounds = price_bounds(self._federation, utilities, self.found.contributions[0])
-        return float(np.maximum(bounds, 0.0).sum()) + GAIN_TOLERANCE * self.scale
+        return most_gained(self._federation, utilities, self.found.contributions[0]) + GAIN_TOLERANCE * self.scale
 
     def gaining(
         self, utilities: FloatArray, tolerance: float, counts: Callable[[BoolArray], BoolArray] | None = None

@@ -124,8 +124,8 @@ class TestRefusals:
                 'weights[2, 1] must be finite, got inf (what "Ben" is worth to "Cleo")',
             ),
             (
-                {"weights": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]},
-                'weights[2, 2] must be positive, got 0: a member\'s own data is useful to it (member "Cleo")',
+                {"weights": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -0.1]]},
+                'weights[2, 2] must be at least zero, got -0.1: a member\'s own data does not harm it (member "Cleo")',
             ),
             ({"costs": [1.0, 2.0, -0.5]}, 'costs[2] must be positive, got -0.5 (member "Cleo")'),
             ({"costs": 0.0}, "costs must be positive, got 0"),
