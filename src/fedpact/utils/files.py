@@ -166,19 +166,25 @@ def _from_toml(content: str) -> Any:
         raise InvalidInput(f"the file is not valid TOML: {error}") from error
 
 
-def _from_json(content: str) -> Any:
+def decode_json(content: str | bytes, **hooks: Callable[..., Any]) -> Any:
+    """JSON text as plain data; `hooks` are those of `json.loads`, of which NaN and infinity have one by default."""
     try:
-        return json.loads(content, object_pairs_hook=_unique_pairs, parse_constant=_no_constant)
+        return json.loads(content, **({"parse_constant": _no_constant} | hooks))  # type: ignore[arg-type]
     except RecursionError as error:
-        raise InvalidInput("the file nests its lists or objects too deeply") from error
+        raise InvalidInput("must not nest lists or objects so deeply") from error
     except json.JSONDecodeError as error:
-        raise InvalidInput(
-            f"the file is not valid JSON: {error.msg}: line {error.lineno}, column {error.colno}"
-        ) from error
+        where = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+        raise InvalidInput(f"must be valid JSON: {error.msg}, {where}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("must be UTF-8 text") from error
     except InvalidInput:
         raise
     except ValueError as error:  # an integer beyond Python's limit of digits
-        raise InvalidInput(f"the file is not valid JSON: {error}") from error
+        raise InvalidInput(f"must be valid JSON: {error}") from error
+
+
+def _from_json(content: str) -> Any:
+    return decode_json(content, object_pairs_hook=_unique_pairs)
 
 
 def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -191,7 +197,7 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(constant: str) -> NoReturn:
-    raise InvalidInput(f'JSON has no {constant}; an unlimited cap is written "inf", and every other number is finite')
+    raise InvalidInput(f'JSON has no {constant}; it is written "inf", "-inf" or "nan" where a number may be that')
 
 
 DECODERS: Mapping[str, Callable[[str], Any]] = {".toml": _from_toml, ".json": _from_json}
