@@ -111,9 +111,9 @@ def test_names_that_files_cannot_hold(name) -> None:
 
 def test_each_once() -> None:
     for given, message in (
-        (["shapley", fp.ShapleyMechanism()], "each once, got ['shapley', 'shapley']"),
-        ([Membership(1.0), Membership(2.0)], "each once, got equal-costs, equal-costs"),
-        ([], "got none"),
+        (["shapley", fp.ShapleyMechanism()], r"each once, got \['shapley', 'shapley'\]"),
+        ([Membership(1.0), Membership(2.0)], r"each once, got \['equal-costs', 'equal-costs'\]"),
+        ([], r"got \[\]"),
     ):
         with pytest.raises(fp.InvalidInput, match=message):
             fp.compare(PAIR, given)
