@@ -81,8 +81,8 @@ def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation) -> 
     """
     if isinstance(written, tuple):
         label = str(written[0])
-        given = checked_numbers(label, written[1], lambda numbers: ~np.isnan(numbers), "numbers")
-        values = _check_distinct(label, np.atleast_1d(given), written[1])
+        numbers = checked_numbers(label, written[1], lambda each: ~np.isnan(each), "numbers")
+        values = _check_distinct(label, np.atleast_1d(numbers), written[1])
     else:
         label, equals, texts = (part.strip() for part in written.rpartition("="))  # values hold neither = nor brackets
         if not equals or not label or not texts or ("[" in label and not label.endswith("]")):
