@@ -81,13 +81,13 @@ def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation) -> 
     """
     if isinstance(written, tuple):
         label = str(written[0])
-        given = checked_numbers(label, written[1], lambda numbers: ~np.isnan(numbers), "numbers")
-        values = _check_distinct(label, np.atleast_1d(given), written[1])
+        numbers = checked_numbers(label, written[1], lambda each: ~np.isnan(each), "numbers")
+        values = _check_distinct(label, np.atleast_1d(numbers), written[1])
     else:
         label, equals, texts = (part.strip() for part in written.rpartition("="))  # values hold neither = nor brackets
         if not equals or not label or not texts or ("[" in label and not label.endswith("]")):
-            why = f"what to vary must be NAME=VALUES, got {written!r}; {EXAMPLE}"
-            raise InvalidInput(why, field="vary", rule="must be NAME=VALUES", value=written)
+            given = f", got {short_repr(written)}; {EXAMPLE}"
+            raise InvalidInput(field="vary", rule="must be NAME=VALUES", value=written, given=given)
         values = parse_values(label, texts)
     name, bracket, inside = label.partition("[")
     index = inside.removesuffix("]") if bracket else None
@@ -97,8 +97,8 @@ def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation) -> 
     else:
         places = (_side(federation, field).places(label, EVERYBODY if index is None else index),)
     if not places[0].size:
-        why = f"{label} varies nothing: it is about the weights between members, and there is only one"
-        raise InvalidInput(why, field=label, rule="must vary something", value=written)
+        given = ": it is about the weights between members, and there is only one"
+        raise InvalidInput(field=label, rule="varies nothing", value=written, given=given)
     axis = Axis(label=label, field=field, places=places, points=read_only_copy(values))
     check_axes(federation, [axis])
     return axis
@@ -117,10 +117,7 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
             federation.with_arrays(arrays_at(federation, axes, [np.array([value]) for value in corner]).at(0))
         except InvalidInput as error:
             where = " and ".join(f"{axis.label} = {value:g}" for axis, value in zip(axes, corner, strict=True))
-            why = f"there is no federation with {where}: {error}"
-            raise InvalidInput(
-                why, field=error.field, index=error.index, rule=error.rule, value=error.value, agent=error.agent
-            ) from error
+            raise error.within(f"there is no federation with {where}") from error
 
 
 def _extremes(points: FloatArray) -> FloatArray:
@@ -153,9 +150,7 @@ def _field(name: str, federation: Federation) -> str:
     known |= {prefix + parameter: parameter for parameter in parameters for prefix in ("", "payoff.")}
     if name not in known:
         offered = [each for each in known if each != "costs.linear" and not each.startswith("payoff.")]
-        known_names = ", ".join(offered)
-        why = f"there is no parameter {name!r} to vary; there are {known_names}"
-        raise InvalidInput(why, field="vary", rule=f"must be one of {known_names}", value=name)
+        raise InvalidInput(field="vary", rule=f"must name one of {', '.join(offered)}", value=name)
     return known[name]
 
 
@@ -213,12 +208,12 @@ def _pairs(label: str, index: str | None, federation: Federation) -> tuple[NDArr
     parts = [EVERYBODY, EVERYBODY] if index is None else index.split(",")
     splits = [(",".join(parts[:at]), ",".join(parts[at:])) for at in range(1, len(parts))]
     if not splits:
-        why = f"{label} needs two members, the one that receives and the one that gives, as in weights[0,1]"
-        raise InvalidInput(why, field=label, rule="must name two members", value=index)
+        given = ", the one that receives and the one that gives, as in weights[0,1]"
+        raise InvalidInput(field=label, rule="needs two members", value=index, given=given)
     known = [each for each in splits if rows.find(each[0]) is not None and columns.find(each[1]) is not None]
     if len(known) > 1:
-        why = f"{label} can be read as more than one pair of members; give them by number"
-        raise InvalidInput(why, field=label, rule="must name one pair of members", value=index)
+        given = "; give them by number"
+        raise InvalidInput(field=label, rule="can be read as more than one pair of members", value=index, given=given)
     row, column = (known or splits)[0]
     chosen = np.zeros((federation.n_tasks, federation.n_lots), dtype=bool)
     chosen[np.ix_(rows.places(label, row), columns.places(label, column))] = True
@@ -230,15 +225,9 @@ def _pairs(label: str, index: str | None, federation: Federation) -> tuple[NDArr
 def _check_overlap(first: Axis, second: Axis) -> None:
     one, other = (set(zip(*(place.tolist() for place in axis.places), strict=True)) for axis in (first, second))
     if one & other:
-        index = ",".join(map(str, min(one & other)))
-        parameter = first.label.partition("[")[0]
-        why = f"{first.label} and {second.label} both set {parameter}[{index}]"
-        raise InvalidInput(
-            f"{why}; vary two parameters that do not overlap",
-            field=second.label,
-            rule="must not overlap with the other parameter",
-            value=first.label,
-        )
+        index, parameter = ",".join(map(str, min(one & other))), first.label.partition("[")[0]
+        given = f" {first.label}: both set {parameter}[{index}]"
+        raise InvalidInput(field=second.label, rule="must not overlap with", value=first.label, given=given)
 
 
 def parse_values(label: str, written: str) -> FloatArray:

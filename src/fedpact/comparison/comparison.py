@@ -12,7 +12,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.groups import BlockingGroup, blocking_group
-from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
+from fedpact.comparison.manipulation import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
 from fedpact.deals.outcome import Outcome

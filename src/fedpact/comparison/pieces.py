@@ -11,10 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -28,36 +27,24 @@ MIN_SHARED_FEDERATIONS = 200  # for which starting worker processes pays
 Arrays = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Piece:
-    """Federations that are solved by themselves, perhaps in another process.
+class Piece(NamedTuple):
+    """Federations that are solved by themselves, perhaps in another process: its name, their number, and how.
 
-    Attributes
-    ----------
-    name, size
-        What tells it from the others, and how many federations there are in it.
-    solve
-        Finds what is asked of them, by name; a `functools.partial`, which worker processes can be sent.
-    vectorised
-        Whether it is so fast that other processes would not help.
+    `solve` finds what is asked of them, by name; it is a `functools.partial`, which worker processes can be sent. A
+    `vectorised` piece is so fast that other processes would not help.
     """
 
     name: str
     size: int
     solve: Callable[[], Arrays]
-    vectorised: bool = False
+    vectorised: bool
 
 
 def cut(label: str, total: int, size: int, solve: Callable[..., Arrays], *, vectorised: bool = False) -> list[Piece]:
     """Pieces of up to `size` federations, in order; `solve` takes the numbers `start` and `stop` of those it solves."""
     spans = [(start, min(start + size, total)) for start in range(0, total, size)]
     return [
-        Piece(
-            name=f"{label}-{start}-{stop}",
-            size=stop - start,
-            solve=partial(solve, start=start, stop=stop),
-            vectorised=vectorised,
-        )
+        Piece(f"{label}-{start}-{stop}", stop - start, partial(solve, start=start, stop=stop), vectorised)
         for start, stop in spans
     ]
 

@@ -275,16 +275,13 @@ def is_vectorised(federation: Federation, mechanism: Mechanism) -> bool:
 
 def _check(written: Sequence[Any], metrics: Sequence[str]) -> None:
     if len(written) not in {1, 2}:
-        why = f"a sweep varies one or two parameters, got {len(written)}"
-        raise InvalidInput(why, field="vary", rule="must be one or two parameters", value=list(written))
+        counts = f", got {len(written)}"
+        raise InvalidInput(field="vary", rule="must be one or two parameters", value=list(written), given=counts)
     for name in metrics:
         if name not in METRICS:
-            known = ", ".join(METRICS)
-            why = f"there is no metric {name!r}; there are {known}"
-            raise InvalidInput(why, field="metrics", rule=f"must be among {known}", value=name)
+            raise InvalidInput(field="metrics", rule=f"must be among {', '.join(METRICS)}", value=name)
     if not metrics or len(set(metrics)) < len(metrics):
-        why = f"name at least one metric, each once, got {', '.join(metrics) or 'none'}"
-        raise InvalidInput(why, field="metrics", rule="must be one or more, each once", value=list(metrics))
+        raise InvalidInput(field="metrics", rule="must be one or more, each once", value=list(metrics))
 
 
 def _check_size(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], n_mechanisms: int) -> None:

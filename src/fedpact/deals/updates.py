@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import MAX_FILE_BYTES, read_bytes, replace_files
-from fedpact.utils.memory_limits import read_arrays
+from fedpact.utils.files import MAX_FILE_BYTES, read_arrays, read_bytes, replace_files
 
 Arrays = Mapping[str, NDArray[Any]]  # by name, in a model's own order
 MAX_MEMBERS_BY_SUBSETS = 12  # members: with so many or fewer all subsets are listed and drawn from

@@ -18,7 +18,7 @@ from fedpact.federation.costs import MUST_RISE
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Money, Scenario
 from fedpact.scenario.fields import name, text
-from fedpact.scenario.quantities import DataUnit
+from fedpact.scenario.members_words import DataUnit
 from fedpact.utils.errors import ErrorCollector, InvalidInput
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)

@@ -76,31 +76,54 @@ def owner_names(lot_owners: Any, task_owners: Any) -> tuple[str, ...]:
     return default_names(max((int(owner) for owner in found if isinstance(owner, Integral)), default=-1) + 1)
 
 
-def check_ownership(
-    names: tuple[str, ...],
-    shape: tuple[int, int],
-    *,
-    lot_owners: Any,
-    task_owners: Any,
-    lot_names: Any,
-    task_names: Any,
-) -> Ownership:
-    """The owners of the columns and the rows of weights of this shape, or an error that holds all errors."""
-    errors = ErrorCollector()
-    n_tasks, n_lots = shape
-    lots = errors.attempt(_check_owners, "lot_owners", lot_owners, names, n_lots, "columns")
-    tasks = errors.attempt(_check_owners, "task_owners", task_owners, names, n_tasks, "rows")
-    if lots is not None:
-        lot_names = errors.attempt(_check_own_names, "lot_names", lot_names, lots, names)
-    if tasks is not None:
-        task_names = errors.attempt(_check_own_names, "task_names", task_names, tasks, names)
-    if lots is not None and tasks is not None and not (lot_owners is None or task_owners is None):
-        for agent in sorted(set(range(len(names))) - set(lots.tolist()) - set(tasks.tolist())):
-            rule, given = "must own a lot or a task", ": it owns neither; leave it out"
-            errors.errors.append(InvalidInput(field="names", index=agent, rule=rule, value=names[agent], given=given))
+def check_names(
+    field: str, given: Any, count: int | None, *, counted: str = "members", owners: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Names, none of them blank: one for each of `count`, unless nobody knows how many there are, and all different.
+
+    `counted` says in words what they are names of. With `owners`, only those of one owner have to differ.
+    """
+    each = "member" if owners is None else field.removesuffix("_names")
+    if not _is_listed(given) or not all(isinstance(name, str) and name.strip() for name in given):
+        raise InvalidInput(field=field, rule=f"must be non-empty strings, one per {each}", value=given)
+    names = tuple(given)
+    if count is not None and len(names) != count:
+        counts = f": {count} {counted}, {len(names)} names given"
+        raise InvalidInput(field=field, rule=f"must have one entry per {each}", value=given, given=counts)
+    errors, seen = ErrorCollector(), set()
+    for index, name in enumerate(names):
+        owner = None if owners is None else owners[index]
+        if (owner, name) in seen:
+            rule = "must differ from the others" if owner is None else "must differ from the owner's others"
+            twice = f', "{name}" appears twice'
+            errors.errors.append(
+                InvalidInput(field=field, index=index, rule=rule, value=name, given=twice, agent=owner)
+            )
+        seen.add((owner, name))
     errors.raise_errors()
-    assert lots is not None and tasks is not None
-    return Ownership(lots, tasks, lot_names, task_names)
+    return names
+
+
+def check_ownership(names: tuple[str, ...], shape: tuple[int, int], given: Mapping[str, Any]) -> Ownership:
+    """The owners of the columns and the rows of weights of this shape, or an error that holds all errors."""
+    errors, found = ErrorCollector(), dict[str, Any]()
+    for kind, count, counted in (("lot", shape[1], "columns"), ("task", shape[0], "rows")):
+        owners = errors.attempt(_check_owners, f"{kind}_owners", given[f"{kind}_owners"], names, count, counted)
+        if owners is None:
+            continue
+        own, field = given[f"{kind}_names"], f"{kind}_names"
+        if own is None:
+            own = default_own_names(owners, names)
+        else:
+            of = [names[owner] for owner in owners]
+            own = errors.attempt(check_names, field, own, count, counted=counted, owners=of)
+        found |= {f"{kind}_owners": owners, field: own}
+    if given["lot_owners"] is not None and given["task_owners"] is not None and len(found) == len(Ownership._fields):
+        for agent in sorted(set(range(len(names))) - {*found["lot_owners"].tolist(), *found["task_owners"].tolist()}):
+            rule, neither = "must own a lot or a task", ": it owns neither; leave it out"
+            errors.errors.append(InvalidInput(field="names", index=agent, rule=rule, value=names[agent], given=neither))
+    errors.raise_errors()
+    return Ownership(**found)
 
 
 def default_own_names(owners: Owners, names: Sequence[str]) -> tuple[str, ...]:
@@ -167,26 +190,6 @@ def _index_of(given: Any, known: Mapping[str, int], count: int) -> int | None:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
-
-
-def _check_own_names(field: str, given: Any, owners: Owners, names: Sequence[str]) -> tuple[str, ...]:
-    if given is None:
-        return default_own_names(owners, names)
-    listed = _is_listed(given) and all(isinstance(name, str) and name.strip() for name in given)
-    found = tuple(given) if listed else ()
-    if not listed or len(found) != owners.size:
-        counts = f": {owners.size} wanted, {len(found)} given" if listed else f", got {short_repr(given)}"
-        raise InvalidInput(field=field, rule="must be non-empty strings, one for each", value=given, given=counts)
-    errors, seen = ErrorCollector(), set()
-    for index, (owner, name) in enumerate(zip(owners.tolist(), found, strict=True)):
-        if (owner, name) in seen:
-            rule, twice = "must differ from the owner's others", f', "{name}" appears twice'
-            errors.errors.append(
-                InvalidInput(field=field, index=index, rule=rule, value=name, given=twice, agent=names[owner])
-            )
-        seen.add((owner, name))
-    errors.raise_errors()
-    return found
 
 
 def _read_only(owners: Owners) -> Owners:

@@ -92,14 +92,11 @@ def _copies(owners: Owners, index: int, parts: int) -> tuple[Owners, Owners]:
 
 
 def _part_names(federation: Federation, index: int, parts: int) -> list[str]:
-    taken = set(federation.names) - {federation.names[index]}
+    """The names B (1), B (2), and so on; with a stroke behind where somebody is called so already."""
     made: list[str] = []
     for part in range(1, parts + 1):
-        made.append(_unused(f"{federation.names[index]} ({part})", [*taken, *made]))
+        name = f"{federation.names[index]} ({part})"
+        while name in federation.names or name in made:
+            name += "'"
+        made.append(name)
     return made
-
-
-def _unused(name: str, taken: list[str]) -> str:
-    while name in taken:
-        name += "'"
-    return name

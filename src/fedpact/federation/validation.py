@@ -6,7 +6,7 @@ everything else is counted by it: costs and caps per lot, values and the payoff'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fedpact.federation.costs import Cost, as_cost
-from fedpact.federation.lots import check_ownership, check_shared_caps, default_names, labels, owner_names
+from fedpact.federation.lots import check_names, check_ownership, check_shared_caps, default_names, labels, owner_names
 from fedpact.federation.payoffs import Payoff
 from fedpact.utils.arrays import (
     MAX_ERRORS,
@@ -53,17 +53,16 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         names = owner_names(*owners) if owned else errors.attempt(_names_of_weights, weights)
     matrix = errors.attempt(_check_matrix, plain, square=not owned, tasks=None if owned else names)
     size = None if owned or matrix is None else matrix.shape[0]
-    known = errors.attempt(check_names, names, size, counted="rows of weights")
-    if owned or (matrix is None and not known):
+    known = default_names(size or 0)
+    if names is not None:
+        known = errors.attempt(check_names, "names", names, size, counted="rows of weights") or known
+    if owned or not known:
         errors.raise_errors()
-    if known is None:
-        known = default_names(size or 0)
     if len(known) > MAX_MEMBERS:
         many = f", got {len(known):,}; ask about a part of them"
         raise InvalidInput(field="names", rule=f"must be at most {MAX_MEMBERS:,} members", value=len(known), given=many)
     shape = (len(known),) * 2 if matrix is None else matrix.shape
-    parts = {name: given[name] for name in ("lot_owners", "task_owners", "lot_names", "task_names")}
-    ownership = errors.attempt(check_ownership, known, shape, **parts)
+    ownership = errors.attempt(check_ownership, known, shape, given)
     if ownership is None:
         errors.raise_errors()
         raise AssertionError
@@ -120,38 +119,6 @@ def _check_span(field: str, what: str, numbers: FloatArray, names: Sequence[str]
     )
 
 
-def check_names(given: Sequence[str] | None, n_agents: int | None, *, counted: str = "members") -> tuple[str, ...]:
-    """One name per member, all different; "agent 0", "agent 1", ... if none are given.
-
-    Parameters
-    ----------
-    given
-        The names, or None.
-    n_agents
-        How many members there are; None if nobody knows.
-    counted
-        What there are `n_agents` of, in words.
-    """
-    names = default_names(n_agents or 0) if given is None else given
-    listed = isinstance(names, Iterable) and not isinstance(names, str)
-    if not listed or not all(isinstance(name, str) and name.strip() for name in names):
-        raise InvalidInput(field="names", rule="must be non-empty strings, one per member", value=given)
-    names = tuple(names)
-    if n_agents is not None and len(names) != n_agents:
-        counts = f": {n_agents} {counted}, {len(names)} names given"
-        raise InvalidInput(field="names", rule="must have one entry per member", value=given, given=counts)
-    errors = ErrorCollector()
-    seen: set[str] = set()
-    for agent, name in enumerate(names):
-        if name in seen:
-            twice = f', "{name}" appears twice'
-            rule = "must differ from the others"
-            errors.errors.append(InvalidInput(field="names", index=agent, rule=rule, value=name, given=twice))
-        seen.add(name)
-    errors.raise_errors()
-    return names
-
-
 def _names_of_weights(weights: Any) -> Sequence[str] | None:
     """The names that a frame of weights brings: its index, where its columns are the same in any order."""
     rows, columns = labels_of(weights), labels_of(weights, "columns")
@@ -161,7 +128,7 @@ def _names_of_weights(weights: Any) -> Sequence[str] | None:
         lacking = "index" if rows is None else "columns"
         why = f": its {lacking} only counts; label both, give names, or give its .to_numpy() to go by position"
         raise InvalidInput(field="weights", rule="must have the members' names on both sides", value=weights, given=why)
-    places_of("weights", columns, check_names(rows, None), where="columns")
+    places_of("weights", columns, check_names("weights", rows, None), where="columns")
     return rows
 
 

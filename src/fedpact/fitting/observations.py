@@ -120,14 +120,9 @@ class Observations:
         if not has_lots:
             return cls.checked(given, measured, sizes, _names(names, given.shape[1]), range(given.shape[0]))
         owners = owner_names(lot_owners, task_owners) if names is None else _names(names, len(names))
-        ownership = check_ownership(
-            owners,
-            (measured.shape[1], given.shape[1]),
-            lot_owners=lot_owners,
-            task_owners=task_owners,
-            lot_names=lot_names,
-            task_names=task_names,
-        )
+        of_rows = {"task_owners": task_owners, "task_names": task_names}
+        of_columns = {"lot_owners": lot_owners, "lot_names": lot_names}
+        ownership = check_ownership(owners, (measured.shape[1], given.shape[1]), of_rows | of_columns)
         return cls.checked(given, measured, sizes, owners, range(given.shape[0]), ownership=ownership)
 
     @classmethod

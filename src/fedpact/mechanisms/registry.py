@@ -86,12 +86,12 @@ def mechanism_named(name: str) -> Mechanism:
         given = f", got {name!r:.80}; one of your own goes by its import path: package.module:Class"
         raise InvalidInput(field="mechanism", rule=f"must be one of {known}", value=name, given=given)
     if len(paths) > 1:
-        why = f"several installed packages register a mechanism {name!r}: {', '.join(paths)}"
-        raise InvalidInput(why, field="mechanism", rule="must be registered by one package", value=name)
+        several = f", got {name!r} of {', '.join(paths)}"
+        raise InvalidInput(field="mechanism", rule="must be registered by one package", value=name, given=several)
     mechanism = _import_mechanism(paths[0])
     if mechanism.name != name:
-        why = f"{paths[0]} is registered as {name!r} but calls itself {mechanism.name!r}"
-        raise InvalidInput(why, field="mechanism", rule="must be registered under its name", value=name)
+        given = f", got {name!r} of {paths[0]}, which calls itself {mechanism.name!r}"
+        raise InvalidInput(field="mechanism", rule="must be registered under its name", value=name, given=given)
     return mechanism
 
 
@@ -125,8 +125,7 @@ def resolve_mechanisms(given: Mechanism | str | Iterable[Mechanism | str] | None
     found = tuple(resolve_mechanism(each) for each in given)
     names = [mechanism.name for mechanism in found]
     if not names or len(set(names)) < len(names):
-        why = f"name at least one mechanism, each once, got {', '.join(names) or 'none'}"
-        raise InvalidInput(why, field="mechanisms", rule="must be one or more, each once", value=names)
+        raise InvalidInput(field="mechanisms", rule="must be one or more, each once", value=names)
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
@@ -104,6 +104,12 @@ def table(field: str, given: Any, known: Iterable[str], *, required: Iterable[st
             way_out = f"; {field} needs the keys {', '.join(required)}"
             raise InvalidInput(field=f"{field}.{key}", rule="is missing", given=way_out)
     return given
+
+
+def record(field: str, given: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    """A table with exactly these keys, each read by its reader."""
+    given = table(field, given, readers, required=readers)
+    return {key: reader(f"{field}.{key}", given[key]) for key, reader in readers.items()}
 
 
 def check_keys(

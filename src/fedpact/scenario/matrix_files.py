@@ -29,8 +29,7 @@ import scipy.sparse as sp
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import NumberFormat, Row, is_number, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import choose_format, read_bytes
-from fedpact.utils.memory_limits import read_arrays
+from fedpact.utils.files import choose_format, read_arrays, read_bytes
 
 REMEDY = "keep sparse weights as a sparse matrix, by scipy.sparse.save_npz"
 

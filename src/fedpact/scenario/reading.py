@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedpact.federation import Federation, Log, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.scenario.fields import capacities, check_keys, name, name_list, number, numbers, rows, table, text
+from fedpact.scenario.fields import capacities, check_keys, name, name_list, number, numbers, record, rows, table, text
 from fedpact.scenario.matrix_files import read_factor, read_weights
 from fedpact.scenario.members_words import convert_prices
 from fedpact.scenario.scenario import WORDS, Money, Scenario
@@ -169,9 +168,7 @@ def _check_same_names(field: str, names: Sequence[str], names_there: Sequence[st
 def _costs(field: str, given: Any) -> float | list[float] | Quadratic:
     if not isinstance(given, Mapping):
         return numbers(field, given)
-    keys = [field.name for field in fields(Quadratic)]
-    given = table(field, given, keys, required=keys)
-    return Quadratic(**{key: numbers(f"{field}.{key}", given[key]) for key in keys})
+    return Quadratic(**record(field, given, {"linear": numbers, "quadratic": numbers}))
 
 
 def _shared_caps(field: str, given: Any) -> list[dict[str, Any]]:
@@ -179,15 +176,8 @@ def _shared_caps(field: str, given: Any) -> list[dict[str, Any]]:
     if not isinstance(given, list):
         rule = "must be a list of tables with the keys lots and cap"
         raise InvalidInput(field=field, rule=rule, value=given)
-    keys = ("lots", "cap")
-    tables = [table(f"{field}[{place}]", entry, keys, required=keys) for place, entry in enumerate(given)]
-    return [
-        {
-            "lots": name_list(f"{field}[{place}].lots", entry["lots"]),
-            "cap": number(f"{field}[{place}].cap", entry["cap"]),
-        }
-        for place, entry in enumerate(tables)
-    ]
+    readers: dict[str, Callable[[str, Any], Any]] = {"lots": name_list, "cap": number}
+    return [record(f"{field}[{index}]", entry, readers) for index, entry in enumerate(given)]
 
 
 def _payoff(field: str, given: Any) -> Payoff:
@@ -197,9 +187,8 @@ def _payoff(field: str, given: Any) -> Payoff:
     if name not in FAMILIES:
         one_of = f"must be one of {', '.join(FAMILIES)}"
         raise InvalidInput(field=f"{field}.family", rule=one_of, value=name)
-    wanted = FAMILIES[name].parameter_names()
-    table(field, given, ["family", *wanted], required=["family", *wanted])
-    return FAMILIES[name](**{key: numbers(f"{field}.{key}", given[key]) for key in wanted})
+    wanted = record(field, given, {"family": text} | dict.fromkeys(FAMILIES[name].parameter_names(), numbers))
+    return FAMILIES[wanted.pop("family")](**wanted)
 
 
 def _uncertainty(given: Any, federation: Federation, folder: Path) -> Uncertainty:
@@ -223,12 +212,7 @@ def _uncertainty(given: Any, federation: Federation, folder: Path) -> Uncertaint
 
 
 def _money(field: str, given: Any) -> Money:
-    keys = [field.name for field in fields(Money)]
-    given = table(field, given, keys, required=keys)
-    return Money(
-        currency=text(f"{field}.currency", given["currency"]),
-        per_payoff=number(f"{field}.per_payoff", given["per_payoff"]),
-    )
+    return Money(**record(field, given, {"currency": text, "per_payoff": number}))
 
 
 KEYS: Mapping[str, Callable[[str, Any], Any]] = {

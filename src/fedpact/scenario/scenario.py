@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
 from fedpact.federation.lots import owned_by
-from fedpact.scenario.quantities import DataUnit
+from fedpact.scenario.members_words import DataUnit
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput, short_repr
 

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.federation.lots import OwnersGiven, Ownership, check_ownership, labels
-from fedpact.federation.validation import check_names
+from fedpact.federation.lots import OwnersGiven, Ownership, check_names, check_ownership, default_names, labels
 from fedpact.training.data import Images
 from fedpact.training.noise import Noise, Strengths, checked_noise
 from fedpact.training.partitions import Even, Holdings, Partition, deal_images, make_holdings
@@ -111,7 +110,7 @@ class Experiment:
             raise InvalidInput("partition must be a dataclass, whose fields say which of its kind it is")
         self._set("n_agents", whole_number("n_agents", self.n_agents, least=1))
         self._set("seed", whole_number("seed", self.seed, least=0))
-        self._set("names", check_names(None if self.names == () else self.names, self.n_agents))
+        self._set("names", check_names("names", self.names or default_names(self.n_agents), self.n_agents))
         self._set("ownership", self._check_ownership())
         samples = checked_numbers(
             "samples",
@@ -325,14 +324,8 @@ class Experiment:
     def _check_ownership(self) -> Ownership:
         """Whose the lots are; tasks are the agents' own until `with_tasks` says otherwise."""
         count = self.n_agents if self.lot_owners is None else len(self.lot_owners)
-        owned = check_ownership(
-            tuple(self.names),
-            (self.n_agents, count),
-            lot_owners=self.lot_owners,
-            task_owners=None,
-            lot_names=self.lot_names,
-            task_names=None,
-        )
+        given = {"lot_owners": self.lot_owners, "lot_names": self.lot_names, "task_owners": None, "task_names": None}
+        owned = check_ownership(tuple(self.names), (self.n_agents, count), given)
         without = first_where(~np.isin(np.arange(self.n_agents), owned.lot_owners))
         if without is not None:
             raise InvalidInput(
@@ -347,7 +340,7 @@ class Experiment:
         for name in ("_engine", "available", "test_sizes", "settings", "fingerprint"):
             vars(made).pop(name, None)
         shape = len(known["task_owners"]), len(known["lot_owners"])
-        made._set("ownership", check_ownership(tuple(self.names), shape, **known))
+        made._set("ownership", check_ownership(tuple(self.names), shape, known))
         made._set("holdings", holdings)
         return made
 

@@ -12,8 +12,7 @@ from fedpact.fitting.sample_values import checked_samples_and_labels
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import NumberFormat, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import read_bytes
-from fedpact.utils.memory_limits import read_arrays
+from fedpact.utils.files import read_arrays, read_bytes
 from fedpact.utils.tables import csv_rows
 
 LABEL = "label"

@@ -1,22 +1,29 @@
 """Bytes in and out of files, and texts into plain data.
 
-Files are written whole or not at all. Every failure is an `InvalidInput` that leaves out the file's name; callers add
-it with `error_context`.
+Files are written whole or not at all. Compressed archives of arrays and Parquet are small on the disk and large in
+memory: what they say they hold is looked at before it is read. Every failure is an `InvalidInput` that leaves out the
+file's name; callers add it with `error_context`.
 """
 
 from __future__ import annotations
 
 import codecs
 import json
+import math
 import os
 import stat
 import tomllib
 import uuid
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 
@@ -28,6 +35,7 @@ except ImportError:  # Windows
 Format = TypeVar("Format")
 
 MAX_FILE_BYTES = 1 << 32
+MAX_ARRAY_BYTES = 1 << 30  # that the arrays of a file take together
 PART_BYTES = 1 << 20
 MAX_TEXT_BYTES = 1 << 28  # a matrix of 3,700 agents with all digits, read in a few seconds
 MAX_TOML_BYTES = 1 << 25  # Python's reader of TOML is slow: seconds for each of a few megabytes
@@ -83,6 +91,32 @@ def read_text(path: Path, *, max_bytes: int = MAX_TEXT_BYTES) -> str:
     if not decoded.strip():
         raise InvalidInput("the file is empty; fill it in, or take another")
     return decoded
+
+
+def check_memory(needed: int, what: str, remedy: str, *, max_bytes: int = MAX_ARRAY_BYTES) -> None:
+    """Refuse what takes more memory than a file may."""
+    if needed > max_bytes:
+        raise InvalidInput(
+            f"{what} takes {math.ceil(needed / (1 << 20)):,} MiB of memory, and at most {max_bytes >> 20:,} MiB are "
+            f"read; {remedy}"
+        )
+
+
+def read_arrays(content: bytes, remedy: str, *, max_bytes: int = MAX_ARRAY_BYTES) -> dict[str, NDArray[Any]]:
+    """The arrays of an NPZ archive by name, unless they are too large together.
+
+    Raises
+    ------
+    InvalidInput
+        If they are; `remedy` says what to do about it.
+    Exception
+        Whatever zipfile, zlib or NumPy raise on a file that is no such archive.
+    """
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        held = sum(entry.file_size for entry in archive.infolist())  # zipfile never yields more than this
+    check_memory(held, "what the archive holds", remedy, max_bytes=max_bytes)
+    with np.load(BytesIO(content), allow_pickle=False) as stored:
+        return {name: np.asarray(stored[name]) for name in stored.files}
 
 
 def check_writable(path: Path) -> None:
@@ -166,19 +200,25 @@ def _from_toml(content: str) -> Any:
         raise InvalidInput(f"the file is not valid TOML: {error}") from error
 
 
-def _from_json(content: str) -> Any:
+def decode_json(content: str | bytes, **hooks: Callable[..., Any]) -> Any:
+    """JSON text as plain data; `hooks` are those of `json.loads`, of which NaN and infinity have one by default."""
     try:
-        return json.loads(content, object_pairs_hook=_unique_pairs, parse_constant=_no_constant)
+        return json.loads(content, **({"parse_constant": _no_constant} | hooks))  # type: ignore[arg-type]
     except RecursionError as error:
-        raise InvalidInput("the file nests its lists or objects too deeply") from error
+        raise InvalidInput("must not nest lists or objects so deeply") from error
     except json.JSONDecodeError as error:
-        raise InvalidInput(
-            f"the file is not valid JSON: {error.msg}: line {error.lineno}, column {error.colno}"
-        ) from error
+        where = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+        raise InvalidInput(f"must be valid JSON: {error.msg}, {where}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("must be UTF-8 text") from error
     except InvalidInput:
         raise
     except ValueError as error:  # an integer beyond Python's limit of digits
-        raise InvalidInput(f"the file is not valid JSON: {error}") from error
+        raise InvalidInput(f"must be valid JSON: {error}") from error
+
+
+def _from_json(content: str) -> Any:
+    return decode_json(content, object_pairs_hook=_unique_pairs)
 
 
 def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -191,7 +231,7 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(constant: str) -> NoReturn:
-    raise InvalidInput(f'JSON has no {constant}; an unlimited cap is written "inf", and every other number is finite')
+    raise InvalidInput(f'JSON has no {constant}; it is written "inf", "-inf" or "nan" where a number may be that')
 
 
 DECODERS: Mapping[str, Callable[[str], Any]] = {".toml": _from_toml, ".json": _from_json}

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.files import decode_json
 
 MAX_LEVELS = 8  # of what is not plain JSON already: exchanges have five
 MAX_INTEGER_BITS = 1023  # a float holds every whole number of so many
@@ -92,20 +93,8 @@ def decode_line(line: bytes, *, constants: bool = False, record: bool = False) -
     With `constants`, NaN and infinity are for the caller to refuse, by their key. A `record`, such as a ledger's, holds
     no whole number that is beyond floats.
     """
-    try:
-        constant = float if constants else _no_constant
-        entry = json.loads(line, parse_constant=constant, parse_int=_checked_integer if record else int)
-    except RecursionError as error:
-        raise InvalidInput("must not nest lists or objects so deeply") from error
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        raise InvalidInput(f"must be valid JSON: {error.msg}, {where}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput("must be UTF-8 text") from error
-    except InvalidInput:
-        raise
-    except ValueError as error:  # an integer beyond Python's limit of digits
-        raise InvalidInput(f"must be valid JSON: {error}") from error
+    hooks: dict[str, Callable[[str], Any]] = {"parse_constant": float} if constants else {}
+    entry = decode_json(line, **hooks | ({"parse_int": _checked_integer} if record else {}))
     if not isinstance(entry, dict):
         raise InvalidInput(f"must be a JSON object, got {short_repr(entry)}")
     return entry
@@ -117,7 +106,3 @@ def _checked_integer(digits: str) -> int:
     if number.bit_length() > MAX_INTEGER_BITS:
         raise InvalidInput(f"must hold numbers below 8.9e307, got {short_repr(number)}")
     return number
-
-
-def _no_constant(constant: str) -> NoReturn:
-    raise InvalidInput(f'JSON has no {constant}; transcripts spell it "inf", "-inf" or "nan"')

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
-from fedpact.utils.files import check_writable, choose_format, replace_files
-from fedpact.utils.memory_limits import check_memory
+from fedpact.utils.files import check_memory, check_writable, choose_format, replace_files
 
 Columns = Mapping[str, Sequence[Any]]
 CELL_BYTES = 64  # that a cell takes at least, as an object

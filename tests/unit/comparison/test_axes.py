@@ -140,15 +140,15 @@ PARAMETERS = "weights, costs, costs.quadratic, caps, values"
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("weights[0,1]", "what to vary must be NAME=VALUES, got 'weights[0,1]'; write for example"),
+        ("weights[0,1]", "vary must be NAME=VALUES, got 'weights[0,1]'; write for example"),
         ("weights[0,1]=", "must be NAME=VALUES"),
         ("=1:2:3", "must be NAME=VALUES"),
         ("", "must be NAME=VALUES"),
         ("weights[0,1=1", "must be NAME=VALUES"),
         ("weights[0,1]x=1", "must be NAME=VALUES"),
-        ("wieghts=1", f"there is no parameter 'wieghts' to vary; there are {PARAMETERS}, beta"),
-        ("rate=1", "there is no parameter 'rate'"),
-        ("payoff.caps=1", "there is no parameter 'payoff.caps'"),
+        ("wieghts=1", f"vary must name one of {PARAMETERS}, beta, got 'wieghts'"),
+        ("rate=1", ", got 'rate'"),
+        ("payoff.caps=1", ", got 'payoff.caps'"),
         ("weights[0]=1", "weights[0] needs two members, the one that receives and the one that gives"),
         ("weights[]=1", "weights[] needs two members"),
         (
@@ -208,7 +208,7 @@ def test_two_axes_must_not_set_the_same_number(first: str, second: str, shared: 
     axes = [parse_axis(f"{written}=1", BASE) for written in (first, second)]
     with pytest.raises(fp.InvalidInput) as caught:
         check_axes(BASE, axes)
-    assert f"{first} and {second} both set {shared}; vary two parameters that do not overlap" in str(caught.value)
+    assert f"{second} must not overlap with {first}: both set {shared}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -342,5 +342,5 @@ class TestSharedCaps:
             parse_axis(written, self.federation)
 
     def test_not_where_there_are_none(self) -> None:
-        with pytest.raises(InvalidInput, match="there is no parameter 'shared_caps' to vary; there are weights, costs"):
+        with pytest.raises(InvalidInput, match=r"vary must name one of weights, costs.*, got 'shared_caps'"):
             parse_axis("shared_caps=1,2", example("hospitals").federation)

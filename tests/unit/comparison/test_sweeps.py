@@ -179,18 +179,18 @@ def test_progress_begins_at_nothing_and_ends_with_all() -> None:
 @pytest.mark.parametrize(
     ("vary", "options", "message"),
     [
-        ([], {}, "a sweep varies one or two parameters, got 0"),
-        (["costs=1", "caps=1", "values=1"], {}, "a sweep varies one or two parameters, got 3"),
-        (["costs=1", "costs=2"], {}, "costs and costs both set costs[0]"),
-        (["costs=1"], {"metrics": ["gaps"]}, "there is no metric 'gaps'; there are contributions, payoffs"),
-        (["costs=1"], {"metrics": []}, "name at least one metric, each once, got none"),
-        (["costs=1"], {"metrics": ["nash", "nash"]}, "name at least one metric, each once, got nash, nash"),
+        ([], {}, "vary must be one or two parameters, got 0"),
+        (["costs=1", "caps=1", "values=1"], {}, "vary must be one or two parameters, got 3"),
+        (["costs=1", "costs=2"], {}, "costs must not overlap with costs: both set costs[0]"),
+        (["costs=1"], {"metrics": ["gaps"]}, "metrics must be among contributions, payoffs"),
+        (["costs=1"], {"metrics": []}, "metrics must be one or more, each once, got []"),
+        (["costs=1"], {"metrics": ["nash", "nash"]}, "metrics must be one or more, each once, got ['nash', 'nash']"),
         (
             ["costs=1"],
             {"mechanisms": ["barter"]},
             f"mechanism must be one of {', '.join(MECHANISMS)}, got 'barter'",
         ),
-        (["costs=1"], {"mechanisms": []}, "name at least one mechanism"),
+        (["costs=1"], {"mechanisms": []}, "mechanisms must be one or more"),
         (
             ["costs=1:2:2000", "caps=1:2:2000"],
             {},

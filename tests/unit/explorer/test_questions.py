@@ -336,7 +336,7 @@ def test_a_map_nobody_waits_for_is_stopped_and_leaves_the_desk_free(ask):
         ({"agent": 5}, "agent must be from 0 to 4"),
         ({"up": None}, "up must be an object"),
         ({"right": {"parameter": COST, "low": "", "high": "1"}}, "^right: low must be a number"),
-        ({"right": {"parameter": WEIGHT, "low": "0", "high": "1"}}, "do not overlap"),
+        ({"right": {"parameter": WEIGHT, "low": "0", "high": "1"}}, "must not overlap with"),
     ],
 )
 def test_wrong_maps_are_explained(answers, ask, changes, message):

@@ -108,7 +108,7 @@ def test_names_and_owners_that_are_not_given() -> None:
         ({"lot_owners": 7}, "lot_owners must name an owner for each of the 3 columns, got 7"),
         ({"task_owners": None}, "task_owners is missing: 3 rows of weights, 2 members; say whose"),
         ({"lot_names": ["a", "a", "b"]}, 'lot_names[1] must differ from the owner\'s others, "a" appears twice'),
-        ({"task_names": ["a"]}, "task_names must be non-empty strings, one for each: 3 wanted, 1 given"),
+        ({"task_names": ["a"]}, "task_names must have one entry per task: 3 rows, 1 names given"),
         ({"names": ["North", "South", "West"]}, "names[2] must own a lot or a task: it owns neither"),
         ({"caps": [1.0, 2.0]}, "caps must be a number or one number per lot: 3 lots, 2 numbers given"),
         ({"costs": [0.1, -1.0, 0.1]}, 'costs[1] must be positive, got -1 (lot "North: old device")'),

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 import fedpact as fp
 from cases import W2, errors_of
-from fedpact.federation.validation import check_names
 
 GOOD: dict[str, Any] = {
     "weights": W2,
@@ -138,12 +137,6 @@ def test_without_a_matrix_the_rest_is_held_against_the_names() -> None:
 
 def test_without_a_matrix_and_names_nothing_else_can_be_told() -> None:
     assert [error[0] for error in errors(weights=[[1.0, 2.0]], names=None, caps=-1.0)] == ["weights"]
-
-
-def test_names_of_agents_nobody_counted_are_checked() -> None:
-    assert check_names(["A", "B"], None) == ("A", "B")
-    with pytest.raises(fp.InvalidInput, match='"A" appears twice'):
-        check_names(["A", "A"], None)
 
 
 def test_more_than_two_thousand_members_are_refused() -> None:

@@ -419,7 +419,7 @@ def first(**other: Any) -> str:
         (FIRST + "\n" + EXCHANGE.replace('"0"', '"x"') + "\n", "line 2: questions must be by member, from 0 to 0"),
         (f'{FIRST}\n{{"questions": {{"0": 1}}, "answers": {{}}}}\n', "line 2: questions[0] must be a JSON object"),
         (f'{FIRST}\n{{"questions": {{}}, "answers": {{"0": 1}}}}\n', "line 2: answers[0] must have a question to it"),
-        (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": NaN}}")}\n', 'line 2: JSON has no NaN; transcripts spell it "inf"'),
+        (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": NaN}}")}\n', 'line 2: JSON has no NaN; it is written "inf"'),
         (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": " + "[" * 100000 + "}}")}\n', "line 2: must"),
         (f'{FIRST}\n{{"deal": 1}}\n', "line 2: deal must be a JSON object, got 1"),
         (f'{FIRST}\n{{"deal": {{}}}}\n{EXCHANGE}\n', "line 3: nothing may follow the deal"),

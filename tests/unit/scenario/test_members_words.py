@@ -15,8 +15,7 @@ import typer
 import fedpact as fp
 from edges.command_line import run_main
 from fedpact.scenario import parse_scenario, save_scenario
-from fedpact.scenario.members_words import weight_questions
-from fedpact.scenario.quantities import DataUnit, Price
+from fedpact.scenario.members_words import DataUnit, Price, weight_questions
 
 BASE: dict[str, Any] = {
     "weights": [[1.0, 0.5], [0.2, 1.0]],

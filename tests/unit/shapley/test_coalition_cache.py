@@ -103,7 +103,7 @@ class TestFiles:
                 '{"coalitions": [{"members": [0, 1], "value": 1}, {"members": [1, 0], "value": 2}]}',
                 "coalition (0, 1) appears twice",
             ),
-            ("{", "the file is not valid JSON"),
+            ("{", "must be valid JSON"),
         ],
     )
     def test_what_is_wrong_with_a_file(self, text, message, tmp_path):

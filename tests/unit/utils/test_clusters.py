@@ -154,7 +154,7 @@ def train_coalitions() -> list[np.ndarray]:
 def test_results_are_those_of_one_process_bit_for_bit(
     work: Callable[[], list[np.ndarray]], dask_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedpact.comparison.sweeps.MIN_SHARED_POINTS", 4)
+    monkeypatch.setattr("fedpact.comparison.pieces.MIN_SHARED_FEDERATIONS", 4)
     here = work()
     with use_cluster(dask_address):
         there = work()

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
 from fedpact.scenario import Money
-from fedpact.scenario.quantities import CORRECT, DataUnit, Price, is_price, one_currency
+from fedpact.scenario.members_words import CORRECT, DataUnit, Price, is_price, one_currency
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import typed_number
 from fedpact.utils.errors import InvalidInput, short_repr
