@@ -85,7 +85,7 @@ def group_optima(arrays: FederationArrays, members: BoolArray, start: FloatArray
         part = slice(first, first + size)
         problem = group_problem(arrays, members[part])
         inside = problem.project(starts[part])
-        found[part] = maximise(problem, np.where(np.isfinite(problem.value(inside))[:, None], inside, 0.0)).x
+        found[part] = maximise(problem, np.where(problem.value(inside)[:, None] > 0, inside, 0.0)).x
     return GroupProfiles(members, found)
 
 

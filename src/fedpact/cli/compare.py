@@ -38,7 +38,15 @@ from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text, share_text
+from fedpact.report.numbers import (
+    Unit,
+    lowest_gain_share_text,
+    lowest_share_text,
+    number_texts,
+    percent,
+    probability_text,
+    share_text,
+)
 from fedpact.report.property_table import HEADS, LIES, property_rows
 from fedpact.report.records import comparison_record, properties_record
 from fedpact.report.stability import NOBODY, Temptation, leaving_group, posing_as_two
@@ -223,7 +231,7 @@ def _show_gains(compared: Comparison, unit: Unit) -> None:
 
 
 def _show_mechanisms(compared: Comparison, unit: Unit) -> None:
-    heads = ("mechanism", "welfare", "of best", "lowest fair share back", "promises")
+    heads = ("mechanism", "welfare", "of best", "lowest fair gain", "reciprocity", "promises")
     made = table(f"Mechanisms, welfare in {unit.label}", *heads)
     welfare = unit.column([outcome.welfare for outcome in compared])
     for outcome, text in zip(compared, welfare, strict=True):
@@ -233,10 +241,15 @@ def _show_mechanisms(compared: Comparison, unit: Unit) -> None:
             compared.title(outcome.mechanism),
             terminal_text(text),
             terminal_text(percent(compared.share_of_best(outcome.welfare))),
+            terminal_text(lowest_gain_share_text(outcome)),
             terminal_text(lowest_share_text(outcome)),
             "[red]broken[/red]" if Verdict.VIOLATED in verdicts else "kept" if verdicts <= {Verdict.HOLDS} else "open",
         )
     console.print(made)
+    console.print(
+        "Lowest fair gain: the least part that anybody has of its fair share of the gain. Reciprocity: of its Shapley "
+        "share of everything, what it would have had alone included."
+    )
 
 
 def _show_temptations(compared: Comparison, unit: Unit) -> None:

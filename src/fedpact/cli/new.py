@@ -35,6 +35,7 @@ def ask_for_scenario(names: str | None) -> ScenarioAnswers:
 
 def _ask(names: str | None) -> ScenarioAnswers:
     title = typer.prompt("What is the federation called?", default="My federation")
+    description = typer.prompt("What does it train, and where do the numbers come from?", default="Not said yet")
     members = _answer("Who takes part? Names with commas", names or "North,City,South", _names)
     unit = _answer("In what is data counted?", "thousand records", _unit)
     currency = _answer("In which currency?", "EUR", _currency)
@@ -43,20 +44,31 @@ def _ask(names: str | None) -> ScenarioAnswers:
     caps, costs, values = [], [], []
     for name in members:
         caps.append(_answer(f"{name}: how much data can it give, in {unit}?", "100", _positive))
-        cost = _answer(f"{name}: what does it cost to give one unit ({unit}), in {currency}?", "300", _positive)
+        cost = _answer(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "300", _positive)
         costs.append(f"{decimal_text(cost)} {currency}/{each}")
         value = _answer(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", _positive)
         values.append(f"{decimal_text(value)} {currency}/point")
+    home = typer.confirm("Do members use all of their own data anyway, at no further cost?", default=True)
+    joining = _answer(f"What does taking part cost each member once, in {currency}?", "0", _not_negative)
     weights = [[_weight(receiver, giver) for giver in members] for receiver in members]
     return ScenarioAnswers(
-        names=members, unit=unit, weights=weights, costs=costs, caps=caps, values=values, title=title
+        names=members,
+        unit=unit,
+        weights=weights,
+        costs=costs,
+        caps=caps,
+        values=values,
+        title=title,
+        description=description,
+        home=home,
+        joining_costs=f"{decimal_text(joining)} {currency}" if joining else "",
     )
 
 
 def _weight(receiver: str, giver: str) -> float:
     if receiver == giver:
         return 1.0
-    question = f"How useful is {giver}'s data to {receiver}? 1: as its own, 0.5: half as much, 0: not at all"
+    question = f"How useful is {giver}'s data to {receiver}? 1: as its own, 0.5: half, 0: not at all, below 0: it harms"
     while True:
         weight = _answer(question, "0.5", _number)
         likely = weight <= UNLIKELY_WEIGHT
@@ -96,6 +108,13 @@ def _number(text: str) -> float:
         raise
     except ValueError as error:
         raise InvalidInput(f"a number, please, not {text!r:.40}") from error
+
+
+def _not_negative(text: str) -> float:
+    number = _number(text)
+    if not 0.0 <= number < float("inf"):
+        raise InvalidInput(f"a number of at least zero, please, not {text!r:.40}")
+    return number
 
 
 def _positive(text: str) -> float:

@@ -35,7 +35,7 @@ from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.diagnosis import diagnose, idle_sentences
 from fedpact.report.deal_sections import shared_cap_sentences
-from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes, share_texts
+from fedpact.report.numbers import Unit, gain_share_texts, lowest_share_text, number_texts, share_notes
 from fedpact.report.records import blocking_group_record, departures_record
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
@@ -189,8 +189,11 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         ("cost", unit.column(outcome.costs)),
         ("is paid", unit.column(outcome.payments, signed=True)),
         ("gain", gain_texts(outcome.ir_gaps, unit, leaves=leaves)),
-        ("fair share back", share_texts(outcome)),
+        ("of its fair gain", gain_share_texts(outcome)),
     ]
+    if outcome.has_prices and not federation.has_lots:
+        prices = outcome.arrays.net_externality(outcome.contributions)
+        columns.insert(1, ("price a unit", unit.column(prices, signed=True)))
     sizes = outcome.costs if federation.has_lots else outcome.contributions
     print_agents(f"Members ({_amounts(unit)})", outcome.agents, columns, sizes=sizes)
     for sentence in share_notes(outcome, unit):
@@ -218,10 +221,10 @@ def _amounts(unit: Unit) -> str:
 
 
 def _reciprocity_text(outcome: Outcome) -> str:
-    """The lowest part of a fair share that anybody gets back, or why there is none."""
+    """The lowest part of a Shapley share that anybody gets back, or why there is none."""
     if np.isnan(outcome.reciprocity):
         return f"reciprocity undefined: {outcome.certificates[Claim.RECIPROCITY].scope}"
-    return f"lowest fair share back {terminal_text(lowest_share_text(outcome))}"
+    return f"reciprocity {terminal_text(lowest_share_text(outcome))}"
 
 
 def _show_lots(outcome: Outcome, unit: Unit) -> None:

@@ -10,16 +10,20 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
+from fedpact.comparison.best_members import BestMembers, best_members
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.groups import BlockingGroup, blocking_group
 from fedpact.comparison.manipulation import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
+from fedpact.deals.diagnosis import units_text
 from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.scenario import Scenario, Uncertainty
+from fedpact.scenario import Money, Scenario, Uncertainty
+from fedpact.solvers.groups import MAX_SEARCHED_AGENTS
+from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
@@ -42,6 +46,8 @@ class Comparison:
         What each mechanism may make of the federation while its numbers are uncertain; empty if they are not.
     not_recommended
         Why no deal is to be recommended, where a trained deal was measured to lose; empty if none was.
+    money
+        What a unit of payoff is worth in money; None if nobody says.
     """
 
     federation: Federation
@@ -50,6 +56,7 @@ class Comparison:
     unsolved: Mapping[str, str]
     uncertainty: Mapping[str, Outlook] = field(default_factory=dict)
     not_recommended: str = ""
+    money: Money | None = None
 
     def __getitem__(self, mechanism: str) -> Outcome:
         for outcome in self.outcomes:
@@ -188,6 +195,26 @@ class Comparison:
         return True if no_groups or verdict is Verdict.HOLDS else None
 
     @cached_property
+    def best_members(self) -> BestMembers | None:
+        """Who should be in; None where that is not worked out: among many members with harm or joining costs."""
+        federation = self.federation
+        free = not (federation.has_harm or federation.joining_costs.any())
+        return best_members(federation) if free or federation.n_agents <= MAX_SEARCHED_AGENTS else None
+
+    @cached_property
+    def personal_models_gain(self) -> float:
+        """What all would gain together by a model for each member, which leaves out data that harms it."""
+        if not self.federation.has_harm:
+            return 0.0
+        return social_optimum(self.federation.with_personal_models()).welfare - social_optimum(self.federation).welfare
+
+    def amount(self, payoff: float) -> str:
+        """An amount in money where there is money, else in units of payoff; for a sentence."""
+        if self.money is None:
+            return units_text(payoff)
+        return f"{self.money.currency} {payoff * self.money.per_payoff:,.0f}"
+
+    @cached_property
     def recommendation(self) -> Recommendation | None:
         """The mechanism to choose; see `fedpact.comparison.recommendation`."""
         return recommend(self)
@@ -256,10 +283,10 @@ def compare(
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
-    not_recommended = ""
+    not_recommended, money = "", None
     if isinstance(federation, Scenario):
         uncertainty = federation.uncertainty if uncertainty is None else uncertainty
-        not_recommended, federation = federation.not_recommended, federation.federation
+        not_recommended, money, federation = federation.not_recommended, federation.money, federation.federation
     require_federation(federation)
     chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}
@@ -288,6 +315,7 @@ def compare(
         unsolved=unsolved,
         uncertainty={} if uncertainty is None else outlooks(federation, uncertainty, drawn, count=draws, rng=rng),
         not_recommended=not_recommended,
+        money=money,
     )
 
 

@@ -1,7 +1,8 @@
 """Which mechanism to choose, and why, in words for people who sign deals.
 
 Welfare comes first: what is left once those who would do better alone have left. Among mechanisms that leave nearly the
-same, one under which no group gains by leaving goes before others; then the one with the highest lowest fair share.
+same, one under which no group gains by leaving goes before others; then the one under which the lowest share of a fair
+gain is highest. Then come what to do: who should be in, what to do about harm, who cannot pay, who is close to leaving.
 
 Fixed sums on top of a deal (`Mechanism.has_side_payments`) make it fairer at no cost in welfare, but they rest on
 everybody's numbers. So they are named beside what is recommended, with what they bring and what they invite.
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedpact.certificates.claims import Verdict
-from fedpact.certificates.reciprocity import shown_shares
 from fedpact.deals.diagnosis import idle_sentences
 from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
@@ -29,7 +29,8 @@ CLOSE_SHARE = 0.01
 # A deal without payments is worth a word if it leaves at most this share of the recommended one's welfare behind.
 NEARLY_SHARE = 0.05
 MIN_RELATIVE_GAIN = 1e-9  # of what everybody has alone
-MIN_SHARE_RAISED = 0.005  # of a Shapley share: a smaller difference is not seen in whole per cent
+MIN_SHARE_RAISED = 0.005  # of a fair gain: a smaller difference is not seen in whole per cent
+CLOSE_TO_LEAVING = 0.05  # of its fair gain: whoever gains less is close to leaving
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +78,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     near = [name for name in plain if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
 
     def rank(name: str) -> tuple[int, float, float]:
-        share = np.nan_to_num(comparison[name].lowest_fair_part, nan=-np.inf)
+        share = np.nan_to_num(comparison[name].lowest_gain_share, nan=-np.inf)
         holds = (False, None, True).index(comparison.holds_together(name))
         return holds, float(share), stable[name].welfare
 
@@ -95,16 +96,19 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     yield f"{without}{comparison.title(chosen)} reaches {share} of the best welfare{gained}"
     if not settled.leavers:
         yield _who_leaves(comparison, chosen)
-    if not settled.leavers and outcome.lowest_fair_part < 1.0 - CLOSE_SHARE:
-        unlucky = outcome.agents[int(np.nanargmin(outcome.fair_parts))]
-        back = _whole(outcome.lowest_fair_part)
-        yield f"Its price is fairness: {unlucky} gets back {back} of its fair (Shapley) share"
+    yield from _who_should_be_in(comparison)
+    yield from _harm(comparison)
     if settled.outcome is not None:
-        yield from _harmful(settled.outcome)
+        yield from _over_budget(comparison, settled.outcome)
+    if not settled.leavers and outcome.lowest_gain_share < 1.0 - CLOSE_SHARE:
+        unlucky = outcome.agents[int(np.nanargmin(outcome.gain_shares))]
+        share = _whole(outcome.lowest_gain_share)
+        yield f"Its price is fairness: {unlucky} gets {share} of its fair share of the gain"
+    if settled.outcome is not None:
+        yield from _close_to_leaving(comparison, settled.outcome)
         yield from (sentence.removesuffix(".") for sentence in idle_sentences(settled.outcome))
     if comparison.mechanisms[chosen].has_side_payments:
         yield "Its fixed sums come from everybody's numbers: choose it where these are known, not just claimed"
-    yield from _splitting(comparison, chosen)
     for other in comparison.after_departures:
         if other != chosen:
             yield from _fairer(comparison, chosen, other) or _alternative(comparison, other)
@@ -115,19 +119,50 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
             yield _without_payments(comparison, free.mechanism)
 
 
-def _harmful(outcome: Outcome) -> Iterator[str]:
-    """Whose data takes away more than it adds: of its fair share nothing can be got back, but it may pay for it."""
-    shares = shown_shares(outcome.payoffs + outcome.payments, outcome.shapley_values)
-    harmful = np.flatnonzero(shares < 0)
-    if not harmful.size:
+def _who_should_be_in(comparison: Comparison) -> Iterator[str]:
+    """Whom a federation is best made of, where that is not everybody."""
+    best, names = comparison.best_members, comparison.federation.names
+    if best is None or set(best.members) == set(names):
         return
-    who = _names([outcome.agents[agent] for agent in harmful.tolist()])
-    if harmful.size > 1:
-        yield f"The data of {who} takes away more than it adds for all: their fair (Shapley) shares are below zero"
+    if not best.members:
+        yield "Best for all is that nobody federates"
         return
-    payment = float(outcome.payments[harmful[0]])
-    paid = "and it pays the others" if payment < 0 else "yet it is paid" if payment > 0 else "and it pays nothing"
-    yield f"{who}'s data takes away more than it adds for all: its fair (Shapley) share is below zero, {paid}"
+    more = comparison.amount(best.welfare - best.welfare_all)
+    sentence = f"Best with {_names(best.members)}: {more} more than with all {len(names)}"
+    for name in list(best.adds)[:MAX_NAMES]:
+        cost = f" and its joining costs {comparison.amount(best.costs[name])}" if best.costs[name] else ""
+        adds = best.adds[name]
+        verb = f"would add {comparison.amount(adds)}" if adds >= 0 else f"would take away {comparison.amount(-adds)}"
+        sentence += f"; {name} {verb}{cost}"
+    yield sentence
+
+
+def _harm(comparison: Comparison) -> Iterator[str]:
+    """Whose data harms whom most, and what to do about it."""
+    federation, gain = comparison.federation, comparison.personal_models_gain
+    if not gain > CLOSE_SHARE * abs(comparison.best_welfare):
+        return
+    row, column = np.unravel_index(int(np.argmin(federation.weights)), federation.weights.shape)
+    who, whom = federation.lot_labels[int(column)], federation.task_labels[int(row)]
+    yield (
+        f"Some data harms, {who}'s most to {whom}: a model for each member that leaves out what harms it would bring "
+        f'{comparison.amount(gain)} more (models = "personal"), or split that data into clean and noisy lots'
+    )
+
+
+def _over_budget(comparison: Comparison, outcome: Outcome) -> Iterator[str]:
+    for name in outcome.over_budget:
+        agent = outcome.agents.index(name)
+        asked, most = -float(outcome.payments[agent]), float(outcome.federation.budgets[agent])
+        yield f"{name} is asked for {comparison.amount(asked)} and can pay {comparison.amount(most)}"
+
+
+def _close_to_leaving(comparison: Comparison, outcome: Outcome) -> Iterator[str]:
+    """Who gains so little that a small mistake in the numbers would make it leave."""
+    few = (outcome.gain_shares < CLOSE_TO_LEAVING) & ~outcome.would_leave
+    for agent in np.flatnonzero(few)[:MAX_NAMES].tolist():
+        gain = comparison.amount(max(float(outcome.ir_gaps[agent]), 0.0))
+        yield f"{outcome.agents[agent]} is close to leaving: it gains {gain}"
 
 
 def _who_leaves(comparison: Comparison, name: str) -> str:
@@ -145,28 +180,19 @@ def _who_leaves(comparison: Comparison, name: str) -> str:
 
 def _fairer(comparison: Comparison, chosen: str, other: str) -> list[str]:
     """What fixed sums between the members would bring, and what they invite; nothing where they bring nothing."""
-    outcome, now = comparison[other], comparison[chosen].lowest_fair_part
-    better = outcome.lowest_fair_part >= now + MIN_SHARE_RAISED
+    outcome, now = comparison[other], comparison[chosen].lowest_gain_share
+    better = outcome.lowest_gain_share >= now + MIN_SHARE_RAISED
     if not comparison.mechanisms[other].has_side_payments or outcome.leavers or not better:
         return []
     title = comparison.title(other)
     said = [
-        f"{title} brings the lowest fair share from {_whole(now)} to {_whole(outcome.lowest_fair_part)} by fixed sums "
-        f"between the members, worked out from everybody's numbers: choose it where these are known, not just claimed"
+        f"{title} brings the lowest share of a fair gain from {_whole(now)} to {_whole(outcome.lowest_gain_share)} by "
+        f"fixed sums between the members, worked out from everybody's numbers: choose it where these are known, not "
+        f"just claimed"
     ]
     if comparison.group_verdict(other) is Verdict.VIOLATED:
         said.append(f"Under {title}, {_group_gain(comparison, other)}")
-    return said + _splitting(comparison, other)
-
-
-def _splitting(comparison: Comparison, name: str) -> list[str]:
-    """Who would gain most by posing as two, if anybody is known to."""
-    split, outcome = comparison.largest_splitting_gain(name), comparison[name]
-    if split is None:
-        return []
-    member, gain = split
-    much = _gain(gain, float(outcome.utilities[outcome.agents.index(member)]))
-    return [f"Under {comparison.title(name)}, {member} would {much} by posing as two"]
+    return said
 
 
 def _alternative(comparison: Comparison, other: str) -> list[str]:

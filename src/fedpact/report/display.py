@@ -16,7 +16,14 @@ from markupsafe import Markup
 from fedpact.deals import Outcome
 from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation.lots import require_single_lots
-from fedpact.report.numbers import given_text, lowest_share_text, number_texts, probability_text, share_texts
+from fedpact.report.numbers import (
+    given_text,
+    lowest_gain_share_text,
+    lowest_share_text,
+    number_texts,
+    probability_text,
+    share_texts,
+)
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.words import count_text, join_names
@@ -105,7 +112,8 @@ def comparison_html(comparison: Comparison) -> str:
     if comparison.uncertainty:
         columns["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
     if n_agents <= MAX_JUDGED:
-        columns["lowest fair share back"] = [lowest_share_text(outcome) for outcome in outcomes]
+        columns["lowest fair gain"] = [lowest_gain_share_text(outcome) for outcome in outcomes]
+        columns["reciprocity"] = [lowest_share_text(outcome) for outcome in outcomes]
         claims = list(outcomes[0].certificates) if outcomes else []
         columns |= {claim: [outcome.certificates[claim].verdict for outcome in outcomes] for claim in claims}
     parts: list[str] = [_table("mechanism", [outcome.mechanism for outcome in outcomes], columns)]

@@ -262,6 +262,21 @@ def share_notes(outcome: Outcome, unit: Unit) -> list[str]:
     return list(harm_sentences(outcome, unit.text))
 
 
+def gain_share_texts(outcome: Outcome) -> list[str]:
+    """What part of its fair gain every member has; in words where there is no gain to have a part of."""
+    if np.isnan(outcome.fair_gains).any():
+        return [UNDEFINED] * len(outcome.agents)
+    return ["no fair gain" if np.isnan(share) else share_text(float(share), 1.0) for share in outcome.gain_shares]
+
+
+def lowest_gain_share_text(outcome: Outcome) -> str:
+    """The lowest part that anybody has of its fair gain."""
+    if np.isnan(outcome.fair_gains).any():
+        return UNDEFINED
+    lowest = outcome.lowest_gain_share
+    return "nobody has one" if np.isnan(lowest) else share_text(lowest, 1.0)
+
+
 def lowest_share_text(outcome: Outcome) -> str:
     """The lowest part that anybody with a Shapley share above zero gets back of it."""
     if np.isnan(outcome.shapley_values).any():

@@ -5,8 +5,9 @@
     values = "500 EUR/point"
 
 They become numbers before the file is read on: costs per unit of data and values per payoff of 1, both in units of
-payoff. A payoff of 1 is an accuracy 100 points above that of no data, so a value of 500 EUR a point makes 50,000 EUR of
+payoff. A payoff of 1 is an accuracy 100 points above that of no data, so a value of 500 EUR a point makes 50000 EUR of
 payoff. Where a table `money` gives the rate, these are of that size; otherwise a unit of payoff is a unit of money.
+Joining costs and budgets are sums: "50000 EUR".
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ POINT, CORRECT = "point", "correct"
 COUNT_WORDS = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 DIGITS = r"[0-9.,'\N{RIGHT SINGLE QUOTATION MARK} \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]*[0-9]"
 PRICE = re.compile(rf"\s*({DIGITS}(?:[eE][+-]?[0-9]+)?)\s*([^\d\s/.,+-][^\d\s/]*)\s*(?:/|\bper\b|\ba\b)\s*(.+?)\s*")
+SUM = re.compile(rf"\s*({DIGITS})\s*([^\d\s/.,+-][^\d\s/]*)\s*")
+SUMS = ("joining_costs", "budgets")  # keys whose texts are sums of money
 UNIT = re.compile(rf"(?:({DIGITS})\s+)?(?:({'|'.join(COUNT_WORDS)})s?\s+(?:of\s+)?)?([^\d\s].*)", re.IGNORECASE)
 LARGE_WEIGHT = 10.0  # times as useful as one's own data: possible, and mostly a mistake
 PERCENT = 100.0
@@ -113,7 +116,11 @@ def is_price(text: str) -> bool:
 
 def one_currency(prices: list[Price], field: str) -> str:
     """The currency of all prices."""
-    found = list(dict.fromkeys(price.currency for price in prices))
+    return _one_of([price.currency for price in prices], field)
+
+
+def _one_of(currencies: list[str], field: str) -> str:
+    found = list(dict.fromkeys(currencies))
     if len(found) > 1:
         raise InvalidInput(f"{field} must be in one currency, got {' and '.join(found)}")
     return found[0]
@@ -145,10 +152,15 @@ def _singular(noun: str) -> str:
 def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a scenario file with money as numbers in units of payoff; others as they are."""
     prices = {key: found for key in ("costs", "values") if (found := _prices(key, document.get(key)))}
-    if not prices:
+    sums = {key: found for key in SUMS if (found := _sums(key, document.get(key)))}
+    if not prices and not sums:
         return document
-    currency = one_currency([price for found in prices.values() for price in found], " and ".join(prices))
-    rate = _rate(document, prices, currency)
+    if not prices:
+        _require_money(document, sums)
+    currencies = [price.currency for found in prices.values() for price in found]
+    currencies += [currency for found in sums.values() for _, currency in found if currency]
+    currency = _one_of(currencies, " and ".join([*prices, *sums]))
+    rate = _rate(document, prices or sums, currency)
     converted = dict(document)
     if "costs" in prices:
         unit = _unit(document)
@@ -157,7 +169,36 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if "values" in prices:
         values = [price.per_payoff() / rate for price in prices["values"]]
         converted["values"] = values if isinstance(document["values"], list) else values[0]
+    for key, found in sums.items():
+        amounts = [amount / rate for amount, _ in found]
+        converted[key] = amounts if isinstance(document[key], list) else amounts[0]
     return converted | {"money": document.get("money", {"currency": currency, "per_payoff": 1.0})}
+
+
+def _sums(field: str, given: Any) -> list[tuple[float, str]]:
+    """Sums of money and their currencies, where texts state them; "inf" is no limit, and 0 nothing, in any currency."""
+    entries = given if isinstance(given, list) else [given]
+    if not any(isinstance(entry, str) and SUM.fullmatch(entry) for entry in entries):
+        return []
+    found = []
+    for index, entry in enumerate(entries):
+        label = f"{field}[{index}]" if isinstance(given, list) else field
+        stated = SUM.fullmatch(entry) if isinstance(entry, str) else None
+        if stated is not None:
+            found.append((_number(label, stated[1]), stated[2]))
+        elif entry == "inf" or (isinstance(entry, int | float) and entry in (0, float("inf"))):
+            found.append((float(entry), ""))
+        else:
+            raise InvalidInput(f'{label} must be a sum of money such as "50000 EUR", got {short_repr(entry)}')
+    return found
+
+
+def _require_money(document: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
+    if "money" not in document:
+        raise InvalidInput(
+            f"{' and '.join(sums)} are in money: write costs and values in money too, or add a table money that says "
+            f"what a unit of payoff is worth"
+        )
 
 
 def _prices(field: str, given: Any) -> list[Price]:

@@ -25,7 +25,7 @@ from fedpact.utils.errors import ErrorCollector, InvalidInput, error_context, sh
 from fedpact.utils.files import DECODERS, choose_format, read_text
 
 AGREE = "must agree with the weights file"
-AROUND = (*WORDS, "money")  # keys that are no argument of `Federation`
+AROUND = (*WORDS, "models", "money")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
 OWNER_KEYS = ("lot_owners", "task_owners")  # that say whose lots and tasks are where members have several
 REMEDIES = {
@@ -180,6 +180,10 @@ def _shared_caps(field: str, given: Any) -> list[dict[str, Any]]:
     return [record(f"{field}[{index}]", entry, readers) for index, entry in enumerate(given)]
 
 
+def _home(field: str, given: Any) -> Any:
+    return given if given == "all" else numbers(field, given)
+
+
 def _payoff(field: str, given: Any) -> Payoff:
     parameters = [key for family in FAMILIES.values() for key in family.parameter_names()]
     given = table(field, given, ["family", *parameters], required=["family"])
@@ -230,6 +234,10 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "task_owners": name_list,
     "task_names": name_list,
     "shared_caps": _shared_caps,
+    "home": _home,
+    "joining_costs": numbers,
+    "budgets": capacities,
+    "models": text,
     "money": _money,
     "not_recommended": text,
     "uncertainty": lambda field, given: given,  # read once the federation is known

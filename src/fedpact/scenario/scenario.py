@@ -17,6 +17,7 @@ from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput, short_repr
 
 WORDS = ("title", "description", "unit", "not_recommended")
+MODELS = ("common", "personal")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ class Scenario:
         What contributions are counted in, such as "thousand records"; empty if the file does not say.
     not_recommended
         Why no deal of these members is to be recommended, where one was trained and measured to lose; else empty.
+    models
+        "common": one model for all; "personal": a model for each member, which leaves out data that harms it, so that
+        the federation's negative weights are cut to zero.
     """
 
     federation: Federation
@@ -74,6 +78,7 @@ class Scenario:
     uncertainty: Uncertainty | None = None
     unit: str = ""
     not_recommended: str = ""
+    models: str = "common"
 
     def __post_init__(self) -> None:
         kinds: Mapping[str, tuple[Any, str]] = dict.fromkeys(WORDS, (str, "must be a text")) | {
@@ -84,6 +89,10 @@ class Scenario:
         for field, (kind, rule) in kinds.items():
             if not isinstance(given := getattr(self, field), kind):
                 raise InvalidInput(field=field, rule=rule, value=given)
+        if self.models not in MODELS:
+            raise InvalidInput(field="models", rule=f"must be one of {', '.join(MODELS)}", value=self.models)
+        if self.models == "personal" and self.federation.has_harm:
+            object.__setattr__(self, "federation", self.federation.with_personal_models())
         if self.unit:
             DataUnit.parse(self.unit)
         if self.uncertainty is not None:

@@ -32,6 +32,9 @@ class ScenarioAnswers:
     title: str = "My federation"
     lots: Sequence[str] = ()
     tasks: Sequence[str] = ()
+    description: str = "What this federation trains, and where the numbers below come from."
+    home: bool = True
+    joining_costs: str = ""
 
 
 def template(names: Sequence[str] | int = 3, *, lots: Sequence[str] = (), tasks: Sequence[str] = ()) -> str:

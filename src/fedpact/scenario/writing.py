@@ -72,6 +72,10 @@ def _document(scenario: Scenario, correlations_file: str = "") -> dict[str, Any]
         "costs": linear if isinstance(costs, Linear) else {"linear": linear, "quadratic": _shared(costs.quadratic)},
         "caps": _shared(federation.caps),
         "shared_caps": _shared_caps(federation),
+        "home": None if federation.home is None else _shared(federation.home),
+        "joining_costs": _shared(federation.joining_costs) if federation.joining_costs.any() else None,
+        "budgets": _shared(federation.budgets) if np.isfinite(federation.budgets).any() else None,
+        "models": None if scenario.models == "common" else scenario.models,
         "values": _shared(federation.values),
         "payoff": _payoff(federation.payoff),
         "money": scenario.money and asdict(scenario.money),
@@ -126,9 +130,12 @@ def _uncertainty(uncertainty: Uncertainty, federation: Federation, correlations_
 
 
 def _without_infinity(document: dict[str, Any]) -> dict[str, Any]:
-    caps = np.array(document["caps"], dtype=object)
-    caps[caps == math.inf] = INFINITY_TEXTS[0]
-    return document | {"caps": caps.tolist()}
+    found = dict(document)
+    for key in found.keys() & {"caps", "budgets"}:
+        numbers = np.array(found[key], dtype=object)
+        numbers[numbers == math.inf] = INFINITY_TEXTS[0]
+        found[key] = numbers.tolist()
+    return found
 
 
 def _encoded(content: str) -> bytes:
