@@ -8,12 +8,12 @@ May use: utils, federation, scenario, shapley, solvers, certificates, deals, mec
 
 from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batches import solve_batch
-from fedpact.comparison.best_members import BestMembers, best_members
 from fedpact.comparison.comparison import Comparison, compare
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS
 from fedpact.comparison.groups import BlockingGroup, blocking_group, least_core
 from fedpact.comparison.manipulation import splitting_gain
+from fedpact.comparison.members import BestMembers, best_members
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
 from fedpact.comparison.studies import FieldStudy, study

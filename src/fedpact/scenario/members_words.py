@@ -152,13 +152,13 @@ def _singular(noun: str) -> str:
 def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a scenario file with money as numbers in units of payoff; others as they are."""
     prices = {key: found for key in ("costs", "values") if (found := _prices(key, document.get(key)))}
-    sums = {key: found for key in SUMS if (found := _sums(key, document.get(key)))}
+    sums = {key: stated for key in SUMS if (stated := _sums(key, document.get(key)))}
     if not prices and not sums:
         return document
     if not prices:
         _require_money(document, sums)
     currencies = [price.currency for found in prices.values() for price in found]
-    currencies += [currency for found in sums.values() for _, currency in found if currency]
+    currencies += [currency for stated in sums.values() for _, currency in stated if currency]
     currency = _one_of(currencies, " and ".join([*prices, *sums]))
     rate = _rate(document, prices or sums, currency)
     converted = dict(document)
@@ -169,8 +169,8 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if "values" in prices:
         values = [price.per_payoff() / rate for price in prices["values"]]
         converted["values"] = values if isinstance(document["values"], list) else values[0]
-    for key, found in sums.items():
-        amounts = [amount / rate for amount, _ in found]
+    for key, stated in sums.items():
+        amounts = [amount / rate for amount, _ in stated]
         converted[key] = amounts if isinstance(document[key], list) else amounts[0]
     return converted | {"money": document.get("money", {"currency": currency, "per_payoff": 1.0})}
 

@@ -321,7 +321,7 @@ def _follow_barrier(scaled: _Scaled, x: FloatArray) -> tuple[_Point, FloatArray,
         diagonal=np.ones(x.shape),
     )
     none = distances[:, 2 * scaled.n :] < 0
-    found = _Point(x=x.copy(), full=none, prices=1.0 * none, gains=np.full(count, np.inf))
+    found = _Point(x=x.copy(), full=none, prices=0.0 * distances[:, 2 * scaled.n :], gains=np.full(count, np.inf))
     bounded, index, iterations = x.copy(), np.arange(count), 0
     while True:
         prices = here.multipliers[:, 2 * scaled.n :]
