@@ -52,9 +52,9 @@ def certify_fair_gains(outcome: CertifiedOutcome, optimum: Callable[[], FloatArr
     counts = fair > outcome.tolerances
     agent = int(np.argmin(np.where(counts, gains / np.where(counts, fair, 1.0), np.inf)))
     witness: dict[str, Any] = about(outcome, agent) | {
-        "gain": float(gains[agent]),
+        "member_gain": float(gains[agent]),
         "fair_gain": float(fair[agent]),
-        "distance": remainder,
+        "distance_from_fair": remainder,
         "lacking": lacking,
         "groups_that_bind": [[federation.names[i] for i in np.flatnonzero(group)] for group in binding],
     }

@@ -27,12 +27,12 @@ from fedpact.report.numbers import (
     UNDEFINED,
     Unit,
     given_text,
+    lowest_gain_share_text,
     lowest_share_text,
     number_text,
     number_texts,
     percent,
     share_texts,
-    without_rounding,
 )
 from fedpact.report.stability import leaving_group
 from fedpact.report.view import MAX_SHOWN, Selection, View
@@ -136,14 +136,18 @@ def _money_card(view: View, chosen: Outcome) -> Card:
 
 
 def _fairness_card(chosen: Outcome) -> Card:
-    text = lowest_share_text(chosen)
+    text = lowest_gain_share_text(chosen)
     if text == UNDEFINED:
-        note = "some groups of members have no payoff"
-    elif np.isnan(chosen.lowest_fair_part) or not (without_rounding(chosen, chosen.reciprocity_gaps) < 0).any():
-        note = "everybody gets its share, or more"
+        note = "of more than 64 members it is not worked out"
+    elif np.isnan(chosen.lowest_gain_share):
+        note = "there is no gain to share"
+    elif chosen.lowest_gain_share >= 0.995:
+        note = "everybody has its fair share of the gain"
     else:
-        note = Markup("to {}").format(mention(chosen.agents[int(np.nanargmin(chosen.fair_parts))]))
-    return _card("Lowest Shapley share returned", text, note)
+        note = Markup("{}\u2019s part of its fair share of the gain").format(
+            mention(chosen.agents[int(np.nanargmin(chosen.gain_shares))])
+        )
+    return _card("Lowest fair gain", text, note)
 
 
 def _card(label: str, figure: str, note: str) -> Card:
@@ -165,6 +169,7 @@ def _overview(view: View) -> list[dict[str, Any]]:
                     percent(view.comparison.share_of_best(outcome.welfare)),
                     "–" if stable is None else percent(view.comparison.share_of_best(stable.welfare)),
                     _leavers_cell(view, outcome),
+                    lowest_gain_share_text(outcome),
                     lowest_share_text(outcome),
                 ),
             }

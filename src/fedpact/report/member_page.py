@@ -16,7 +16,7 @@ from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.markup import mention, render
-from fedpact.report.numbers import money_text, number_text, percent, probability_text, share_texts
+from fedpact.report.numbers import gain_share_texts, money_text, number_text, percent, probability_text, share_texts
 from fedpact.report.page import style_sheet
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
@@ -138,8 +138,10 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         ("Net benefit", unit.text(float(outcome.utilities[place])), "worth, less cost, plus payment"),
         ("What it would have alone", unit.text(float(outcome.standalone[place])), "with its own data only"),
         ("Gain", unit.text(float(outcome.ir_gaps[place]), signed=True), "net benefit, less what it would have alone"),
-        ("Fair share", unit.text(share), "what its data adds for all, averaged over all orders of joining"),
-        ("Of its fair share it gets back", share_texts(outcome)[place], _share_note(outcome, place)),
+        ("Fair gain", unit.text(float(outcome.fair_gains[place])), "what it adds to what groups of members can gain"),
+        ("Of its fair gain it has", gain_share_texts(outcome)[place], ""),
+        ("Shapley share", unit.text(share), "what its data adds for all, averaged over all orders of joining"),
+        ("Of its Shapley share it gets back", share_texts(outcome)[place], _share_note(outcome, place)),
     ]
     outlook = view.comparison.uncertainty.get(outcome.mechanism)
     if outlook is not None:

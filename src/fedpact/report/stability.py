@@ -2,7 +2,7 @@
 
 First the words, which the terminal, the report and the explorer share; then the report's section.
 
-The picture has a mark for every mechanism: welfare to the right, the lowest fair share returned upwards. It is filled
+The picture has a mark for every mechanism: welfare to the right, the lowest fair gain upwards. It is filled
 where the deal holds together, and open where somebody would leave or that is not known.
 """
 
@@ -20,7 +20,7 @@ from fedpact.comparison import Comparison
 from fedpact.deals import Outcome
 from fedpact.report.charts import TURN, label_heights, tick_marks
 from fedpact.report.markup import mention_group, mention_list, render
-from fedpact.report.numbers import Unit, lowest_share_text
+from fedpact.report.numbers import Unit, lowest_gain_share_text
 from fedpact.report.view import View
 from fedpact.utils.words import join_names
 
@@ -154,11 +154,11 @@ def limits_text(group: Temptation, splitting: Temptation) -> str:
 
 
 def tradeoff_picture(view: View) -> Markup:
-    """Welfare against the lowest fair share, a mark per mechanism; empty where no mechanism has shares."""
-    shown = [outcome for outcome in view.comparison if outcome.lowest_fair_part >= 0]
+    """Welfare against the lowest fair gain, a mark per mechanism; empty where no mechanism has shares."""
+    shown = [outcome for outcome in view.comparison if outcome.lowest_gain_share >= 0]
     if not shown:
         return Markup()
-    shares = np.array([outcome.lowest_fair_part for outcome in shown])
+    shares = np.array([outcome.lowest_gain_share for outcome in shown])
     welfare = np.array([outcome.welfare for outcome in shown])
     low, high = _span(np.append(shares, SHARES_SHOWN))
     left, right = _span(welfare)
@@ -183,8 +183,8 @@ def _marks(view: View, shown: Sequence[Outcome], places: Sequence[float], height
     for outcome, x, y, label_y in zip(shown, places, heights, labels, strict=True):
         holds = view.comparison.holds_together(outcome.mechanism)
         sentence = (
-            f"{view.title_of(outcome)}: welfare {view.unit.text(outcome.welfare)}, lowest fair share "
-            f"{lowest_share_text(outcome)}, {HOLDING[holds]}"
+            f"{view.title_of(outcome)}: welfare {view.unit.text(outcome.welfare)}, lowest fair gain "
+            f"{lowest_gain_share_text(outcome)}, {HOLDING[holds]}"
         )
         marks.append(Mark(outcome=outcome, x=x, y=y, label_y=label_y, holds=holds, sentence=sentence))
     return marks
@@ -199,4 +199,4 @@ def _span(numbers: Sequence[float] | np.ndarray) -> tuple[float, float]:
 
 def _missing(view: View) -> list[str]:
     """Mechanisms whose lowest share is undefined, or less than nothing."""
-    return [view.title_of(outcome) for outcome in view.comparison if not outcome.lowest_fair_part >= 0]
+    return [view.title_of(outcome) for outcome in view.comparison if not outcome.lowest_gain_share >= 0]

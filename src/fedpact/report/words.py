@@ -16,6 +16,7 @@ PROPERTY_HEADS: Mapping[Claim, str] = {
     Claim.RECIPROCITY: "fair",
     Claim.CORE: "groups stay",
     Claim.SPLIT_PROOF: "split proof",
+    Claim.FAIR_GAINS: "fair gains",
 }
 
 CLAIMS: Mapping[Claim, tuple[str, str]] = {
@@ -49,6 +50,12 @@ CLAIMS: Mapping[Claim, tuple[str, str]] = {
         claim_title(Claim.SPLIT_PROOF),
         "A member that enters under two names, each with half of its data and of what the model is worth to it, does "
         "no better than under one.",
+    ),
+    Claim.FAIR_GAINS: (
+        claim_title(Claim.FAIR_GAINS),
+        "Everybody has its fair share of the gain: what it adds to what groups of members can gain, averaged over all "
+        "orders of joining. Where some group would then do better by itself, or somebody cannot pay as much, gains are "
+        "as close to that as can be.",
     ),
 }
 
@@ -122,6 +129,11 @@ EVIDENCE: Mapping[str, str] = {
     "group_utilities": "what they would have by themselves, before payments among them",
     "group_contributions": "contributions that give it",
     "gains": "what each gains by posing as two",
+    "member_gain": "its gain",
+    "fair_gain": "its fair gain",
+    "distance_from_fair": "how far the gains are from the fairest ones",
+    "lacking": "what a group, or a budget, lacks",
+    "groups_that_bind": "groups that would leave if gains were fairer",
     "most_in_any_group": "the most it adds to any group",
     "gain_upper_bound": "no group gains more than",
 }

@@ -1,4 +1,4 @@
-"""What mechanisms trade off: welfare against the lowest fair share returned, filled where a deal holds together."""
+"""What mechanisms trade off: welfare against the lowest fair gain, filled where a deal holds together."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SAME_PLACE = 0.03  # of the panel: marks as close share one label
 
 
 def plot_tradeoff(comparison: Comparison, ax: Any = None, *, money: Money | None = None) -> Any:
-    """A mark per mechanism: welfare to the right, the lowest fair share upwards; filled where nobody would leave.
+    """A mark per mechanism: welfare to the right, the lowest fair gain upwards; filled where nobody would leave.
 
-    A group that would leave together counts too. Mechanisms without fair shares are left out. Welfare is in `money`
+    A group that would leave together counts too. Mechanisms without fair gains are left out. Welfare is in `money`
     where it is given.
     """
     figure = new_figure(6.4 if len(comparison.outcomes) <= MAX_MARKS_NAMED else 8.2, 4.2) if ax is None else ax.figure
@@ -39,18 +39,18 @@ def plot_tradeoff(comparison: Comparison, ax: Any = None, *, money: Money | None
 
 def draw_tradeoff(ax: Axes, comparison: Comparison, unit: Unit) -> None:
     """The marks with their labels, on axes that are there."""
-    shown = [outcome for outcome in comparison.outcomes if outcome.lowest_fair_part >= 0]
+    shown = [outcome for outcome in comparison.outcomes if outcome.lowest_gain_share >= 0]
     places = colour_places([outcome.mechanism for outcome in comparison.outcomes if outcome.federated])
     dress_axes(ax)
     ax.set_xlabel(f"welfare, {unit.label}", fontsize=8, color=FAINT, parse_math=False)
-    ax.set_ylabel("lowest fair share returned, %", fontsize=8, color=FAINT)
+    ax.set_ylabel("lowest fair gain, %", fontsize=8, color=FAINT)
     ax.set_title(
         "Filled: holds together; open: somebody would leave, or not known", loc="left", fontsize=8, color=FAINT
     )
     if not shown:
         return
     welfare = unit.per_payoff * np.array([outcome.welfare for outcome in shown])
-    shares = 100.0 * np.array([outcome.lowest_fair_part for outcome in shown])
+    shares = 100.0 * np.array([outcome.lowest_gain_share for outcome in shown])
     for outcome, x, y in zip(shown, welfare, shares, strict=True):
         colour = LINES[places[outcome.mechanism] % len(LINES)] if outcome.federated else AMOUNT
         fill = colour if comparison.holds_together(outcome.mechanism) else "white"
