@@ -44,7 +44,7 @@ def _ask(names: str | None) -> ScenarioAnswers:
     caps, costs, values = [], [], []
     for name in members:
         caps.append(_answer(f"{name}: how much data can it give, in {unit}?", "100", _positive))
-        cost = _answer(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "300", _positive)
+        cost = _answer(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "30", _positive)
         costs.append(f"{decimal_text(cost)} {currency}/{each}")
         value = _answer(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", _positive)
         values.append(f"{decimal_text(value)} {currency}/point")

@@ -71,17 +71,24 @@ def shapley(
     total = float(shares.values.sum())
     per_lot = [
         (unit.of_data("contributes"), number_texts(profile)),
-        (f"one more adds ({unit.label})", number_texts(unit.per_payoff * shares.gradient)),
+        ("one more adds", number_texts(unit.per_payoff * shares.gradient)),
+        ("costs", number_texts(unit.per_payoff * federation.arrays.marginal_costs(profile))),
     ]
     per_agent = [
         ("value", unit.column(shares.values)),
         ("share", [percent(float(value) / total) if 0 < value <= total else "-" for value in shares.values]),
     ]
-    columns = per_agent if federation.has_lots else [per_lot[0], *per_agent, per_lot[1]]
+    columns = per_agent if federation.has_lots else [per_lot[0], *per_agent, *per_lot[1:]]
     if federation.has_lots:
         print_agents("Lots", federation.lot_labels, per_lot, sizes=profile, kind="lot")
     title = f"Shapley values by {shares.method} ({unit.label})"
     print_agents(title, federation.names, columns, sizes=shares.values)
+    one = chosen.unit or "unit of data"
+    whose = "the contributions given" if contributions is not None else f"the contributions of {name}"
+    console.print(
+        f"At {whose}. What one more ({escape(one)}) adds is to its owner's Shapley value, not to what all have "
+        "together; beside it, what it costs."
+    )
     console.print(f"Total {escape(terminal_text(unit.text(total)))}; efficiency gap {shares.efficiency_gap:.1e}")
 
 

@@ -73,7 +73,10 @@ def recommend(comparison: Comparison) -> Recommendation | None:
         ]
         nobody = "Nobody gains by federating: no mechanism does better than everybody alone"
         return Recommendation(mechanism="standalone", sentences=tuple(f"{part}." for part in [nobody, *lost]))
-    plain = [name for name in stable if not comparison.mechanisms[name].has_side_payments] or list(stable)
+    paid = [name for name, each in stable.items() if each.outcome is None or not each.outcome.over_budget] or list(
+        stable
+    )
+    plain = [name for name in paid if not comparison.mechanisms[name].has_side_payments] or paid
     most = max(stable[name].welfare for name in plain)
     near = [name for name in plain if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
 

@@ -61,7 +61,7 @@ class Agent:
 
     @classmethod
     def of(cls, federation: Federation, index: int, *, least_gain: float | None = 0.0) -> Agent:
-        """The agent of a federation, with its own row and nothing else."""
+        """The agent of a federation, with its own row and nothing else; it asks for its joining costs too."""
         return cls(
             name=federation.names[index],
             index=index,
@@ -70,7 +70,7 @@ class Agent:
             value=float(federation.arrays.values[index]),
             cost=federation.costs.take([index]),
             cap=float(federation.caps[index]),
-            least_gain=least_gain,
+            least_gain=None if least_gain is None else least_gain + float(federation.joining_costs[index]),
         )
 
     @property

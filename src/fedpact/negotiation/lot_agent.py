@@ -82,7 +82,7 @@ class LotAgent:
 
     @classmethod
     def of(cls, federation: Federation, index: int, *, least_gain: float | None = 0.0) -> LotAgent:
-        """The agent of a federation, with its own rows and its own lots' costs and nothing else."""
+        """The agent of a federation, with its own rows and lots and nothing else; it asks for its joining costs too."""
         tasks, lots = federation.tasks_of(index), federation.lots_of(index)
         return cls(
             name=federation.names[index],
@@ -96,7 +96,7 @@ class LotAgent:
             values=federation.arrays.values[tasks],
             costs=federation.costs.take(lots),
             caps=federation.caps[lots],
-            least_gain=least_gain,
+            least_gain=None if least_gain is None else least_gain + float(federation.joining_costs[index]),
             shared_caps=take_shared_caps(federation.shared_caps, lots),
         )
 

@@ -134,9 +134,12 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
     if outcome.side_payments.any():
         fixed = unit.text(float(outcome.side_payments[place]), signed=True)
         rows.append(("of it fixed", fixed, "whatever anybody contributes"))
+    if outcome.joining_costs[place]:
+        rows.append(("What joining costs it", unit.text(float(outcome.joining_costs[place])), "once"))
+    own = "its own model, from which gains count" if outcome.federation.home is not None else "with its own data only"
     rows += [
-        ("Net benefit", unit.text(float(outcome.utilities[place])), "worth, less cost, plus payment"),
-        ("What it would have alone", unit.text(float(outcome.standalone[place])), "with its own data only"),
+        ("Net benefit", unit.text(float(outcome.utilities[place])), "worth, less costs, plus payment"),
+        ("What it would have alone", unit.text(float(outcome.standalone[place])), own),
         ("Gain", unit.text(float(outcome.ir_gaps[place]), signed=True), "net benefit, less what it would have alone"),
         ("Fair gain", unit.text(float(outcome.fair_gains[place])), "what it adds to what groups of members can gain"),
         ("Of its fair gain it has", gain_share_texts(outcome)[place], ""),

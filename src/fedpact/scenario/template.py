@@ -101,7 +101,7 @@ def scenario_text(answers: ScenarioAnswers) -> str:
 
 # An example that is not symmetric: members differ in size, cost and stakes, and data flows one way more than the other.
 EXAMPLE_CAPS = (120.0, 60.0, 30.0)
-EXAMPLE_COSTS = ("0.30", "0.40", "0.25")
+EXAMPLE_COSTS = ("0.03", "0.04", "0.025")
 EXAMPLE_VALUES = ("2000", "1500", "1000")
 
 
