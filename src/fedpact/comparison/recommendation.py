@@ -76,9 +76,9 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     paid = [name for name, each in stable.items() if each.outcome is None or not each.outcome.over_budget] or list(
         stable
     )
-    plain = [name for name in paid if not comparison.mechanisms[name].has_side_payments] or paid
-    most = max(stable[name].welfare for name in plain)
-    near = [name for name in plain if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
+    most = max(stable[name].welfare for name in paid)
+    near = [name for name in paid if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
+    near = [name for name in near if not comparison.mechanisms[name].has_side_payments] or near
 
     def rank(name: str) -> tuple[int, float, float]:
         share = np.nan_to_num(comparison[name].lowest_gain_share, nan=-np.inf)
