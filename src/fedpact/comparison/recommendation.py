@@ -204,7 +204,9 @@ def _alternative(comparison: Comparison, other: str) -> list[str]:
     verb = f"loses {_names(settled.leavers)}" if settled.leavers else "keeps everybody too"
     if not settled.leavers and comparison.group_verdict(other) is Verdict.VIOLATED:
         return [f"Under {comparison.title(other)}, which reaches {share}, {_group_gain(comparison, other)}"]
-    return [f"{comparison.title(other)} {verb} and reaches {share}"]
+    unpaid = settled.outcome.over_budget if settled.outcome is not None else ()
+    but = f", but asks {_names(unpaid)} for more than its budget" if unpaid else ""
+    return [f"{comparison.title(other)} {verb} and reaches {share}{but}"]
 
 
 def _without_payments(comparison: Comparison, name: str) -> str:
