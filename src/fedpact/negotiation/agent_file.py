@@ -209,7 +209,9 @@ def _place(given: Any, weights: FloatArray) -> int:
     if type(given) is not int or not 0 <= given < weights.size:
         raise InvalidInput(f"index must be a place from 0 to {weights.size - 1}, got {short_repr(given)}")
     if weights[given] < 0.0:
-        raise InvalidInput(f"weights[{given}] must be at least 0, got {weights[given]:g}: its own data does not harm it")
+        raise InvalidInput(
+            f"weights[{given}] must be at least 0, got {weights[given]:g}: its own data does not harm it"
+        )
     return given
 
 

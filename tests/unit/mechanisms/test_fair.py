@@ -1,4 +1,4 @@
-"""The fair mechanism, by gain and by reciprocity: the lowest share it returns, what it keeps of M^E, and who it cannot keep."""
+"""The fair mechanism, by gain and by reciprocity: lowest shares, what it keeps of M^E, and who it cannot keep."""
 
 from __future__ import annotations
 
