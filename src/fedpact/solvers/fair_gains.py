@@ -58,14 +58,14 @@ def fair_gains(federation: Federation) -> FairGains:
 
     def reach(groups: list[tuple[int, ...]]) -> FloatArray:
         members = np.array([np.isin(np.arange(size), order[list(group)]) for group in groups])
-        return group_optima(federation, members).values
+        return group_optima(federation, members).values - members @ alone  # what they have alone would only add noise
 
     found = sample_game(reach, size, budget=GROUPS_PER_MEMBER * size, rng=0, batch=True)
     values, errors = np.empty(size), np.empty(size)
     values[order], errors[order] = found.values, found.standard_errors
     for equals in classes:
         values[equals], errors[equals] = values[equals].mean(), errors[equals].mean()
-    return FairGains(values - alone, errors)
+    return FairGains(values, errors)
 
 
 def _order_without_names(federation: Federation, alone: FloatArray) -> tuple[Owners, list[Owners]]:
