@@ -195,7 +195,7 @@ def test_of_too_many_members_fair_gains_are_not_known() -> None:
     crowd = identical_blocks([65])
     outcome = fp.ExternalityMechanism().solve(crowd)
     assert np.isnan(outcome.fair_gains).all() and np.isnan(outcome.lowest_gain_share)
-    with pytest.raises(fp.InvalidInput, match='must have at most 64 members .* by="reciprocity" takes any number'):
+    with pytest.raises(fp.InvalidInput, match=r'must have at most 64 members .* by="reciprocity" takes any number'):
         fp.FairMechanism(keep="members").solve(crowd)
 
 

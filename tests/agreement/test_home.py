@@ -31,7 +31,7 @@ def curve(fed: fp.Federation, y: np.ndarray) -> np.ndarray:
 def raw_payoffs(fed: fp.Federation, s: np.ndarray) -> np.ndarray:
     """What members gain on their data at home, from the numbers as they were given."""
     own = fed.task_owners[:, None] == fed.lot_owners
-    at_home = np.where(own, fed.weights, 0.0) @ fed.home
+    at_home = np.where(own, np.maximum(fed.weights, 0.0), 0.0) @ fed.home
     shared = np.where(own, 0.0, fed.weights) @ s
     gained = fed.values * (curve(fed, at_home + shared) - curve(fed, at_home))
     return np.bincount(fed.task_owners, gained, fed.n_agents)
@@ -61,6 +61,8 @@ def at_home(family: type[Payoff], seed: int, *, lots: bool) -> fp.Federation:
     shape = (task_owners.size, lot_owners.size)
     weights = rng.uniform(-0.005, 1.5, shape) * (rng.random(shape) < 0.8)
     weights[task_owners[:, None] == lot_owners] = rng.uniform(0.5, 1.5)
+    if lots:  # the second member's data harms one of its own tasks
+        weights[2, 2] = -0.5
     low, high = {fp.PowerLaw: (0.1, 1.0), fp.Michaelis: (3.0, 30.0), fp.Exponential: (0.01, 0.1)}.get(family, (1, 1))
     payoff = payoff_of(family, rng.uniform(low, high, shape[0]))
     values, caps = rng.uniform(0.5, 2.0, shape[0]), rng.uniform(5.0, 30.0, shape[1])
