@@ -100,7 +100,7 @@ def test_fair_gains_are_those_of_all_groups(kind: str) -> None:
         assert not outcome.fair_gain_errors.any()
         gains = outcome.utilities - alone
         some = outcome.fair_gains > 1e-6 * scale
-        np.testing.assert_allclose(outcome.gain_shares[some], (gains / (shapley - alone))[some], rtol=1e-3)
+        np.testing.assert_allclose(outcome.gain_shares[some], gains[some] / (shapley - alone)[some], rtol=1e-3)
         assert np.isnan(outcome.gain_shares[outcome.fair_gains < -1e-6 * scale]).all()
         lowest = np.fmin.reduce(outcome.gain_shares)
         assert outcome.lowest_gain_share == pytest.approx(lowest, nan_ok=True)
@@ -219,8 +219,6 @@ def test_best_members_of_all_sets(kind: str) -> None:
         assert found.welfare == pytest.approx(total(chosen), abs=AGREEMENT * scale)
         assert found.welfare_all == pytest.approx(total(frozenset(range(fed.n_agents))), abs=AGREEMENT * scale)
         assert found.welfare_alone == pytest.approx(float(alone.sum()), abs=AGREEMENT * scale)
-        larger = [group for group in worth if len(group) > max(len(chosen), 1)]
-        assert all(total(group) < found.welfare + 1e-10 * scale for group in larger)
         assert set(found.adds) == set(found.costs) == set(fed.names) - set(found.members)
         for name, added in found.adds.items() if chosen else ():
             agent = fed.names.index(name)
@@ -257,5 +255,8 @@ def test_everybody_is_best_where_nothing_harms_and_joining_is_free() -> None:
         fed = identical_blocks([n_agents])
         found = fp.best_members(fed)
         assert found.members == (fed.names if n_agents > 1 else ()) and found.exact
+    useless = fp.Federation([[1, 1, 0], [1, 1, 0], [0, 0, 1]], costs=0.01, caps=30.0, payoff=fp.PowerLaw(0.3))
+    assert fp.best_members(useless).members == useless.names, "of sets worth alike the largest"
+    assert fp.best_members(useless.without_sharing()).members == ()
     with pytest.raises(fp.InvalidInput, match="must have at most 64 members where data harms or joining costs"):
         fp.best_members(identical_blocks([65]).replace(joining_costs=1.0))
