@@ -13,9 +13,30 @@ RECORDED = json.loads(JSON_KEYS.read_text(encoding="utf-8"))
 
 # Key paths by command: each is a change that programs which read these records have to be told of.
 PARTS = "certificates.split-proof.witness.part_"
+BINDING = "certificates.fair-gains.witness.groups_that_bind"
+# Fair gains, in every record of an outcome, and their certificate.
+FAIR_GAINS = {"fair_gains[]", "gain_shares[]", f"{BINDING}[]"} | {
+    f"certificates.fair-gains.{key}"
+    for key in (
+        "claim margin scope tol verdict witness.agent witness.distance witness.fair_gain witness.gain "
+        "witness.index witness.lacking"
+    ).split()
+}
 ADDED: dict[str, set[str]] = {
+    **{name: FAIR_GAINS for name in COMMANDS if name.startswith(("solve", "check"))},
+    # Under Shapley's payments some groups have as much as they reach by themselves.
+    **dict.fromkeys(
+        ("solve hospitals --mechanism shapley", "check hospitals --mechanism shapley --claim all"),
+        FAIR_GAINS - {f"{BINDING}[]"} | {f"{BINDING}[][]"},
+    ),
+    **{
+        name: {f"outcomes[].{key}" for key in FAIR_GAINS | {f"{BINDING}[][]"}}
+        for name in COMMANDS
+        if name.startswith("compare")
+    },
     # A fair deal with a member split is solved, so the witness says what the parts have.
-    "solve hospitals --mechanism fair": {f"{PARTS}{of}[]" for of in ("contributions", "payments", "utilities")},
+    "solve hospitals --mechanism fair": FAIR_GAINS
+    | {f"{PARTS}{of}[]" for of in ("contributions", "payments", "utilities")},
 }
 # Shapley values are not sampled any more.
 REMOVED: dict[str, set[str]] = {name: {"standard_errors[]"} for name in ("shapley hospitals", "shapley hospitals-lots")}

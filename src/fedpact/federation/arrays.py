@@ -253,10 +253,11 @@ class FederationArrays:
     def counted_from_home(self, home: FloatArray) -> FederationArrays:
         """The federation of what is gained on data (..., lots) that every owner uses at home, shared or not.
 
-        Sharing its own data gives a member nothing more, and others' data is worth to it what it adds.
+        Sharing its own data gives a member nothing more, and others' data is worth to it what it adds. A task for which
+        data of its owner's does harm goes without it.
         """
         own = self.own_weights
-        payoff, units, values = self.payoff.counted_from(times(own, home))
+        payoff, units, values = self.payoff.counted_from(times(np.maximum(own, 0.0), home))
         weights = (self.weights - own) / np.broadcast_to(units, self.values.shape)[..., None]
         return replace(self, weights=weights, payoff=payoff, values=self.values * values)
 

@@ -17,7 +17,8 @@ are those of *sharing*, and payoffs count from what each has at home,
 
     a_i(s) = values[i] * (g_i(w_ii home_i + sum_{j != i} w_ij s_j) - g_i(w_ii home_i)),
 
-so that whoever stays alone has 0. `arrays` holds the numbers of this game, which is one of the same kind.
+so that whoever stays alone has 0. At home nobody uses data for a task that it harms. `arrays` holds the numbers of this
+game, which is one of the same kind.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Agent:
         return {
             "cap": self.cap if np.isfinite(self.cap) else "inf",
             "uses": uses.tolist(),
-            "stiffness": bend * float((self.weights[uses] ** 2).mean()),
+            "stiffness": bend * float((self.weights[uses] ** 2).mean()) if uses.size else 0.0,
         }
 
     def _marginal_prices(self, question: Question) -> Answer:

@@ -111,7 +111,7 @@ def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_introduction(raw: dict[str, Any], index: int, size: int, *, brief: bool = False) -> Introduction:
-    """Checked: a cap of at least zero, and known agents, itself among them; briefly the cap alone."""
+    """Checked: a cap of at least zero, and known agents, to which itself is added; briefly the cap alone."""
     cap = read_cap(raw)
     if brief:
         return Introduction(cap=cap, uses=np.ones(size, dtype=bool))
@@ -120,9 +120,7 @@ def read_introduction(raw: dict[str, Any], index: int, size: int, *, brief: bool
         raise BadAnswer(f"uses must list members by number, from 0 to {size - 1}, got {_describe(uses)}")
     if len(set(uses)) != len(uses):
         raise BadAnswer("uses must list every member once")
-    if index not in uses:
-        raise BadAnswer("uses must list the member itself: its own data matters to it")
-    return Introduction(cap=cap, uses=np.isin(np.arange(size), uses), stiffness=read_stiffness(raw))
+    return Introduction(cap=cap, uses=np.isin(np.arange(size), [*uses, index]), stiffness=read_stiffness(raw))
 
 
 def read_cap(raw: Mapping[str, Any]) -> float:

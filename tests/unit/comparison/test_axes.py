@@ -134,7 +134,7 @@ def test_unlimited_caps() -> None:
 
 # mistakes
 
-PARAMETERS = "weights, costs, costs.quadratic, caps, values"
+PARAMETERS = "weights, costs, costs.quadratic, caps, values, joining_costs"
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ PARAMETERS = "weights, costs, costs.quadratic, caps, values"
         ("caps=-1:1:3", "there is no federation with caps = -1: caps[0] must be at least zero"),
         ("values=0", "there is no federation with values = 0"),
         ("beta=1,-1", "there is no federation with beta = -1: payoff.beta"),
-        ("weights[1,1]=-1:1:3", "there is no federation with weights[1,1] = -1: weights[1, 1] must be positive"),
-        ("weights[1,1]=0", "there is no federation with weights[1,1] = 0"),
+        ("weights[1,1]=-1:1:3", "there is no federation with weights[1,1] = -1: weights[1, 1] must be at least zero"),
+        ("joining_costs=1,-1", "there is no federation with joining_costs = -1: joining_costs"),
         ("weights=inf", "there is no federation with weights = inf"),
         ("costs.quadratic=-1,1", "there is no federation with costs.quadratic = -1"),
     ],

@@ -72,7 +72,8 @@ def test_of_all_mechanisms_those_without_an_outcome_are_named() -> None:
     weights = [[1.0, -1.2, 0.1], [1.4, 1.0, -0.8], [-0.9, 1.1, 1.0]]
     unsolved = fp.compare(fp.Federation(weights, costs=0.05, caps=60.0, payoff=fp.Log()), "all").unsolved
     for name, why in (
-        ("fair", "no Shapley shares"),
+        ("fair", "ask for more by themselves than there is to share"),
+        ("fair-reciprocity", "no Shapley shares"),
         ("nash-bargaining", "no gain to share"),
         ("leave-one-out", "no bound"),
     ):

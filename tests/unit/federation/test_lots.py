@@ -81,9 +81,10 @@ def test_one_of_each_is_a_plain_federation() -> None:
 
 
 def test_own_data_may_be_useless_where_owners_are_given() -> None:
-    """A group of agents may be left with one lot and one task each, of no use to themselves."""
-    owned = fp.Federation([[0.0, 1.0], [1.0, 0.5]], costs=0.1, payoff=fp.Log(), lot_owners=["A", "B"])
-    assert owned.has_lots and owned.take([0]).has_lots and not owned.take([1]).has_lots
+    """Where each has one lot and one task it is the plain federation, in which own data may be of no use too."""
+    weights = [[0.0, 1.0], [1.0, 0.5]]
+    owned = fp.Federation(weights, costs=0.1, payoff=fp.Log(), lot_owners=["A", "B"])
+    assert owned == fp.Federation(weights, costs=0.1, payoff=fp.Log(), names=["A", "B"]) and not owned.has_lots
     np.testing.assert_array_equal(owned.without_sharing().data([1.0, 2.0]), [0.0, 1.0])
 
 

@@ -125,6 +125,8 @@ def test_payments_by_design() -> None:
         "standalone": False,
         "fair": True,
         "fair-members": True,
+        "fair-reciprocity": True,
+        "fair-reciprocity-members": True,
         **dict.fromkeys(FIELD_MECHANISMS, True),
         "accuracy-shaping": False,
     }

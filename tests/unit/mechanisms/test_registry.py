@@ -22,6 +22,9 @@ from strategies import random_federations
 PAIR = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5))
 
 
+FAIR = ["fair", "fair-members", "fair-reciprocity", "fair-reciprocity-members"]
+
+
 def register(folder: Path, monkeypatch: pytest.MonkeyPatch, **entries: str) -> None:
     """An installed distribution with entry points."""
     info = folder / "consortium-1.0.dist-info"
@@ -34,7 +37,7 @@ def register(folder: Path, monkeypatch: pytest.MonkeyPatch, **entries: str) -> N
 
 def test_names_are_those_of_the_mechanisms() -> None:
     assert list(DEFAULT_MECHANISMS) == ["externality", "shapley", "voluntary", "standalone"]
-    assert list(MECHANISMS) == [*DEFAULT_MECHANISMS, "fair", "fair-members", *FIELD_MECHANISMS]
+    assert list(MECHANISMS) == [*DEFAULT_MECHANISMS, *FAIR, *FIELD_MECHANISMS]
     assert all(mechanism_named(name).name == name for name in MECHANISMS)
 
 
@@ -66,10 +69,7 @@ def test_objects_names_and_paths() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            "barter",
-            "mechanism must be one of externality, shapley, voluntary, standalone, fair, fair-members, equal-split, ",
-        ),
+        ("barter", f"mechanism must be one of {', '.join([*DEFAULT_MECHANISMS, *FAIR])}, equal-split, "),
         ("", "mechanism must be one of externality"),
         (None, "mechanism must be a name or a mechanism such as ShapleyMechanism(), got None"),
         (3, "got 3"),
