@@ -170,19 +170,28 @@ class Delivery:
         return self.found.sizes.of_model
 
     @cached_property
-    def misfit_p_value(self) -> float:
-        """How likely accuracies so far from the predictions are if weights and curves are right; NaN if there are too
-        few models to tell.
+    def _judgement(self) -> tuple[float, list[int]]:
+        """How well the curves fit, and who falls short.
 
-        Calibrated, it is tested by the models without the updates of those who seem to have delivered too little, if
-        they are a minority: noise, or wrong labels, fit no share, and whoever sends such updates must not be safe
-        because of that.
+        Calibrated, where they do not fit, models without the updates of those who fall short are tried, the worst
+        first, as long as they are a minority: noise, or wrong labels, fit no share, and whoever sends such updates must
+        neither be safe because of that nor be counted against others.
         """
-        short = np.flatnonzero(self._fall_short).tolist() if self.calibrated else []
-        if not short or 2 * len(short) >= int(self.models.identified.sum()):
-            return self.models.misfit_p_value(self.found)
-        others = self.models.without_updates_of(short)
-        return others.misfit_p_value(others.fit())
+        p_value, suspects, rest = self.models.misfit_p_value(self.found), list[int](), self
+        most = (int(self.models.identified.sum()) - 1) // 2 if self.calibrated else 0
+        while p_value < MISFIT_P_VALUE and len(suspects) < most and rest._fall_short.any():
+            suspects.append(int(np.nanargmin(rest.p_values)))
+            others = self.models.without_updates_of(suspects)
+            rest = replace(self, models=others, found=others.fit())
+            p_value = others.misfit_p_value(rest.found)
+        return p_value, sorted([*suspects, *np.flatnonzero(rest._fall_short).tolist()])
+
+    @property
+    def misfit_p_value(self) -> float:
+        """How likely accuracies so far from the predictions are if weights and curves are right, without the updates of
+        a minority that falls short where that is needed; NaN if there are too few models to tell.
+        """
+        return self._judgement[0]
 
     @property
     def can_judge(self) -> bool:
@@ -299,7 +308,7 @@ class Delivery:
         """
         if not self.can_judge:
             return ()
-        return tuple(name for name, short in zip(self.names, self._fall_short, strict=True) if short)
+        return tuple(self.names[member] for member in self._judgement[1])
 
     @property
     def _fall_short(self) -> NDArray[np.bool_]:
