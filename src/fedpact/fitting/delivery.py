@@ -297,7 +297,8 @@ class Delivery:
     @property
     def _degrees(self) -> float:
         """Degrees of freedom of the errors that the measurements of a model share, which matter most."""
-        return float(max(self.n_models - self.models.identified.sum(), 1))
+        measured = self.models.measured[self.models.n_earlier :].any(axis=1).sum()
+        return float(max(measured - self.models.identified.sum(), 1))
 
     @cached_property
     def flagged(self) -> tuple[str, ...]:

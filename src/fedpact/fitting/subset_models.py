@@ -263,12 +263,13 @@ class SubsetModels:
         (squares, rank), (remaining, full) = (
             _remaining(whitened[:, 0], whitened[:, 1:end]) for end in (1 + base.shape[2], None)
         )
-        restrictions, degrees = full - rank, int(self.measured.sum()) - self.n_models - full
+        n_models = int(self.measured.any(axis=1).sum())  # each has a common error, which is estimated too
+        restrictions, degrees = full - rank, int(self.measured.sum()) - n_models - full
         if degrees < 1 or restrictions < 1:
             return np.nan
         if not self.n_earlier:
             squares = found.squares  # shares at a bound, and theta held to what is known of it
-        scale = max(remaining, np.finfo(float).tiny) / (degrees + self.n_models)  # a model's common error is known too
+        scale = max(remaining, np.finfo(float).tiny) / (degrees + n_models)
         return float(fdtrc(restrictions, degrees, max(squares - remaining, 0.0) / restrictions / scale))
 
     def _variances(self, shares: FloatArray, change: FloatArray) -> FloatArray:
