@@ -218,9 +218,9 @@ class SubsetModels:
         return SharesFit(shares=shares, change=change, squares=squares, sizes=sizes, errors=errors)
 
     def share_covariances(self, found: SharesFit) -> tuple[FloatArray, FloatArray]:
-        """Of the identified members' shares: by the likelihood, and clustered by subset.
+        """Of the identified members' shares: by the likelihood, and clustered by subset, or by model if there are no earlier ones.
 
-        The latter needs no assumption on how errors of one subset hang together (residuals over the root of one less
+        The latter needs no assumption on how errors of one cluster hang together (residuals over the root of one less
         their leverage: CR2 of Bell and McCaffrey, 2002).
         """
         count, first = int(self.identified.sum()), 0
@@ -281,7 +281,12 @@ class SubsetModels:
 
     @cached_property
     def _blocks(self) -> list[NDArray[np.intp]]:
-        """The models of each subset, subsets with as many models together; (subsets, models) each."""
+        """The models of each subset, subsets with as many models together; (subsets, models) each.
+
+        Without earlier models a model stands by itself: of few members there would be few clusters.
+        """
+        if not self.n_earlier:
+            return [np.arange(self.n_models)[:, None]]
         _, subset = np.unique(self.given > 0.0, axis=0, return_inverse=True)
         groups = [np.flatnonzero(subset.ravel() == number) for number in range(int(subset.max()) + 1)]
         counts = sorted({len(group) for group in groups})
