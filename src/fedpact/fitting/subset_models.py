@@ -218,7 +218,7 @@ class SubsetModels:
         return SharesFit(shares=shares, change=change, squares=squares, sizes=sizes, errors=errors)
 
     def share_covariances(self, found: SharesFit) -> tuple[FloatArray, FloatArray]:
-        """Of the identified members' shares: by the likelihood, and clustered by subset (without earlier ones, by model).
+        """Of the identified members' shares: by the likelihood, and clustered by subset (by model if none is earlier).
 
         The latter needs no assumption on how errors of one cluster hang together (residuals over the root of one less
         their leverage: CR2 of Bell and McCaffrey, 2002).
