@@ -156,8 +156,8 @@ def _show(found: Delivery, scenario: Scenario) -> None:
         f"[bold]Delivery[/bold]: {escape(scenario.title or 'Federation')}, {found.n_models} models, {found.n_measured} "
         f"accuracies; intervals hold 95 %\n"
     )
-    lower, upper = found.intervals()
-    made = table("Share of the agreed contribution", "member", "agreed", "delivered", "interval", "")
+    (lower, upper), power = found.intervals(), found.power()
+    made = table("Share of the agreed contribution", "member", "agreed", "delivered", "interval", "60 % found", "")
     for agent, name in enumerate(found.names):
         known = name not in found.unknown and found.models.identified[agent]
         bounded = f"{100 * lower[agent]:.0f} to {100 * upper[agent]:.0f} %"
@@ -168,10 +168,15 @@ def _show(found: Delivery, scenario: Scenario) -> None:
             (bounded if np.isfinite(upper[agent]) else f"{100 * lower[agent]:.0f} % or more")
             if known
             else "nothing is known",
+            f"{100 * power[agent]:.0f} %" if found.can_judge else "-",
             "[red]flagged[/red]" if name in found.flagged else "",
         )
     console.print(made)
-    console.print(f"\nNoise between models of the same data: {found.run_noise:.4f}")
+    console.print(
+        "\n60 % found: how probably these subsets and test samples would show a member that delivers 60 %. More of "
+        "both show more; subsets that were measured earlier too show most."
+    )
+    console.print(f"Noise between models of the same data: {found.run_noise:.4f}")
     for note in found.notes:
         style = "yellow" if found.can_judge else "bold red"
         console.print(f"[{style}]{escape(note[0].upper() + note[1:])}.[/{style}]")

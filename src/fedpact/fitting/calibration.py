@@ -21,7 +21,8 @@ from fedpact.deals.delivered import agreed_transfers
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.fitting.delivery import AGREED_DOUBT, checked_ends, checked_subset_tests, leave_out_shares, precision_of
+from fedpact.fitting.accuracy_curves import checked_range
+from fedpact.fitting.delivery import AGREED_DOUBT, checked_subset_tests, leave_out_shares, precision_of
 from fedpact.fitting.logs import subset_table
 from fedpact.fitting.subset_models import Curves, SubsetModels
 from fedpact.utils.arrays import FloatArray
@@ -31,6 +32,7 @@ from fedpact.utils.jsonl import jsonable
 SHARE_DECIMALS = 6  # machines differ in the last digits of an estimate, and none in these
 SAME_SHARE = 2e-4  # by which two machines' estimates of a share may differ
 PARTS = ("agents", "weights", "payoff", "floors", "ceilings")
+MAX_CALIBRATED = 12  # members: 144 weights are measured along with the shares
 FIRST_END_DOUBT, FIRST_PARAMETER_DOUBT, FIRST_WEIGHT_DOUBT = 0.1, 0.3, 3.0  # before models say more; of the mean weight
 
 
@@ -59,8 +61,7 @@ class Calibration:
     def of(cls, federation: Federation, floor: ArrayLike = 0.0, ceiling: ArrayLike = 1.0) -> Calibration:
         """That of a scenario's federation, as members agree on it."""
         require_single_lots(federation, "verifying what was delivered")
-        ends = checked_ends(floor, ceiling, federation)
-        curves = Curves(federation.weights, *ends, federation.payoff)
+        curves = Curves(federation.weights, *_ends(floor, ceiling, federation), federation.payoff)
         return cls(
             names=federation.names,
             curves=curves,
@@ -202,10 +203,15 @@ def calibrate_delivery(  # noqa: PLR0917 - as `estimate_delivery`
     NotConverged
         If the fit did not settle.
     """
+    if federation.n_agents > MAX_CALIBRATED:
+        raise InvalidInput(
+            f"a calibration takes at most {MAX_CALIBRATED} members, got {federation.n_agents}: every pair has a weight "
+            f"to measure; verify without one, or members in groups"
+        )
     agreed = federation.checked_contributions(contributions)
     tests = checked_subset_tests(federation, agreed, subsets, accuracies, test_sizes)
     weights = federation.weights
-    curves = Curves(weights, *checked_ends(floor, ceiling, federation), federation.payoff)
+    curves = Curves(weights, *_ends(floor, ceiling, federation), federation.payoff)
     doubt = FIRST_WEIGHT_DOUBT * float(np.abs(weights).mean())
     first = np.concatenate(
         [
@@ -228,6 +234,10 @@ def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
     except (TypeError, ValueError):
         return False
     return one.shape == other.shape and np.allclose(one, other, rtol=0.0, atol=SAME_SHARE, equal_nan=True)
+
+
+def _ends(floor: ArrayLike, ceiling: ArrayLike, federation: Federation) -> tuple[FloatArray, FloatArray]:
+    return checked_range(floor, ceiling, federation, labels=("floor", "ceiling"))
 
 
 def _given(deal: Deal) -> FloatArray:

@@ -27,13 +27,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtrc, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
+from fedpact.fitting.accuracy_curves import checked_range
+from fedpact.fitting.observations import check_accuracies, checked_matrix, checked_test_sizes, same_runs
 from fedpact.fitting.subset_models import MAX_SHARE, Curves, ShareProfile, SharesFit, SubsetModels
 from fedpact.scenario import Uncertainty
-from fedpact.utils.arrays import FloatArray, align, align_columns, checked_numbers, places_of, read_only_copy
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import count_text, join_names
 
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 
 FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
 MISFIT_P_VALUE = 0.05  # not to rely on curves that fit costs little; to rely on others flags the honest
-SCATTER_P_VALUE = 0.1  # of shares that differ by more than their errors, likewise
 END_DOUBT, PARAMETER_DOUBT = 0.05, 0.1  # of floors and ceilings, in accuracy, and of the payoff's parameter
 AGREED_DOUBT = 0.01  # of both where members agreed on them: a test set's luck
 SHARE_PRECISION = 1e-3
@@ -112,21 +113,13 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     agreed = federation.checked_contributions(contributions)
     tests = checked_subset_tests(federation, agreed, subsets, accuracies, test_sizes)
     if calibration is None:
-        ends = checked_ends(floor, ceiling, federation)
+        ends = checked_range(floor, ceiling, federation, labels=("floor", "ceiling"))
         curves = Curves(federation.weights, *ends, federation.payoff)
         models = SubsetModels(**tests, curves=curves, precision=_precision(federation, ends, weights_from), n_earlier=0)
     else:
         calibration.check_agents(federation.names)
         models = calibration.models(tests)
-    found = models.fit()
-    return Delivery(
-        names=federation.names,
-        contributions=agreed,
-        models=models,
-        found=found,
-        misfit_p_value=models.misfit_p_value(found),
-        calibrated=models.n_earlier > 0,
-    )
+    return Delivery(names=federation.names, contributions=agreed, models=models, found=models.fit())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,19 +132,12 @@ class Delivery:
         The agents, and what they agreed to.
     models, found
         The models behind the estimate, and how it came about.
-    misfit_p_value
-        How likely accuracies so far from the predictions are if weights and curves are right; NaN if there are too few
-        models to tell.
-    calibrated
-        Whether weights and curves were measured with the same training procedure.
     """
 
     names: tuple[str, ...]
     contributions: FloatArray
     models: SubsetModels
     found: SharesFit
-    misfit_p_value: float
-    calibrated: bool
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -162,6 +148,11 @@ class Delivery:
         """
         known = self.models.identified & (self.found.shares < MAX_SHARE)
         return read_only_copy(np.where(known, self.found.shares, np.nan))
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether weights and curves were measured with the same training procedure."""
+        return self.models.n_earlier > 0
 
     @property
     def n_models(self) -> int:
@@ -178,6 +169,30 @@ class Delivery:
         """Standard deviation of accuracies between models of the same data, as all members see it."""
         return self.found.sizes.of_model
 
+    @cached_property
+    def _judgement(self) -> tuple[float, list[int]]:
+        """How well the curves fit, and who falls short.
+
+        Calibrated, where they do not fit, models without the updates of those who fall short are tried, the worst
+        first, as long as they are a minority: noise, or wrong labels, fit no share, and whoever sends such updates must
+        neither be safe because of that nor be counted against others.
+        """
+        p_value, suspects, rest = self.models.misfit_p_value(self.found), list[int](), self
+        most = (int(self.models.identified.sum()) - 1) // 2 if self.calibrated else 0
+        while p_value < MISFIT_P_VALUE and len(suspects) < most and rest._fall_short.any():
+            suspects.append(int(np.nanargmin(rest.p_values)))
+            others = self.models.without_updates_of(suspects)
+            rest = replace(self, models=others, found=others.fit())
+            p_value = others.misfit_p_value(rest.found)
+        return p_value, sorted([*suspects, *np.flatnonzero(rest._fall_short).tolist()])
+
+    @property
+    def misfit_p_value(self) -> float:
+        """How likely accuracies so far from the predictions are if weights and curves are right, without the updates of
+        a minority that falls short where that is needed; NaN if there are too few models to tell.
+        """
+        return self._judgement[0]
+
     @property
     def can_judge(self) -> bool:
         """Whether the weights and curves fit the accuracies, so that shares mean something."""
@@ -186,10 +201,6 @@ class Delivery:
     @cached_property
     def _profile(self) -> ShareProfile:
         return ShareProfile(self.models, self.found)
-
-    def _signed_root(self, member: int, share: float) -> float:
-        """How far a share is from the estimate, in standard errors."""
-        return self._profile.signed_root(member, share) / float(self._wider[member])
 
     def intervals(self, level: float = FLAG_LEVEL) -> tuple[FloatArray, FloatArray]:
         """Ends (lower, upper), each (n,), of intervals that hold a share with probability `level`.
@@ -213,7 +224,7 @@ class Delivery:
             return abs(self._signed_root(member, share)) - width
 
         near, side = float(self.found.shares[member]), np.sign(bound - self.found.shares[member])
-        step = max(width * float(self._errors[member] * self._wider[member]), SHARE_PRECISION)
+        step = max(width * float(self._errors[member]), SHARE_PRECISION)
         while side:
             far = side * min(side * bound, side * near + step)
             if beyond(far) > 0.0:
@@ -240,28 +251,31 @@ class Delivery:
     def _p_value_among_others(self, member: int) -> float:
         """How probable a share so far below the others' mean, or 1 if that is less, is by chance.
 
-        The others' shares differ by their errors and, if a test says so, by more, of which there is as much in the
-        member's; the degrees of freedom are Satterthwaite's.
+        The others' shares differ by their errors and perhaps by more, of which there is as much in the member's; the
+        degrees of freedom are Satterthwaite's.
         """
         identified = np.flatnonzero(self.models.identified)
         others = identified != member
         if not others.any():
             return np.nan
-        shares, covariance = self.found.shares[identified], self._covariances[0]
-        inner, count = covariance[np.ix_(others, others)], int(others.sum())
-        precision = np.linalg.pinv(inner)
-        mean = shares[others].mean()
+        shares, count = self.found.shares[identified], int(others.sum())
         contrast = np.where(others, -1.0 / count, 1.0)
-        variance = max(float(contrast @ each @ contrast) for each in self._covariances)
-        common = (precision @ shares[others]).sum() / precision.sum()
-        left = shares[others] - common
-        more = 0.0
-        if count > 1 and chdtrc(count - 1, float(left @ precision @ left)) < SCATTER_P_VALUE:
+        variance, more = max(float(contrast @ each @ contrast) for each in self._covariances), 0.0
+        if count > 1:
+            inner = self._covariances[0][np.ix_(others, others)]
             expected = (np.trace(inner) - inner.sum() / count) / (count - 1)
             more = max(float(shares[others].var(ddof=1) - expected), 0.0) * (1.0 + 1.0 / count)
         degrees = (variance + more) ** 2 / (variance**2 / self._degrees + more**2 / max(count - 1, 1))
-        short = (shares[~others][0] - min(mean, 1.0)) / np.sqrt(variance + more)
+        short = (shares[~others][0] - min(shares[others].mean(), 1.0)) / np.sqrt(variance + more)
         return float(stdtr(degrees, short))
+
+    def power(self, share: float = 0.6) -> FloatArray:
+        """(n,): the probability to find a member that delivers this share, by these subsets and test samples.
+
+        It follows from the standard error of the member's share; 0 if nothing is known of it.
+        """
+        needed = stdtrit(self._degrees, 0.5 + FLAG_LEVEL / 2.0)
+        return read_only_copy(stdtr(self._degrees, (1.0 - share) / self._errors - needed) * self.models.identified)
 
     @cached_property
     def _covariances(self) -> tuple[FloatArray, FloatArray]:
@@ -269,23 +283,22 @@ class Delivery:
 
     @cached_property
     def _errors(self) -> FloatArray:
-        """(n,): standard errors of the shares by the likelihood."""
+        """(n,): standard errors of the shares."""
         errors = np.full(len(self.names), np.inf)
-        errors[self.models.identified] = np.sqrt(self._covariances[0].diagonal())
+        errors[self.models.identified] = np.sqrt(np.maximum(*(each.diagonal() for each in self._covariances)))
         return errors
 
-    @cached_property
-    def _wider(self) -> FloatArray:
-        """(n,): by how much errors are larger than by the likelihood."""
-        factors = np.ones(len(self.names))
-        by_likelihood, by_cluster = (each.diagonal() for each in self._covariances)
-        factors[self.models.identified] = np.sqrt(np.maximum(by_cluster / by_likelihood, 1.0))
-        return factors
+    def _signed_root(self, member: int, share: float) -> float:
+        """How far a share is from the estimate, in standard errors."""
+        place = int(self.models.identified[:member].sum())
+        by_likelihood = np.sqrt(self._covariances[0][place, place])
+        return self._profile.signed_root(member, share) * float(by_likelihood / self._errors[member])
 
     @property
     def _degrees(self) -> float:
         """Degrees of freedom of the errors that the measurements of a model share, which matter most."""
-        return float(max(self.n_models - self.models.identified.sum(), 1))
+        measured = self.models.measured[self.models.n_earlier :].any(axis=1).sum()
+        return float(max(measured - self.models.identified.sum(), 1))
 
     @cached_property
     def flagged(self) -> tuple[str, ...]:
@@ -296,8 +309,12 @@ class Delivery:
         """
         if not self.can_judge:
             return ()
-        below = self.p_values < (1.0 - FLAG_LEVEL) / 2.0
-        return tuple(name for name, short in zip(self.names, below, strict=True) if short)
+        return tuple(self.names[member] for member in self._judgement[1])
+
+    @property
+    def _fall_short(self) -> NDArray[np.bool_]:
+        """(n,): whose share is below what it should be beyond doubt."""
+        return self.p_values < (1.0 - FLAG_LEVEL) / 2.0
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:
@@ -425,23 +442,6 @@ def _precision(federation: Federation, ends: tuple[FloatArray, FloatArray], sour
     return np.asarray(np.linalg.inv(np.linalg.cholesky(stray @ stray.T + np.diag(own**2))))
 
 
-def checked_ends(floor: ArrayLike, ceiling: ArrayLike, federation: Federation) -> tuple[FloatArray, FloatArray]:
-    """One floor and one ceiling per agent, the former below the latter."""
-    low, high = (
-        np.broadcast_to(
-            checked_numbers(label, given, _is_accuracy, "an accuracy from 0 to 1", names=federation.names),
-            federation.n_agents,
-        )
-        for label, given in (("floor", floor), ("ceiling", ceiling))
-    )
-    for agent in np.flatnonzero(low >= high)[:1]:
-        raise InvalidInput(
-            f"floor[{agent}] must be below the ceiling {high[agent]:g}, got {low[agent]:g} "
-            f'(member "{federation.names[agent]}")'
-        )
-    return np.asarray(low), np.asarray(high)
-
-
 def checked_subset_tests(
     federation: Federation,
     agreed: FloatArray,
@@ -452,71 +452,33 @@ def checked_subset_tests(
     """What `SubsetModels` takes of subsets and what was measured of them."""
     require_single_lots(federation, "estimating what was delivered")
     names = federation.names
-    chosen = _matrix("subsets", subsets, names)
-    _check_entries("subsets", chosen, (chosen == 0.0) | (chosen == 1.0), "must be true or false, 1 or 0", names)
-    measured = _matrix("accuracies", _same_rows("accuracies", accuracies, subsets), names)
+    chosen = checked_matrix("subsets", subsets, names=names)
+    if chosen.shape[1] != len(names):
+        raise InvalidInput(
+            f"subsets must have a column per member: {len(names)} members, {chosen.shape[1]} columns given"
+        )
+    for model, agent in np.argwhere((chosen != 0.0) & (chosen != 1.0))[:1].tolist():
+        raise InvalidInput(
+            field="subsets",
+            index=(model, agent),
+            rule="must be true or false, 1 or 0",
+            value=float(chosen[model, agent]),
+            agent=names[agent],
+        )
+    measured = checked_matrix("accuracies", same_runs("accuracies", accuracies, subsets), names=names)
     if measured.shape != chosen.shape:
         raise InvalidInput(
             f"accuracies must have the shape of subsets, a row per model and a column per member: {chosen.shape} and "
             f"{measured.shape} given"
         )
-    rule = "must lie between 0 and 1 (divide percentages by 100)"
-    _check_entries("accuracies", measured, np.isnan(measured) | _is_accuracy(measured), rule, names)
+    check_accuracies(measured)
     if np.isnan(measured).all():
         raise InvalidInput("accuracies must hold a number, all are missing; have the members measure the models")
-    sizes = _same_rows("test_sizes", np.nan if test_sizes is None else test_sizes, subsets)
-    if hasattr(sizes, "columns"):
-        sizes = align_columns("test_sizes", sizes, names)
-    try:
-        numbers = np.array(np.broadcast_to(np.asarray(align("test_sizes", sizes, names), dtype=float), chosen.shape))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"test_sizes must be a number, one per member, or one per accuracy "
-            f"({chosen.shape[0]} x {chosen.shape[1]}), got {test_sizes!r:.80}"
-        ) from error
-    rule = "must be at least 1 and finite"
-    _check_entries("test_sizes", numbers, np.isnan(numbers) | (np.isfinite(numbers) & (numbers >= 1)), rule, names)
+    sizes = checked_test_sizes(same_runs("test_sizes", test_sizes, subsets), chosen.shape, names=names)
     for model, given in enumerate(chosen * agreed):
         if not federation.admits(given):
             raise InvalidInput(
                 f"subsets[{model}]: under the weights the data of this subset harms somebody beyond the domain of its "
                 f"payoff, so nothing can be expected of the model; leave it out"
             )
-    return {"given": chosen * agreed, "accuracies": measured, "test_sizes": numbers}
-
-
-def _same_rows(label: str, given: Any, others: Any) -> Any:
-    """A frame with its rows in the order of another's, where the index of both says which models they are."""
-    if not hasattr(given, "columns") or not hasattr(others, "columns") or list(given.index) == list(others.index):
-        return given
-    return given.iloc[places_of(label, list(given.index), list(others.index))]
-
-
-def _matrix(label: str, given: Any, names: tuple[str, ...]) -> FloatArray:
-    """Numbers with a row per model and a column per member."""
-    try:
-        matrix = np.array(align_columns(label, given, names), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{label} must be a matrix of numbers, got {given!r:.80}") from error
-    if matrix.ndim != 2 or not matrix.size:
-        raise InvalidInput(
-            f"{label} must be a matrix, a row per model and a column per member, got shape {matrix.shape}"
-        )
-    if matrix.shape[1] != len(names):
-        raise InvalidInput(
-            f"{label} must have a column per member: {len(names)} members, {matrix.shape[1]} columns given"
-        )
-    return matrix
-
-
-def _is_accuracy(numbers: FloatArray) -> NDArray[np.bool_]:
-    return np.asarray((numbers >= 0.0) & (numbers <= 1.0))
-
-
-def _check_entries(
-    label: str, numbers: FloatArray, allowed: NDArray[np.bool_], rule: str, names: tuple[str, ...]
-) -> None:
-    for model, agent in np.argwhere(~allowed)[:1].tolist():
-        raise InvalidInput(
-            field=label, index=(model, agent), rule=rule, value=float(numbers[model, agent]), agent=names[agent]
-        )
+    return {"given": chosen * agreed, "accuracies": measured, "test_sizes": sizes}

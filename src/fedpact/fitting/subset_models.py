@@ -10,13 +10,15 @@ with the shares, each number held to what is known of it by its standard error: 
 
     minimise |L (accuracies - predictions(rho, theta))|^2 + |R (theta - theta_0)|^2     over 0 <= rho <= MAX_SHARE,
 
-R' R the inverse covariance of theta, L' L that of the errors. These have two parts: each measurement's own, a multiple
-of what m test samples leave, a (1 - a) / m; and one that all measurements of a model share (a lucky training). Their
-sizes maximise the restricted likelihood, in turn with the shares. The luck of a test set that all models have in common
-is a floor and a ceiling that are off.
+R' R the inverse covariance of theta, L' L that of the errors. These have three parts: each measurement's own, a
+multiple of what m test samples leave, a (1 - a) / m; one that all measurements of a model share (a lucky training);
+and, where there are earlier models, one that all models of a subset share at one member: curves do not fit exactly, and
+a subset that scores better than its curve did so earlier too. So a subset that is measured again says most. The sizes
+of the three maximise the restricted likelihood, in turn with the shares. The luck of a test set that all models have in
+common is a floor and a ceiling that are off.
 
-Whether the weights and curves fit is tested by how far the squares fall if every weight, floor and ceiling is free:
-weights of another training procedure do not fit, whatever the shares (F test, linear in the parameters).
+Whether the weights and curves fit is tested by how far the squares fall if more of them is free (F test, linear in the
+parameters). Models of earlier rounds or runs, if there are any, are the first of all.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ from fedpact.utils.errors import NotConverged
 
 MAX_SHARE = 5.0  # of what was agreed: an estimate there says that there is no end above
 UNKNOWN_TEST_SIZE = 300.0  # stands for sizes nobody knows; the errors' size is estimated anyway
-SIZE_BOUNDS = ((-3.0, 3.0), (0.0, 30.0))  # of the logarithm of `own`, and of `of_model` in hundredths
+SIZE_BOUNDS = ((-3.0, 3.0), (0.0, 30.0), (0.0, 30.0))  # of the logarithm of `own`; the others in hundredths
 N_PASSES = 3
 DOMAIN_MARGIN = 1e-9  # by which data that harms stays within the curve's domain
 PARAMETER_STEP = 1e-4
 RANK_TOLERANCE, MIN_FREEDOM = 1e-7, 0.02
 RIDGE = 1e-6  # of shares that nothing is known of: a standard error of a thousand
-N_EXCHANGES = 99
-SHARE_TOLERANCE, PROFILE_TOLERANCE = 1e-7, 1e-4
+SHARE_TOLERANCE, PROFILE_TOLERANCE = 1e-8, 1e-5  # of the squares
+MAX_STEPS, MAX_DAMPING = 300, 1e12
 
 
 class Curves(NamedTuple):
@@ -56,10 +58,31 @@ class Curves(NamedTuple):
 
 
 class ErrorSizes(NamedTuple):
-    """How large errors are: `own` as a multiple of what a test set leaves, `of_model` in accuracy."""
+    """How large errors are: `own` as a multiple of what a test set leaves, the others in accuracy."""
 
     own: float
     of_model: float
+    of_subset: float
+
+
+class Errors(NamedTuple):
+    """L, block by block: models of one subset are a block, blocks of as many models stand together.
+
+    `models` has (blocks, models of each), `roots` (blocks, rows, rows) the inverse Cholesky factors of their
+    covariances, and `log_determinant` is that of all covariances.
+    """
+
+    models: list[NDArray[np.intp]]
+    roots: list[FloatArray]
+    log_determinant: float
+
+    def whiten(self, columns: FloatArray) -> FloatArray:
+        """L columns: (models, n, any) in units of errors, as (models n, any), block after block."""
+        parts = []
+        for chosen, roots in zip(self.models, self.roots, strict=True):
+            block = columns[chosen].reshape(len(chosen), -1, columns.shape[2])
+            parts.append((roots @ block).reshape(-1, columns.shape[2]))
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +93,7 @@ class SharesFit:
     change: FloatArray
     squares: float
     sizes: ErrorSizes
-    variances: FloatArray
+    errors: Errors
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,15 +147,16 @@ class SubsetModels:
         """(models, 1): whether a model is made of what is judged."""
         return np.arange(self.n_models)[:, None] >= self.n_earlier
 
-    @property
-    def _doubts_weights(self) -> bool:
-        return len(self.precision) > 2 * self.n_agents + 1
-
     def without_reports_of(self, members: Sequence[int]) -> SubsetModels:
         """These models without what the members measured."""
         accuracies = self.accuracies.copy()
         accuracies[:, list(members)] = np.nan
         return replace(self, accuracies=accuracies)
+
+    def without_updates_of(self, members: Sequence[int]) -> SubsetModels:
+        """These models without those, of what is judged, that are made of the members' updates."""
+        made = (self.given[:, list(members)] > 0.0).any(axis=1, keepdims=True) & self._is_judged
+        return replace(self, accuracies=np.where(made, np.nan, self.accuracies))
 
     def predict(
         self, shares: FloatArray, change: FloatArray, *, by_theta: bool = True
@@ -140,13 +164,13 @@ class SubsetModels:
         """Expected accuracies (models, n), and their derivatives (models, n, parameters) by shares and theta."""
         n = self.n_agents
         floors, ceilings = self.curves.floors + change[:n], self.curves.ceilings + change[n : 2 * n]
-        payoff = _bent(self.curves.payoff, float(change[2 * n]))
+        payoff = _scale_parameter(self.curves.payoff, float(change[2 * n]))
         weights, arrived = self.curves.weights, self.given * np.where(self._is_judged, shares, 1.0)
         data = arrived @ weights.T
         # Were the doubt of weights that only these models tell of multiplied by the shares, large shares of small
         # weights would explain any accuracies at little cost.
-        doubted = arrived if self.n_earlier else self.given
-        if self._doubts_weights:
+        doubted, doubts_weights = arrived if self.n_earlier else self.given, change.size > 2 * n + 1
+        if doubts_weights:
             by = change[2 * n + 1 :].reshape(n, n)
             data = data + doubted @ by.T
             weights = weights + by if self.n_earlier else weights
@@ -157,193 +181,161 @@ class SubsetModels:
         steep = np.where(inside, span * payoff.slope(data), 0.0)
         parts = [steep[:, :, None] * weights * (self.given * self._is_judged)[:, None, :]]
         if by_theta:
-            by_parameter = span * (_bent(payoff, PARAMETER_STEP).value(data) - curve) / PARAMETER_STEP
+            by_parameter = span * (_scale_parameter(payoff, PARAMETER_STEP).value(data) - curve) / PARAMETER_STEP
             parts.append((inside * (1.0 - curve))[:, :, None] * np.eye(n))
             parts.append((inside * curve)[:, :, None] * np.eye(n))
             parts.append((inside * by_parameter)[:, :, None])
-        if by_theta and self._doubts_weights:
+        if by_theta and doubts_weights:
             by_weights = steep[:, :, None, None] * np.eye(n)[:, :, None] * doubted[:, None, None, :]
             parts.append(by_weights.reshape(*steep.shape, n * n))
         return np.clip(expected, 0.0, 1.0), np.concatenate(parts, axis=2)
 
-    def fit(self, *, free: NDArray[np.bool_] | None = None) -> SharesFit:
-        """Shares and sizes of errors in turn; members that are not free deliver all."""
-        free = self.identified if free is None else free
+    def fit(self) -> SharesFit:
+        """Shares and sizes of errors in turn; members of whom nothing is known deliver all."""
         shares, change = np.ones(self.n_agents), np.zeros(len(self.precision))
-        sizes = ErrorSizes(1.0, 0.01)
+        sizes = ErrorSizes(1.0, 0.01, 0.01 if self.n_earlier else 0.0)
+        free, count = self.identified, int(self.identified.sum())
+        lower = np.concatenate([np.zeros(count), np.full(change.size, -np.inf)])
+        upper = np.concatenate([np.full(count, MAX_SHARE), np.full(change.size, np.inf)])
+
+        def split(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
+            tried = np.ones(self.n_agents)
+            tried[free] = numbers[:count]
+            return tried, numbers[count:]
+
         for step in range(N_PASSES):
             variances = self._variances(shares, change)
-            shares, change, squares = self._minimise(shares, change, free, sizes, variances)
-            if step < N_PASSES - 1:
-                sizes = self._likely_sizes(shares, change, free, sizes, variances)
-        return SharesFit(shares=shares, change=change, squares=squares, sizes=sizes, variances=variances)
+            if step:
+                sizes = self._likely_sizes(shares, change, sizes, variances)
+            errors = self._errors(sizes, variances)
+            found, squares = _least_squares(
+                lambda numbers: self._problem(*split(numbers), errors),  # noqa: B023 - used at once
+                np.concatenate([shares[free], change]),
+                (lower, upper),
+                SHARE_TOLERANCE,
+            )
+            shares, change = split(found)
+        return SharesFit(shares=shares, change=change, squares=squares, sizes=sizes, errors=errors)
 
     def share_covariances(self, found: SharesFit) -> tuple[FloatArray, FloatArray]:
-        """Of the identified members' shares: by the likelihood, and clustered by model.
+        """Of the identified members' shares: by the likelihood, and clustered by subset (by model if none is earlier).
 
-        The latter needs no assumption on how errors of one model hang together (residuals over the root of one less
+        The latter needs no assumption on how errors of one cluster hang together (residuals over the root of one less
         their leverage: CR2 of Bell and McCaffrey, 2002).
         """
-        free, count = self.identified, int(self.identified.sum())
-        residuals, derivatives = self._problem(found.shares, found.change, free, found.sizes, found.variances)
+        count, first = int(self.identified.sum()), 0
+        residuals, derivatives = self._problem(found.shares, found.change, found.errors)
         covariance = np.linalg.inv(derivatives.T @ derivatives + RIDGE * np.eye(derivatives.shape[1]))
-        shape = (self.n_models, self.n_agents)
-        left = residuals[: self.accuracies.size].reshape(shape)
-        by_model = derivatives[: self.accuracies.size].reshape(*shape, -1)
-        leverage = by_model @ covariance @ by_model.transpose(0, 2, 1)
-        values, vectors = np.linalg.eigh(np.eye(self.n_agents) - leverage)
-        parts = np.einsum("tij,ti->tj", vectors, left) / np.sqrt(np.maximum(values, MIN_FREEDOM))
-        steps = np.einsum("cp,tip,tij,tj->tc", covariance[:count], by_model, vectors, parts, optimize=True)
-        return np.asarray(covariance[:count, :count], dtype=np.float64), np.asarray(steps.T @ steps)
+        clustered = np.zeros((count, count))
+        for chosen in found.errors.models:
+            shape = len(chosen), chosen.shape[1] * self.n_agents
+            rows = slice(first, first := first + shape[0] * shape[1])
+            by_block, left = derivatives[rows].reshape(*shape, -1), residuals[rows].reshape(shape)
+            leverage = by_block @ covariance @ by_block.transpose(0, 2, 1)
+            values, vectors = np.linalg.eigh(np.eye(shape[1]) - leverage)
+            parts = np.einsum("bij,bi->bj", vectors, left) / np.sqrt(np.maximum(values, MIN_FREEDOM))
+            steps = np.einsum("cp,bip,bij,bj->bc", covariance[:count], by_block, vectors, parts, optimize=True)
+            clustered += steps.T @ steps
+        return np.asarray(covariance[:count, :count], dtype=np.float64), clustered
 
     def misfit_p_value(self, found: SharesFit) -> float:
         """How likely accuracies so far from the predictions are if weights and curves are right.
 
-        NaN if there are too few models to tell.
-        """
-        return self._change_p_value(found) if self.n_earlier else self._freedom_p_value(found)
-
-    def _freedom_p_value(self, found: SharesFit) -> float:
-        """By how far the squares fall if every weight, floor, ceiling and the parameter is free (F test)."""
-        left, columns = self._whitened_theta(found)
-        rank, basis = _column_space(columns)
-        restrictions, count = rank - int(self.identified.sum()), int(self.measured.sum())
-        degrees = count - self.n_models - rank  # a model's common error is estimated too
-        if degrees < 1 or restrictions < 1:
-            return np.nan
-        remaining = max(float(left @ left - ((basis.T @ left) ** 2).sum()), np.finfo(float).tiny)
-        fall = max(found.squares - remaining, 0.0) / restrictions
-        return float(fdtrc(restrictions, degrees, fall / (remaining / (count - rank))))
-
-    def _change_p_value(self, found: SharesFit) -> float:
-        """By how far the squares fall if floors, ceilings, the parameter and what own data is worth differ now.
-
-        Held against the same with models exchanged at random between earlier and now, which needs no assumption on
-        errors, nor that the curves fit exactly.
+        Without earlier models: by how far the squares fall if every weight, floor, ceiling and the parameter is free.
+        With: if floors, ceilings, the parameter and what own data is worth differ now. NaN if there are too few models
+        to tell.
         """
         n = self.n_agents
-        left, columns = self._whitened_theta(found)
-        _, basis = _column_space(columns)
-        left = left - basis @ (basis.T @ left)
-        own = 2 * n + 1 + np.arange(n) * (n + 1)
-        tried = columns[:, [*range(2 * n + 1), *own]]
-        by_weights = columns[:, 2 * n + 1 :].reshape(-1, n, n)
-        by_shares = np.einsum("rij,ij->rj", by_weights, self._weights_at(found.change))[:, self.identified]
-        rng = np.random.default_rng(0)
-        judged = self._is_judged[:, 0]
-        falls = []
-        for order in [np.arange(self.n_models), *(rng.permutation(self.n_models) for _ in range(N_EXCHANGES))]:
-            now = np.repeat(judged[order], n)[:, None]
-            squares = []
-            for more in (by_shares, np.hstack([by_shares, tried])):
-                outside = more * now - basis @ (basis.T @ (more * now))
-                squares.append(float(((_column_space(outside)[1].T @ left) ** 2).sum()))
-            falls.append(squares[1] - squares[0])
-        return float(np.mean(np.array(falls) >= falls[0]))
+        change = np.zeros(2 * n + 1 + n**2)
+        change[: found.change.size] = found.change
+        models = replace(self, precision=np.zeros((0, change.size)))
+        expected, derivatives = models.predict(found.shares, change)
+        by_shares, by_theta = derivatives[:, :, :n][:, :, self.identified], derivatives[:, :, n:]
+        if not self.n_earlier:
+            base, tried = by_shares, by_theta
+        else:
+            now = by_theta * self._is_judged[:, :, None]
+            own = 2 * n + 1 + np.arange(n) * (n + 1)
+            base = np.concatenate([by_theta, by_shares], axis=2)
+            tried = now[:, :, [*range(2 * n + 1), *own]]
+        columns = np.concatenate([(expected - self.accuracies)[:, :, None], base, tried], axis=2)
+        whitened = found.errors.whiten(np.where(self.measured[:, :, None], columns, 0.0))
+        (squares, rank), (remaining, full) = (
+            _remaining(whitened[:, 0], whitened[:, 1:end]) for end in (1 + base.shape[2], None)
+        )
+        n_models = int(self.measured.any(axis=1).sum())  # each has a common error, which is estimated too
+        restrictions, degrees = full - rank, int(self.measured.sum()) - n_models - full
+        if degrees < 1 or restrictions < 1:
+            return np.nan
+        if not self.n_earlier:
+            squares = found.squares  # shares at a bound, and theta held to what is known of it
+        scale = max(remaining, np.finfo(float).tiny) / (degrees + n_models)
+        return float(fdtrc(restrictions, degrees, max(squares - remaining, 0.0) / restrictions / scale))
 
     def _variances(self, shares: FloatArray, change: FloatArray) -> FloatArray:
-        """(models, n): what test sets leave; infinite where nothing was measured."""
-        expected = self.predict(shares, change)[0]
+        """(models, n): what test sets leave."""
+        expected = self.predict(shares, change, by_theta=False)[0]
         sizes = np.where(np.isfinite(self.test_sizes), self.test_sizes, UNKNOWN_TEST_SIZE)
         inner = (expected * sizes + 1.0) / (sizes + 2.0)  # no accuracy is measured without error
-        return np.where(self.measured, inner * (1.0 - inner) / sizes, np.inf)
+        return np.asarray(inner * (1.0 - inner) / sizes)
 
-    @property
-    def _n_theta(self) -> int:
-        """How many numbers theta has if the weights are among them."""
-        return 2 * self.n_agents + 1 + self.n_agents**2
+    @cached_property
+    def _blocks(self) -> list[NDArray[np.intp]]:
+        """The models of each subset, subsets with as many models together; (subsets, models) each.
 
-    def _whitened_theta(self, found: SharesFit) -> tuple[FloatArray, FloatArray]:
-        """Residuals, and the derivatives by all of theta, weights too, in units of errors."""
-        change = np.zeros(self._n_theta)
-        change[: found.change.size] = found.change
-        models = replace(self, precision=np.zeros((change.size, change.size)))
-        nobody = np.zeros(self.n_agents, dtype=bool)
-        residuals, derivatives = models._problem(found.shares, change, nobody, found.sizes, found.variances)
-        return residuals[: self.accuracies.size], derivatives[: self.accuracies.size]
-
-    def _weights_at(self, change: FloatArray) -> FloatArray:
-        return self.curves.weights + change[2 * self.n_agents + 1 :].reshape(self.n_agents, self.n_agents)
-
-    def _problem(
-        self,
-        shares: FloatArray,
-        change: FloatArray,
-        free: NDArray[np.bool_],
-        sizes: ErrorSizes,
-        variances: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Residuals in units of their errors, those of theta last; and their derivatives by free shares and theta."""
-        expected, derivatives = self.predict(shares, change)
-        columns = np.concatenate([expected[:, :, None] - self.accuracies[:, :, None], derivatives], axis=2)
-        whitened = self.whiten(columns, sizes, variances)
-        chosen = np.concatenate([free, np.ones(change.size, dtype=bool)])
-        held = np.hstack([np.zeros((len(self.precision), int(free.sum()))), self.precision])
-        residuals = np.concatenate([whitened[:, 0], self.precision @ change])
-        return residuals, np.vstack([whitened[:, 1:][:, chosen], held])
-
-    def whiten(self, columns: FloatArray, sizes: ErrorSizes, variances: FloatArray) -> FloatArray:
-        """L columns: (models, n, any) in units of errors, as (models n, any).
-
-        Of one model the errors have the covariance D + b^2 1 1', D diagonal, with the inverse root
-        (I - a q q') D^(-1/2), q = b D^(-1/2) 1 and a q'q = 1 - (1 + q'q)^(-1/2).
+        Without earlier models a model stands by itself: of few members there would be few clusters.
         """
-        scale = 1.0 / (sizes.own * np.sqrt(variances))
-        together = sizes.of_model * scale
-        length = np.maximum((together**2).sum(axis=1), np.finfo(float).tiny)
-        shrunk = (1.0 - 1.0 / np.sqrt(1.0 + length)) / length
-        scaled = np.where(self.measured[:, :, None], columns, 0.0) * scale[:, :, None]
-        common = shrunk[:, None] * np.einsum("ti,tic->tc", together, scaled)
-        whitened = scaled - together[:, :, None] * common[:, None, :]
-        return np.asarray(whitened.reshape(-1, columns.shape[2]))
+        if not self.n_earlier:
+            return [np.arange(self.n_models)[:, None]]
+        _, subset = np.unique(self.given > 0.0, axis=0, return_inverse=True)
+        groups = [np.flatnonzero(subset.ravel() == number) for number in range(int(subset.max()) + 1)]
+        counts = sorted({len(group) for group in groups})
+        return [np.array([group for group in groups if len(group) == count]) for count in counts]
 
-    def _minimise(
-        self,
-        shares: FloatArray,
-        change: FloatArray,
-        free: NDArray[np.bool_],
-        sizes: ErrorSizes,
-        variances: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Shares and theta of least squares, and the squares."""
-        count = int(free.sum())
+    def _errors(self, sizes: ErrorSizes, variances: FloatArray) -> Errors:
+        """L for errors of these sizes; what was not measured stands by itself."""
+        roots, log_determinant = [], 0.0
+        for chosen in self._blocks:
+            count, rows = chosen.shape[1], chosen.shape[1] * self.n_agents
+            common = sizes.of_model**2 * np.kron(np.eye(count), np.ones((self.n_agents, self.n_agents)))
+            common += sizes.of_subset**2 * np.kron(np.ones((count, count)), np.eye(self.n_agents))
+            known = self.measured[chosen].reshape(-1, rows)
+            own = np.where(known, sizes.own**2 * variances[chosen].reshape(-1, rows), 1.0)
+            covariances = common * (known[:, :, None] & known[:, None, :]) + own[:, :, None] * np.eye(rows)
+            factors = np.linalg.cholesky(covariances)
+            log_determinant += 2.0 * float(np.log(np.diagonal(factors, axis1=1, axis2=2)).sum())
+            roots.append(np.linalg.inv(factors))
+        return Errors(self._blocks, roots, log_determinant)
 
-        def split(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-            tried = shares.copy()
-            tried[free] = numbers[:count]
-            return tried, numbers[count:]
-
-        start = np.concatenate([shares[free], change])
-        lower, upper = np.full(start.size, -np.inf), np.full(start.size, np.inf)
-        lower[:count], upper[:count] = 0.0, MAX_SHARE
-        found, squares = _least_squares(
-            lambda x: self._problem(*split(x), free, sizes, variances), start, (lower, upper), SHARE_TOLERANCE
-        )
-        return *split(found), squares
+    def _problem(self, shares: FloatArray, change: FloatArray, errors: Errors) -> tuple[FloatArray, FloatArray]:
+        """Residuals in units of their errors, those of theta last; and their derivatives by known shares and theta."""
+        expected, derivatives = self.predict(shares, change)
+        chosen = np.concatenate([self.identified, np.ones(change.size, dtype=bool)])
+        columns = np.concatenate([(expected - self.accuracies)[:, :, None], derivatives[:, :, chosen]], axis=2)
+        whitened = errors.whiten(np.where(self.measured[:, :, None], columns, 0.0))
+        held = np.hstack([np.zeros((len(self.precision), int(self.identified.sum()))), self.precision])
+        return np.concatenate([whitened[:, 0], self.precision @ change]), np.vstack([whitened[:, 1:], held])
 
     def _likely_sizes(
-        self,
-        shares: FloatArray,
-        change: FloatArray,
-        free: NDArray[np.bool_],
-        start: ErrorSizes,
-        variances: FloatArray,
+        self, shares: FloatArray, change: FloatArray, start: ErrorSizes, variances: FloatArray
     ) -> ErrorSizes:
         """Sizes of errors of largest restricted likelihood."""
         from scipy.optimize import minimize  # noqa: PLC0415 - takes a while to import
 
-        def unlikely(numbers: FloatArray) -> float:
-            sizes = ErrorSizes(float(np.exp(numbers[0])), 0.01 * float(numbers[1]))
-            residuals, derivatives = self._problem(shares, change, free, sizes, variances)
-            own = np.where(self.measured, sizes.own**2 * variances, 1.0)
-            together = 1.0 + sizes.of_model**2 * np.where(self.measured, 1.0 / own, 0.0).sum(axis=1)
-            gram = derivatives.T @ derivatives
-            logs = np.log(own).sum() + np.log(together).sum() + np.linalg.slogdet(gram + RIDGE * np.eye(len(gram)))[1]
-            return float(logs + residuals @ residuals)
+        def sizes_of(numbers: FloatArray) -> ErrorSizes:
+            of_model, of_subset = 0.01 * numbers[1:]
+            return ErrorSizes(float(np.exp(numbers[0])), float(of_model), float(of_subset))
 
-        first = np.array([np.log(start.own), max(100.0 * start.of_model, 0.3)])
-        found = minimize(unlikely, first, method="L-BFGS-B", bounds=SIZE_BOUNDS, options={"ftol": 1e-6})
-        return ErrorSizes(float(np.exp(found.x[0])), 0.01 * float(found.x[1]))
+        def unlikely(numbers: FloatArray) -> float:
+            errors = self._errors(sizes_of(numbers), variances)
+            residuals, derivatives = self._problem(shares, change, errors)
+            gram = derivatives.T @ derivatives + RIDGE * np.eye(derivatives.shape[1])
+            return float(errors.log_determinant + np.linalg.slogdet(gram)[1] + residuals @ residuals)
+
+        first = np.array([np.log(start.own), *(max(100.0 * size, 0.3) for size in start[1:])])
+        bounds = SIZE_BOUNDS if self.n_earlier else (*SIZE_BOUNDS[:2], (0.0, 0.0))
+        found = minimize(unlikely, first, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-6})
+        return sizes_of(found.x)
 
 
 class ShareProfile:
@@ -354,7 +346,7 @@ class ShareProfile:
 
     def __init__(self, models: SubsetModels, found: SharesFit) -> None:
         self._models, self._found, self._free = models, found, models.identified
-        derivatives = models._problem(found.shares, found.change, self._free, found.sizes, found.variances)[1]
+        derivatives = models._problem(found.shares, found.change, found.errors)[1]
         self._basis = np.linalg.qr(derivatives[:, int(self._free.sum()) :])[0]
         self._least = float((self._problem(found.shares)[0] ** 2).sum())
 
@@ -363,7 +355,7 @@ class ShareProfile:
         models, found = self._models, self._found
         expected, derivatives = models.predict(shares, found.change, by_theta=False)
         columns = np.concatenate([(expected - models.accuracies)[:, :, None], derivatives[:, :, self._free]], axis=2)
-        data = models.whiten(columns, found.sizes, found.variances)
+        data = found.errors.whiten(np.where(models.measured[:, :, None], columns, 0.0))
         held = np.zeros((len(models.precision), data.shape[1]))
         held[:, 0] = models.precision @ found.change
         rows = np.vstack([data, held])
@@ -393,43 +385,51 @@ def _least_squares(
     bounds: tuple[ArrayLike, ArrayLike],
     tolerance: float,
 ) -> tuple[FloatArray, float]:
-    """Where the squares of residuals are least, and these; `problem` has residuals and derivatives."""
-    from scipy.optimize import least_squares  # noqa: PLC0415 - takes a while to import
+    """Where the squares of residuals are least within bounds, and these; `problem` has residuals and derivatives.
 
-    last: dict[bytes, tuple[FloatArray, FloatArray]] = {}
+    Levenberg and Marquardt's steps for the numbers that no bound holds back. Stopping inequality: two steps in a row
+    each lower the squares by at most `tolerance` times one more than they are. A step costs the product of the
+    derivatives with themselves, and a solution of as many equations as there are numbers.
+    """
+    lower, upper = (np.asarray(bound, dtype=np.float64) for bound in bounds)
+    damping, small = 1e-3, 0
+    numbers = np.clip(start, lower, upper)
+    residuals, derivatives = problem(numbers)
+    squares = float(residuals @ residuals)
+    for _ in range(MAX_STEPS):
+        gradient, gram = derivatives.T @ residuals, derivatives.T @ derivatives
+        held = ((numbers <= lower) & (gradient > 0.0)) | ((numbers >= upper) & (gradient < 0.0))
+        gram[held], gram[:, held], gradient[held] = 0.0, 0.0, 0.0
+        diagonal = np.maximum(gram.diagonal(), 1e-12 * max(gram.diagonal().max(initial=0.0), RIDGE))
+        while True:
+            step = np.linalg.solve(gram + np.diag(damping * diagonal + RIDGE * 1e-6), gradient)
+            tried = np.clip(numbers - step, lower, upper)
+            new_residuals, new_derivatives = problem(tried)
+            new_squares = float(new_residuals @ new_residuals)
+            if new_squares <= squares or damping > MAX_DAMPING:
+                break
+            damping *= 10.0
+        if not new_squares <= squares:  # no step lowers them
+            return numbers, squares
+        small = small + 1 if squares - new_squares <= tolerance * (1.0 + new_squares) else 0
+        squares = new_squares
+        numbers, residuals, derivatives = tried, new_residuals, new_derivatives
+        if small == 2:
+            return numbers, squares
+        damping = max(damping / 10.0, 1e-12)
+    raise NotConverged(f"the delivered shares did not converge in {MAX_STEPS} steps", result=numbers)
 
-    def at(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if numbers.tobytes() not in last:
-            last.clear()
-            last[numbers.tobytes()] = problem(numbers)
-        return last[numbers.tobytes()]
 
-    if not start.size:
-        return start, float((at(start)[0] ** 2).sum())
-    found = least_squares(
-        lambda x: at(x)[0],
-        start,
-        lambda x: at(x)[1],
-        bounds=bounds,
-        method="trf",
-        x_scale="jac",
-        ftol=tolerance,
-        xtol=tolerance,
-        gtol=tolerance,
-    )
-    if not found.success:
-        raise NotConverged(f"the delivered shares did not settle: {found.message}", result=found.x)
-    return found.x, 2.0 * float(found.cost)
-
-
-def _column_space(columns: FloatArray) -> tuple[int, FloatArray]:
-    """Rank, and an orthonormal basis of what columns span."""
+def _remaining(left: FloatArray, columns: FloatArray) -> tuple[float, int]:
+    """The squares that columns do not explain, and their rank."""
     lengths = np.linalg.norm(columns, axis=0)
-    vectors, values, _ = np.linalg.svd(columns / np.where(lengths > 0.0, lengths, 1.0), full_matrices=False)
+    gram = (columns / np.where(lengths > 0.0, lengths, 1.0)).T
+    values, vectors = np.linalg.eigh(gram @ gram.T)
     kept = values > RANK_TOLERANCE * values.max(initial=0.0)
-    return int(kept.sum()), vectors[:, kept]
+    explained = ((vectors[:, kept].T @ (gram @ left)) ** 2 / values[kept]).sum()
+    return float(left @ left - explained), int(kept.sum())
 
 
-def _bent(payoff: Payoff, step: float) -> Payoff:
+def _scale_parameter(payoff: Payoff, step: float) -> Payoff:
     """The payoff with its parameter, if it has one, times e to the step."""
     return type(payoff)(**{name: number * np.exp(step) for name, number in payoff.parameters.items()})

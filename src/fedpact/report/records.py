@@ -154,6 +154,7 @@ def delivery_record(delivery: Delivery) -> dict[str, Any]:
             "lower": lower,
             "upper": upper,
             "p_values": delivery.p_values,
+            "power": delivery.power(),
             "can_judge": delivery.can_judge,
             "calibrated": delivery.calibrated,
             "flagged": delivery.flagged,

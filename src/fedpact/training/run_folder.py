@@ -299,28 +299,22 @@ def compare_runs(before: RunFolder, run: Run) -> dict[str, Any]:
     """
     same, largest, where = True, 0.0, ""
     for (name, rows), what in zip(_tables(run).items(), ("in the deal", "alone"), strict=True):
-        path = before.path / name
-        with error_context(str(path)):
-            now = [dict(zip(ROUND_HEADS, map(str, row), strict=True)) for row in rows[1:]]
-            heads, *kept = read_csv_rows(read_text(path))
-            then = [dict(zip(heads, row, strict=False)) for row in kept]
-            if [(row.get("round"), row.get("agent")) for row in then] != [(row["round"], row["agent"]) for row in now]:
+        with error_context(str(before.path / name)):
+            kept = list(read_csv_rows(read_text(before.path / name)))
+            if [row[:2] for row in kept] != [[str(cell) for cell in row[:2]] for row in rows]:
                 raise InvalidInput(
                     f"the table must have a row per round and member ({run.rounds} x {len(run.agents)}), as it was "
                     "written"
                 )
             try:
-                first, second = (
-                    np.array([[float(row[head]) for head in ("accuracy", "loss")] for row in table])
-                    for table in (then, now)
-                )
-            except (KeyError, ValueError) as error:
+                then, now = (np.array([row[4:6] for row in table[1:]], dtype=np.float64) for table in (kept, rows))
+            except ValueError as error:
                 raise InvalidInput("accuracy and loss must be numbers, as they were written") from error
-        same &= np.array_equal(first, second)
-        apart = np.abs(first - second)[:, 0]
+        same &= np.array_equal(then, now)
+        apart = np.abs(then - now)[:, 0]
         if apart.max() > largest:
-            largest, worst = float(apart.max()), now[int(apart.argmax())]
-            where = f"{worst['agent']} {what}, round {worst['round']}"
+            number, agent = rows[1 + int(apart.argmax())][:2]
+            largest, where = float(apart.max()), f"{agent} {what}, round {number}"
     settings = before.settings()
     stated = {**settings.get("versions", {}), "fingerprint": settings.get("fingerprint", "")}
     present = {**versions(), "fingerprint": run.fingerprint}

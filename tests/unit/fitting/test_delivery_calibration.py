@@ -62,6 +62,32 @@ def test_calibrated_several_are_flagged_at_once() -> None:
     assert any("more than half of the members" in note for note in found.notes)
 
 
+def test_whoever_sends_what_fits_no_share_is_flagged_all_the_same() -> None:
+    case = draw(2, (1.0,) * N_MEMBERS)
+    calibration = calibrated(case, 2)
+    rng, spoiled = np.random.default_rng(5), case.accuracies.copy()
+    noisy = case.subsets[:, 3]
+    spoiled[noisy] = np.clip(spoiled[noisy] - rng.uniform(0.1, 0.3, (int(noisy.sum()), 1)), 0.0, 1.0)
+    found = case.estimate(accuracies=spoiled, calibration=calibration)
+    assert found.can_judge
+    assert "agent 3" in found.flagged
+
+
+def test_the_power_is_told_before_anybody_is_found() -> None:
+    case = draw(1, (1.0,) * N_MEMBERS)
+    few = Case(case.federation, case.contributions, case.subsets[:12], case.accuracies[:12])
+    much, little = (each.estimate(calibration=calibrated(case, 1)).power(0.6) for each in (case, few))
+    assert (much > little).all()
+    assert much.mean() > 0.9
+    assert (case.estimate(calibration=calibrated(case, 1)).power(0.9) < much).all()
+
+
+def test_a_calibration_of_many_members_is_refused() -> None:
+    case = draw(0, (1.0,) * 13, models=5)
+    with pytest.raises(fp.InvalidInput, match="a calibration takes at most 12 members, got 13"):
+        calibrated(case, 0)
+
+
 def test_a_calibration_of_others_is_refused() -> None:
     case = draw(0)
     other = Case(case.federation.replace(names=list("abcdef")), case.contributions, case.subsets, case.accuracies)
@@ -152,6 +178,40 @@ def count_flagged(seeds: range, pilot: Any, models: list[Any]) -> tuple[int, int
                 flagged += len(found.flagged)
                 count += N_MEMBERS
     return flagged, count
+
+
+def check_calibrated_models(seeds: range, models: list[Any]) -> None:
+    """Calibrated on an earlier run, who trains on 60 % of its records is found, and hardly anybody else."""
+    found, falsely, runs = 0, 0, 0
+    for seed, model in ((seed, model) for seed in seeds for model in models):
+        data, rng = deal_digits(seed), np.random.default_rng([seed, 1])
+        points, labels, members = data
+        own, tested = members[0]
+        short = [(own[: round(0.6 * len(own))], tested), *members[1:]]
+        agreed = np.array([len(own) for own, _ in members], dtype=float)
+        alike = fp.Federation(np.full((N_MEMBERS, N_MEMBERS), 0.02), costs=1e-4, payoff=fp.PowerLaw(beta=0.7))
+        before, now = (drawn[drawn.any(axis=1)] for drawn in rng.random((2, 60, N_MEMBERS)) < 0.5)
+        calibration = fp.calibrate_delivery(alike, agreed, before, train_subsets(data, model, before), TEST_SIZE)
+        seen = train_subsets((points, labels, short), model, now)
+        flagged = fp.estimate_delivery(alike, agreed, now, seen, TEST_SIZE, calibration=calibration).flagged
+        found, runs = found + (alike.names[0] in flagged), runs + 1
+        falsely += len(set(flagged) - {alike.names[0]})
+    assert found >= 0.75 * runs
+    assert falsely <= 0.05 * (N_MEMBERS - 1) * runs
+
+
+def test_calibrated_on_real_models_less_data_is_found() -> None:
+    from sklearn.naive_bayes import GaussianNB
+
+    check_calibrated_models(range(2), [GaussianNB(var_smoothing=1e-2)])
+
+
+@pytest.mark.slow
+def test_calibrated_on_more_real_models_less_data_is_found() -> None:
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    check_calibrated_models(range(8), [LogisticRegression(max_iter=200), RandomForestClassifier(20, random_state=0)])
 
 
 def test_an_honest_run_of_another_model_accuses_nobody() -> None:
