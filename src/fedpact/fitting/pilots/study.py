@@ -48,6 +48,8 @@ MIN_SPLITS, MAX_SPLITS = 2, 8
 SECONDS = 60.0  # of training that splits are chosen by
 FRESH = 1_000  # number of the first split that the deal is confirmed on
 CONFIRMING = 2  # times as many splits confirm the deal as its curves were fitted to
+REFITS = 3  # times at most that the deal itself is measured, and curves are fitted again with it
+NEAR = 0.01  # shares that differ by less are the same
 PARTS = (0.0, 0.1, 0.3, 0.6, 1.0)  # of a lot, in profiles that are drawn
 MAX_SEED = 2**32 - 1  # scikit-learn takes no larger one
 ARRANGEMENTS = (OWN_CHOICE, ONE_MODEL)
@@ -380,33 +382,38 @@ def _run(laboratory: Laboratory, terms: PilotTerms, plan: _Plan, title: str) -> 
     alone = measured[ALONE]
     used = plan.arrangement or _better(measured, terms.worth)
     profiles = sharing_profiles(data, plan.profiles, laboratory.trainer.seed)
-    found = laboratory.measure([(used, tuple(map(float, each))) for each in profiles], first, "profiles of sharing")
-    pairs = [each.gains_over(alone) for each in found]
-    gains, variances = (np.stack(parts) for parts in zip(*pairs, strict=True))
     owners = np.array(data.lot_owners)
-    allowed = (
-        np.arange(len(data.names))[:, None] != owners
-        if used == OWN_CHOICE
-        else np.ones((len(data.names), n_lots), bool)
-    )
-    curves = fit_gains(profiles * data.caps, gains, variances, allowed, signs=used == ONE_MODEL, shapes=plan.shapes)
-    terms = terms.completed(float((terms.worth * curves.values).sum()), data.caps)
-    study = PilotStudy(
-        data=data,
-        model=laboratory.trainer.model,
-        score=laboratory.trainer.score,
-        terms=terms,
-        splits=splits,
-        arrangement=used,
-        measurements=measured,
-        guesses=_guesses(laboratory.trainer, plan.floor),
-        profiles=profiles,
-        gains=gains,
-        variances=variances,
-        curves=curves,
-        title=title,
-    )
-    return replace(study, confirmation=_confirm(study, laboratory))
+    allowed = np.arange(len(data.names))[:, None] != owners if used == OWN_CHOICE else None
+    guesses = _guesses(laboratory.trainer, plan.floor)
+    for last in (*[False] * REFITS, True):
+        found = laboratory.measure([(used, tuple(map(float, each))) for each in profiles], first, "profiles of sharing")
+        pairs = [each.gains_over(alone) for each in found]
+        gains, variances = (np.stack(parts) for parts in zip(*pairs, strict=True))
+        curves = fit_gains(profiles * data.caps, gains, variances, allowed, shapes=plan.shapes)
+        study = PilotStudy(
+            data=data,
+            model=laboratory.trainer.model,
+            score=laboratory.trainer.score,
+            terms=terms.completed(float((terms.worth * curves.values).sum()), data.caps),
+            splits=splits,
+            arrangement=used,
+            measurements=measured,
+            guesses=guesses,
+            profiles=profiles,
+            gains=gains,
+            variances=variances,
+            curves=curves,
+            title=title,
+        )
+        outcome = _deal(study)
+        if outcome is None:
+            return study
+        shares = _shared_records(study, outcome) / data.caps
+        if last or np.abs(profiles - shares).max(axis=1).min() < NEAR:
+            break
+        # Curves are right about what was measured: so the deal they would make is measured, before it is promised.
+        profiles = np.vstack([profiles, shares])
+    return replace(study, confirmation=_confirm(study, outcome, laboratory))
 
 
 def _affordable_splits(laboratory: Laboratory, n_profiles: int, everything: Shares) -> int:
@@ -476,40 +483,41 @@ def gain_federation(data: PilotData, terms: PilotTerms, curves: SharingCurves) -
     )
 
 
-def _deal(study: PilotStudy) -> tuple[Outcome, str] | None:
-    """The deal of most welfare by the curves, once those who would leave have left, and whose it is, if any."""
-    rules = ExternalityMechanism()
-    settled = stable_federation(study.federation, rules)
-    if settled.outcome is None or not np.rint(settled.outcome.contributions).any():
+def _deal(study: PilotStudy) -> Outcome | None:
+    """The deal of most welfare by the curves, once those who would leave have left, if any."""
+    if not study.curves.predicts:
         return None
-    return settled.outcome, rules.title
+    settled = stable_federation(study.federation, ExternalityMechanism())
+    shares_any = settled.outcome is not None and np.rint(settled.outcome.contributions).any()
+    return settled.outcome if shares_any else None
 
 
-def _confirm(study: PilotStudy, laboratory: Laboratory) -> Confirmation | None:
-    """The recommended deal, trained on fresh splits beside everybody alone."""
-    found, data, terms = _deal(study) if study.curves.predicts else None, study.data, study.terms
-    if found is None:
-        return None
-    outcome, title = found
-    assert terms.costs is not None
-    n = len(data.names)
-    shared, payments, promised, inside = np.zeros(len(data.caps)), np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
+def _shared_records(study: PilotStudy, outcome: Outcome) -> FloatArray:
+    """(lots,): whole records that are shared under a deal of some or all members."""
+    shared = np.zeros(len(study.data.caps))
     for own, name in enumerate(outcome.agents):
-        place = data.names.index(name)
-        inside[place], payments[place], promised[place] = True, outcome.payments[own], outcome.ir_gaps[own]
-        lots = study.federation.lots_of(place)
+        lots = study.federation.lots_of(study.data.names.index(name))
         shared[lots] = np.rint(outcome.contributions[outcome.federation.lots_of(own)])
-    shares = tuple(float(each) for each in np.divide(shared, data.caps, out=np.zeros_like(shared), where=data.caps > 0))
+    return shared
+
+
+def _confirm(study: PilotStudy, outcome: Outcome, laboratory: Laboratory) -> Confirmation:
+    """A deal, trained on fresh splits beside everybody alone."""
+    data, terms, n = study.data, study.terms, len(study.data.names)
+    assert terms.costs is not None
+    payments, promised, inside = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
+    members = [data.names.index(name) for name in outcome.agents]
+    inside[members], payments[members], promised[members] = True, outcome.payments, outcome.ir_gaps
+    shared = _shared_records(study, outcome)
     splits = range(FRESH, FRESH + CONFIRMING * study.splits)
-    deal, alone = laboratory.measure(
-        [(study.arrangement, shares), (ALONE, (0.0,) * len(shares))], splits, "the deal, on fresh splits"
-    )
+    wanted = [(study.arrangement, tuple(map(float, shared / data.caps))), (ALONE, (0.0,) * len(shared))]
+    deal, alone = laboratory.measure(wanted, splits, "the deal, on fresh splits")
     gains, variances = deal.gains_over(alone)
     gains, variances = np.where(inside, gains, 0.0), np.where(inside, variances, 0.0)
     spent = sum_by(np.array(data.lot_owners), terms.costs * shared, n)
     return Confirmation(
         agents=data.names,
-        mechanism=title,
+        mechanism=ExternalityMechanism().title,
         shared=shared,
         payments=payments,
         promised=promised,
