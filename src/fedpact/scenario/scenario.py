@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
+from fedpact.scenario.measured import Measured
 from fedpact.scenario.quantities import DataUnit
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -65,6 +66,8 @@ class Scenario:
         What contributions are counted in, such as "thousand records"; empty if the file does not say.
     not_recommended
         Why no deal of these members is to be recommended, where one was trained and measured to lose; else empty.
+    measured
+        What a pilot measured of these members and their deal; None if no pilot made the scenario.
     """
 
     federation: Federation
@@ -74,12 +77,14 @@ class Scenario:
     uncertainty: Uncertainty | None = None
     unit: str = ""
     not_recommended: str = ""
+    measured: Measured | None = None
 
     def __post_init__(self) -> None:
         kinds: Mapping[str, tuple[Any, str]] = dict.fromkeys(WORDS, (str, "must be a text")) | {
             "federation": (Federation, "must be a Federation"),
             "money": (Money | None, 'must be Money("EUR", 1000.0) or the like, or None'),
             "uncertainty": (Uncertainty | None, "must be an Uncertainty or None"),
+            "measured": (Measured | None, "must be Measured or None"),
         }
         for field, (kind, rule) in kinds.items():
             if not isinstance(given := getattr(self, field), kind):
@@ -88,6 +93,8 @@ class Scenario:
             DataUnit.parse(self.unit)
         if self.uncertainty is not None:
             self.uncertainty.check(self.federation)
+        if self.measured is not None:
+            self.measured.check(self.federation.n_agents, self.federation.n_lots)
 
     def take(self, agents: ArrayLike) -> Scenario:
         """The scenario of some of the agents: their indices in the order wanted, or one true or false per agent."""
@@ -98,11 +105,11 @@ class Scenario:
             owners = self.federation.task_owners, self.federation.lot_owners
             tasks, lots = (np.concatenate([np.flatnonzero(each == agent) for agent in indices]) for each in owners)
             uncertainty = uncertainty.take(tasks, lots)
-        return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty)
+        return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty, measured=None)
 
     def replace_federation(self, federation: Federation) -> Scenario:
         """The same words around another federation of the same members, without what is known of the numbers."""
-        return replace(self, federation=federation, uncertainty=None)
+        return replace(self, federation=federation, uncertainty=None, measured=None)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,7 +112,7 @@ class _Fold:
         if arrangement == ONE_MODEL and any(map(len, self.shared)):
             return self.common(self.trainer.data.records[member].features[own.test])
         chosen = self._choose(member) if arrangement == OWN_CHOICE else Candidate()
-        return self._remember(("test", member, chosen), lambda: self._answers(member, own.train, own.test, chosen))
+        return self._remember(("test", member, chosen), partial(self._answers, member, own.train, own.test, chosen))
 
     def _remember(self, what: tuple[Any, ...], work: Callable[[], Any]) -> Any:
         """What is known already in this fold, for these shares of the others that a candidate uses."""
@@ -190,18 +190,17 @@ class _Fold:
 
         def answers(candidate: Candidate, inner: int) -> FloatArray:
             rows = folds == inner
-            return self._answers(member, train[~rows], train[rows], candidate)
+            work = partial(self._answers, member, train[~rows], train[rows], candidate)
+            return self._remember((inner, member, candidate), work)  # type: ignore[no-any-return]
 
-        found = {}
+        predictions = [self.trainer.empty(len(train)) for _ in candidates]
         for inner in range(INNER_FOLDS):
-            for each in candidates:
-                part = self._remember((inner, member, each), lambda e=each, i=inner: answers(e, i))  # type: ignore[misc]
-                found.setdefault(each, self.trainer.empty(len(train)))[folds == inner] = part
+            for each, found in zip(candidates, predictions, strict=True):
+                found[folds == inner] = answers(each, inner)
+        score = self.trainer.score.jackknife
         return {
-            each: self._remember(
-                ("score", member, each), lambda e=each: self.trainer.score.jackknife(found[e], targets, kept)[None]
-            )
-            for each in candidates
+            each: self._remember(("score", member, each), partial(score, found, targets, kept))[None]
+            for each, found in zip(candidates, predictions, strict=True)
         }
 
 

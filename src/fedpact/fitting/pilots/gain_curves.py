@@ -50,8 +50,10 @@ class SharingCurves:
         (n,): the most each member can gain, in units of the score.
     weights
         (n, lots): how useful each lot's records are to each member.
-    value_errors, weight_errors
-        Their standard errors, by the curvature of the fit.
+    most
+        (lots,): the most records that were shared.
+    noise, left_out
+        (n,): standard errors of the gains when everything is shared, and root mean squared errors on profiles left out.
     errors
         Root mean squared error on profiles left out, by what predicts: "curves", "nearest profile", "log-linear",
         "no gain".
@@ -60,13 +62,21 @@ class SharingCurves:
     shape: Payoff
     values: FloatArray
     weights: FloatArray
-    value_errors: FloatArray
-    weight_errors: FloatArray
+    most: FloatArray
+    noise: FloatArray
+    left_out: FloatArray
     errors: Mapping[str, float]
 
     def gains(self, amounts: FloatArray) -> FloatArray:
         """(..., n): what members gain when so many records (..., lots) are shared."""
         return _curve(self.shape, self.values, self.weights, amounts)
+
+    def gain_errors(self, amounts: FloatArray) -> FloatArray:
+        """(..., n): standard errors of these gains: what records leave open, and what the curves get wrong."""
+        full = _curve(self.shape, np.ones_like(self.values), self.weights, self.most)
+        part = _curve(self.shape, np.ones_like(self.values), self.weights, amounts)
+        reached = np.divide(part, full, out=np.zeros_like(part), where=full > 0.0)
+        return np.hypot(self.noise * reached, self.left_out)
 
     @property
     def predicts(self) -> bool:
@@ -107,17 +117,17 @@ def fit_gains(
     scale = np.maximum(amounts.max(axis=0), 1.0)
     shares = amounts / scale
 
-    def left_out_error(shape: Payoff) -> float:
+    def left_out_errors(shape: Payoff) -> FloatArray:
         errors = []
         for held in range(len(shares)):
             kept = np.arange(len(shares)) != held
-            values, weights = _fit(shape, shares[kept], gains[kept], variances[kept], allowed)[0]
+            values, weights = _fit(shape, shares[kept], gains[kept], variances[kept], allowed)
             errors.append(_curve(shape, values, weights, shares[held]) - gains[held])
-        return float(np.sqrt(np.mean(np.square(errors))))
+        return np.array(errors)
 
-    left_out = {shape: left_out_error(shape) for shape in shapes}
-    best = min(shapes, key=lambda shape: left_out[shape])
-    (values, weights), (value_errors, weight_errors) = _fit(best, shares, gains, variances, allowed)
+    left_out = {shape: left_out_errors(shape) for shape in shapes}
+    best = min(shapes, key=lambda shape: _rms(left_out[shape]))
+    values, weights = _fit(best, shares, gains, variances, allowed)
     full = _curve(best, values, weights, np.ones(len(scale)))
     noise = variances[np.argmax(shares.sum(axis=1))]
     kept = np.clip(1.0 - np.divide(noise, full**2, out=np.ones_like(full), where=full != 0.0), 0.0, 1.0)
@@ -127,9 +137,10 @@ def fit_gains(
         shape=best,
         values=kept * values,
         weights=weights / scale,
-        value_errors=np.minimum(value_errors, np.maximum(kept * values, np.sqrt(noise))),
-        weight_errors=np.minimum(weight_errors, np.abs(weights)) / scale,
-        errors={"curves": left_out[best]} | _plain_errors(shares, gains),
+        most=scale,
+        noise=np.sqrt(noise),
+        left_out=np.sqrt(np.mean(np.square(left_out[best]), axis=0)),
+        errors={"curves": _rms(left_out[best])} | _plain_errors(shares, gains),
     )
 
 
@@ -139,10 +150,10 @@ def _curve(shape: Payoff, values: FloatArray, weights: FloatArray, shares: Float
 
 def _fit(
     shape: Payoff, shares: FloatArray, gains: FloatArray, variances: FloatArray, allowed: NDArray[np.bool_] | None
-) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-    """Values (n,) and weights (n, lots) of shares, and the standard errors of both."""
+) -> tuple[FloatArray, FloatArray]:
+    """Values (n,) and weights (n, lots) of shares."""
     n_members, n_lots = gains.shape[1], shares.shape[1]
-    values, weights = np.zeros((2, n_members)), np.zeros((2, n_members, n_lots))
+    values, weights = np.zeros(n_members), np.zeros((n_members, n_lots))
     for member in range(n_members):
         mine = np.ones(n_lots, dtype=bool) if allowed is None else allowed[member]
         spread = np.maximum(np.sqrt(variances[:, member]), MIN_SPREAD)
@@ -161,10 +172,12 @@ def _fit(
         start = np.append(max(float(known.max()), MIN_SPREAD), np.full(n, FULL / n))
         lowest = np.append(0.0, np.full(n, -MOST if allowed is None else 0.0))
         found = least_squares(residuals, start, jac=jacobian, bounds=(lowest, MOST), x_scale="jac")
-        errors = np.sqrt(np.maximum(np.diag(np.linalg.pinv(found.jac.T @ found.jac)), 0.0))
-        for part, each in enumerate((found.x, errors)):
-            values[part, member], weights[part, member, mine] = each[0], each[1:]
-    return (values[0], weights[0]), (values[1], weights[1])
+        values[member], weights[member, mine] = found.x[0], found.x[1:]
+    return values, weights
+
+
+def _rms(errors: Any) -> float:
+    return float(np.sqrt(np.mean(np.square(errors))))
 
 
 def _plain_errors(shares: FloatArray, gains: FloatArray) -> dict[str, float]:
@@ -176,5 +189,4 @@ def _plain_errors(shares: FloatArray, gains: FloatArray) -> dict[str, float]:
         near = kept[np.argmin(((shares[kept] - shares[held]) ** 2).sum(axis=1))]
         nearest.append(gains[near] - gains[held])
         linear.append(design[held] @ np.linalg.lstsq(design[kept], gains[kept], rcond=None)[0] - gains[held])
-    rms = [float(np.sqrt(np.mean(np.square(found)))) for found in (nearest, linear, gains)]
-    return dict(zip(("nearest profile", "log-linear", "no gain"), rms, strict=True))
+    return {"nearest profile": _rms(nearest), "log-linear": _rms(linear), "no gain": _rms(gains)}

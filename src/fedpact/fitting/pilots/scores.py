@@ -130,7 +130,7 @@ class ScoreFunction:
 
     def jackknife(self, predictions: FloatArray, truth: FloatArray, kept: FloatArray) -> FloatArray:
         """One score for each row of `kept`, which is 1 for records that count and 0 for others."""
-        labels = truth.astype(np.intp) if predictions.ndim == 2 else truth
+        labels: Any = truth.astype(np.intp) if predictions.ndim == 2 else truth
         if self.name in QUICK and (self.name != "roc_auc" or predictions.shape[1] == 2):
             found = QUICK[self.name](predictions, labels, kept)
         else:

@@ -133,7 +133,7 @@ def test_the_variance_of_a_paired_difference_is_that_of_drawing_records_anew() -
         truth = rng.integers(0, 2, 200).astype(float)
         one = np.where(rng.random(200) < 0.8, truth, 1.0 - truth)
         other = np.where(rng.random(200) < 0.1, 1.0 - one, one)
-        
+
         kept = kept_records(truth, np.arange(200))
         found = [score.jackknife(np.eye(2)[each.astype(int)], truth, kept)[None] for each in (one, other)]
         mean, variance = difference(*found)
