@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from fedpact.cli.common import (
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotState, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
 from fedpact.fitting.pilots.procedure import PROFILES, Tell
+from fedpact.fitting.pilots.verdict import amount_text
 from fedpact.report.numbers import Unit
 from fedpact.scenario.measured import FEDERATE
 from fedpact.utils.errors import InvalidInput
@@ -212,7 +214,15 @@ def _show(found: PilotStudy) -> None:
     )
     console.print(f"[bold]{escape(found.advice)}[/bold]\n")
     print_measured(found.measured, found.federation, Unit.of(found.terms.money, found.terms.worth))
-    console.print()
+    alone = [
+        f"{name} {amount_text(amount, found.currency)}"
+        for name, amount in zip(data.names, found.brings, strict=True)
+        if not math.isnan(amount)  # not measured where a member has several lots
+    ]
+    if alone:
+        console.print(f"\nWhat the others gain where one alone shares everything: {escape(', '.join(alone))}.")
+    if found.confirmation is None:
+        console.print("There is no deal: nobody is asked to share anything.")
     for remedy in found.remedies:
         console.print(f"What would change it: {escape(remedy)}.")
     for warning in found.warnings:

@@ -123,6 +123,15 @@ class PilotStudy:
         return float(self.terms.worth @ gains), float(np.sqrt(((self.terms.worth * errors) ** 2).sum()))
 
     @property
+    def brings(self) -> FloatArray:
+        """(n,): what the others gain in money where a member alone shares everything; NaN if that was not measured."""
+        owners, found = np.array(self.data.lot_owners), np.full(len(self.data.names), np.nan)
+        for member in range(len(found)):
+            for profile in np.flatnonzero((self.profiles == (owners == member)).all(axis=1)):
+                found[member] = float(np.delete(self.terms.worth * self.gains[profile], member).sum())
+        return found
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What forbids to take numbers at their word."""
         found = []
@@ -248,6 +257,7 @@ class PilotStudy:
                 kind.replace(" ", "_"): {"points": 100.0 * gains, "standard_errors": 100.0 * errors}
                 for kind, (gains, errors) in differences.items()
             },
+            "brings": self.brings,
             "mechanism": None if deal is None else deal.mechanism,
             "shared": measured.shared,
             "payments": measured.payments,

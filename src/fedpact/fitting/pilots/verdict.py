@@ -136,4 +136,4 @@ class Confirmation:
 
 def amount_text(number: float, currency: str) -> str:
     """An amount in a sentence."""
-    return f"{number:+,.0f} {currency}" if abs(number) >= 10.0 else f"{number:+.3g} {currency}"
+    return f"{number:+,.0f} {currency}" if abs(number) >= 10.0 else f"{number:+.3g} {currency}" if number else "nothing"
