@@ -2,8 +2,8 @@
 
 `python -m benchmarks.does_it_pay [HEART_FOLDER]` runs two models and three scores over ten seeds on penguins and on the
 four hospitals of UCI's heart disease data (from a folder, or fetched), and two pilots of hospitals over twenty seeds.
-A deal is trained once more on twenty splits that its pilot has not seen: that is what it realises. The tables of
-`docs/does-it-pay.md` are written from all that was kept; interrupted, it goes on where it was.
+The deals of the latter are trained once more, on twenty splits that their pilots have not seen: that is what they
+realise. The tables of `docs/does-it-pay.md` are written from all that was kept; interrupted, it goes on where it was.
 """
 
 import json
@@ -16,7 +16,7 @@ import numpy as np
 
 import fedpact as fp
 from fedpact.fitting.pilots.arrangements import ALONE, Trainer
-from fedpact.fitting.pilots.measured import Laboratory
+from fedpact.fitting.pilots.laboratory import Laboratory
 
 FOLDER = Path(__file__).parent / "results"
 MODELS = {
@@ -56,7 +56,8 @@ def study(case, source):
     deal = found.confirmation
     if deal is not None:
         row |= {"promised": float(deal.promised.sum()), "measured": deal.total, "interval": list(deal.total_interval)}
-        row["realised"], row["realised_interval"] = realised(found, deal)
+        if case in TWENTY:
+            row["realised"], row["realised_interval"] = realised(found, deal)
     return row
 
 
@@ -95,10 +96,9 @@ def tables(rows):
             own = [row for row in rows if (row["data"], row["cost"], row["splits"]) == (data, cost, splits)]
             names = own[0]["names"]
             parts += [f"## {data.capitalize()}, {cost}, {VALUES[data]}: {title}", ""]
-            parts += [
-                f"| model, score | {' | '.join(names)} | verdicts | promised | measured | realised | inside | lost |"
-            ]
-            parts += ["|---" * (len(names) + 7) + "|"]
+            heads = [*names, "verdicts", "promised", "measured", "realised", "lost", "promised inside"]
+            parts += [f"| model, score | {' | '.join(heads)} |"]
+            parts += ["|---" * (len(heads) + 1) + "|"]
             for model in MODELS:
                 for score in SCORES:
                     some = [row for row in own if (row["model"], row["score"]) == (model, score)]
@@ -122,13 +122,14 @@ def line(label, rows):
     if not deals:
         return f"| {label} | {' | '.join(cells)} | {verdicts} | no deal | | | | |"
     inside = sum(row["interval"][0] <= row["promised"] <= row["interval"][1] for row in deals)
-    advised = [row for row in deals if row["verdict"] == "federate"]
-    lost = sum(row["realised_interval"][1] < 0.0 for row in advised)
-    amounts = " | ".join(
-        f"{np.mean([row[key] for row in deals]):+,.0f}" for key in ("promised", "measured", "realised")
-    )
-    counts = f"{inside} of {len(deals)} | {lost} of {len(advised)}"
-    return f"| {label} | {' | '.join(cells)} | {verdicts} | {amounts} | {counts} |"
+    amounts = [f"{np.mean([row[key] for row in deals]):+,.0f}" for key in ("promised", "measured")]
+    advised = [row for row in deals if row["verdict"] == "federate" and "realised" in row]
+    if advised:
+        lost = sum(row["realised_interval"][1] < 0.0 for row in advised)
+        amounts += [f"{np.mean([row['realised'] for row in advised]):+,.0f}", f"{lost} of {len(advised)}"]
+    else:
+        amounts += ["", ""]
+    return f"| {label} | {' | '.join(cells)} | {verdicts} | {' | '.join(amounts)} | {inside} of {len(deals)} |"
 
 
 if __name__ == "__main__":

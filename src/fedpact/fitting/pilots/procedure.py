@@ -30,9 +30,9 @@ from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE, Tr
 from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
 from fedpact.fitting.pilots.estimators import PilotModel
 from fedpact.fitting.pilots.gain_curves import fit_gains, shapes_of
-from fedpact.fitting.pilots.measured import Laboratory, Measurement, Shares
+from fedpact.fitting.pilots.laboratory import Laboratory, Measurement, Shares
 from fedpact.fitting.pilots.members import column_list, frames_of, pilot_data, read_members
-from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
+from fedpact.fitting.pilots.records import PilotData
 from fedpact.fitting.pilots.scores import ScoreFunction
 from fedpact.fitting.pilots.study import PilotStudy
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
@@ -281,17 +281,11 @@ def _better(measured: Mapping[str, Measurement], worth: FloatArray) -> str:
 
 def _guesses(trainer: Trainer, floor: float | None) -> FloatArray:
     """(n,): the score of the constant answer, the shares of classes or the mean of a member's own records."""
-    if floor is not None:
-        return np.full(len(trainer.data.names), float(floor))
     found = []
     for own in trainer.data.records:
-        if trainer.data.task == CLASSIFICATION:
-            shares = np.bincount(own.truth.astype(int), minlength=trainer.model.n_classes) / len(own)
-            constant = np.tile(shares, (len(own), 1))
-        else:
-            constant = np.full(len(own), float(own.truth.mean()))
-        found.append(trainer.score.of(constant, own.truth))
-    return np.array(found)
+        answers = np.eye(trainer.model.n_classes)[own.truth.astype(int)] if trainer.model.n_classes else own.truth
+        found.append(trainer.score.of(np.broadcast_to(answers.mean(axis=0), answers.shape), own.truth))
+    return np.array(found) if floor is None else np.full(len(found), float(floor))
 
 
 def _deal(study: PilotStudy) -> Outcome | None:

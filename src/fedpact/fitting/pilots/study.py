@@ -18,7 +18,7 @@ from fedpact.federation import Federation
 from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE
 from fedpact.fitting.pilots.estimators import PilotModel
 from fedpact.fitting.pilots.gain_curves import SharingCurves
-from fedpact.fitting.pilots.measured import Measurement
+from fedpact.fitting.pilots.laboratory import Measurement
 from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
 from fedpact.fitting.pilots.scores import LARGE_CLASS, ScoreFunction
 from fedpact.fitting.pilots.terms import PilotTerms
