@@ -180,7 +180,7 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
         if not scenario.measured.has_deal:
             console.print(f"[bold]Recommendation:[/bold] none. {escape(no_deal_text(scenario.measured))}")
             return
-        console.print()
+        console.print(f"\n[bold]{escape(scenario.measured.advice)}[/bold]\n")
     by_member = () if in_brief else (_show_contributions, _show_payments, _show_gains)
     properties = (_show_properties,) if in_brief else ()
     for print_part in (*by_member, _show_mechanisms, _show_temptations, *properties):

@@ -409,14 +409,19 @@ class Fit:
     def predict(self, contributions: ArrayLike) -> FloatArray:
         """Fitted accuracies at contributions (n,) or (runs, n); of lots, (lots,) or (runs, lots)."""
         given = self._profiles(contributions)
-        found = self.model.predict(self.parameters, np.atleast_2d(given))
+        found = np.clip(self.model.predict(self.parameters, np.atleast_2d(given)), 0.0, 1.0)
         return found[0] if given.ndim == 1 else found
 
     def prediction_errors(self, contributions: ArrayLike) -> FloatArray:
-        """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), the misfit included."""
+        """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), the misfit included.
+
+        Where the curves are no better than a plain rule, the misfit is what they got wrong on runs left out.
+        """
         given = self._profiles(contributions)
         gradients = self.model.gradients(self.parameters, np.atleast_2d(given))
-        errors = np.hypot(np.linalg.norm(gradients @ self._root, axis=-1).T, self.lack_of_fit.misfit)
+        judged = self.lack_of_fit
+        misfit = max(judged.misfit, judged.error) if judged.is_clear else judged.misfit
+        errors = np.hypot(np.linalg.norm(gradients @ self._root, axis=-1).T, misfit)
         return errors[0] if given.ndim == 1 else errors
 
     def _profiles(self, contributions: Any) -> FloatArray:

@@ -207,7 +207,7 @@ def _check_columns(
     if not givers:
         expected = " and ".join([", ".join(f"{kind}.NAME" for kind in kinds[:-1]), f"{kinds[-1]}.NAME"])
         raise InvalidInput(f"row {row}: there is no column {kinds[0]}.NAME; a head has the columns {expected}")
-    for column in sorted(columns, key=lambda each: each.kind == kinds[0]):
+    for column in sorted(columns, key=lambda each: bool(key[each.label][0] in givers and each.name[-1:] != ".")):
         who, own = key[column.label]
         where = f"row {row}, column {short_repr(column.label)}"
         alike = [other for other in columns if other.kind == column.kind and key[other.label][0] == who]
