@@ -62,8 +62,11 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
         accuracies[:, others] = sizes[:, others] = np.nan
     ownership = None
     if with_lots:
-        owners = [np.array([names.index(name) for name, _ in side], dtype=np.intp) for side in (lot_keys, task_keys)]
-        ownership = Ownership(*owners, tuple(own for _, own in lot_keys), tuple(own for _, own in task_keys))
+        lot_owners, task_owners = (
+            np.array([names.index(name) for name, _ in side], dtype=np.intp) for side in (lot_keys, task_keys)
+        )
+        own_names = (tuple(own for _, own in side) for side in (lot_keys, task_keys))
+        ownership = Ownership(lot_owners, task_owners, *own_names)
     with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
         return Observations.checked(
             given,
@@ -207,10 +210,10 @@ def _read_ledger_runs(path: Path) -> LogTable:
         if verified is not None and verified.content["models"]:
             models = _verified_table(verified, names)
             tables.append(replace(models, given=models.given * given))
-        parts = [
+        whole, accuracies, sizes = (
             np.concatenate([getattr(table, part) for table in tables]) for part in ("given", "accuracies", "test_sizes")
-        ]
-        return LogTable.of_members(names, *parts, [row for table in tables for row in table.rows])
+        )
+        return LogTable.of_members(names, whole, accuracies, sizes, [row for table in tables for row in table.rows])
 
 
 def _in_order(found: LedgerAudit, names: Collection[str]) -> tuple[str, ...]:
