@@ -413,15 +413,17 @@ class Fit:
         return found[0] if given.ndim == 1 else found
 
     def prediction_errors(self, contributions: ArrayLike) -> FloatArray:
-        """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), the misfit included.
+        """Standard errors of the accuracy of a model trained at contributions (n,) or (runs, n), before any test.
 
-        Where the curves are no better than a plain rule, the misfit is what they got wrong on runs left out.
+        They hold what accuracies stray from the curves beyond the test sets': without repeats nobody can tell the noise
+        of training from what the curves miss. Where the curves are no better than a plain rule, they hold what these
+        got wrong on runs left out.
         """
         given = self._profiles(contributions)
         gradients = self.model.gradients(self.parameters, np.atleast_2d(given))
         judged = self.lack_of_fit
-        misfit = max(judged.misfit, judged.error) if judged.is_clear else judged.misfit
-        errors = np.hypot(np.linalg.norm(gradients @ self._root, axis=-1).T, misfit)
+        strayed = max(self.unexplained, judged.error) if judged.is_clear else self.unexplained
+        errors = np.hypot(np.linalg.norm(gradients @ self._root, axis=-1).T, strayed)
         return errors[0] if given.ndim == 1 else errors
 
     def _profiles(self, contributions: Any) -> FloatArray:
