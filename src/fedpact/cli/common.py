@@ -169,7 +169,9 @@ def print_measured(found: Measured, federation: Federation, unit: Unit) -> None:
         made = table(terminal_text(each.caption), *each.heads)
         for row in each.rows:
             made.add_row(*(escape(terminal_text(cell)) for cell in row))
-        console.print(*(["\n"] if place else []), made, sep="")
+        if place:
+            console.print()
+        console.print(made)
 
 
 def terminal_text(text: str) -> str:

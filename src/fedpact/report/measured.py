@@ -46,11 +46,11 @@ def _arrangements(found: Measured, names: Sequence[str], unit: Unit) -> Measured
         gain = f"{points[member]:+.{decimals}f} ± {spans[member]:.{decimals}f}"
         amount = f"{worth[member]} ± {spread[member]}"
         rows.append([name, *scores, STAYS if stays[member] else gain, STAYS if stays[member] else amount])
-    caption = (
-        f"With everything shared: {found.score}; {found.arrangement} against alone in points and in {unit.label}, "
-        "90 % intervals"
-    )
-    return MeasuredTable(caption, ("member", "guess", "alone", "one model", "own choice", "points", "worth"), rows)
+    caption = f"With everything shared: {found.score}; {found.arrangement} against alone in points"
+    heads = ["member", "guess", "alone", "one model", "own choice", "points", "worth"]
+    if unit.label == "points":  # nobody said what they are worth
+        return MeasuredTable(f"{caption}, 90 % intervals", heads[:-1], [row[:-1] for row in rows])
+    return MeasuredTable(f"{caption} and in {unit.label}, 90 % intervals", heads, rows)
 
 
 def _deal(found: Measured, names: Sequence[str], lot_owners: Owners, unit: Unit) -> MeasuredTable:
@@ -58,8 +58,17 @@ def _deal(found: Measured, names: Sequence[str], lot_owners: Owners, unit: Unit)
     gains, errors = np.array(found.gains), np.array(found.gain_errors)
     total, total_error = float(gains.sum()), float(np.sqrt((errors**2).sum()))
     measured, spans = np.append(gains, total), NORMAL_QUANTILE * np.append(errors, total_error)
-    amounts = ([*found.payments, 0.0], [*found.promised, sum(found.promised)], measured, measured - spans)
-    columns = [unit.column(column, signed=True) for column in (*amounts, measured + spans)]
+    amounts = np.array(
+        [
+            [*found.payments, 0.0],
+            [*found.promised, sum(found.promised)],
+            measured,
+            measured - spans,
+            measured + spans,
+        ]
+    )
+    columns = np.array(unit.column(amounts.ravel(), signed=True), dtype=object).reshape(amounts.shape)
+    columns[3:, spans == 0.0] = [[STAYS], [""]]
     given = sum_by(lot_owners, np.array(found.shared), len(names))
     shared = [f"{number:,.0f}" for number in (*given, given.sum())]
     heads = ("member", "shares", "receives", "promised", "measured", "from", "to")

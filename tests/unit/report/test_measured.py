@@ -70,6 +70,7 @@ def test_tables_say_who_gains_and_who_stays_alone() -> None:
     assert arrangements.rows[0][1:] == ["0.500", "0.700", "0.690", "0.720", "+2.0 ± 0.8", "+40.00 ± 16.45"]
     assert arrangements.rows[1][-2:] == ["stays alone", "stays alone"]  # no change by construction, not certainty
     assert list(deal.rows[-1]) == ["all", "40", "0", "+25.00", "+30.00", "+13.55", "+46.45"]
+    assert list(deal.rows[1][-3:]) == ["0", "stays alone", ""]
     assert len(measured_tables(NO_DEAL, federation.names, federation.lot_owners, Unit.of(None))) == 1
 
 
