@@ -109,7 +109,13 @@ def test_from_german_tables_to_an_answer(folder: Path, tmp_path: Path, capsys: p
     assert {"verdict", "arrangement", "promised_gains", "measured_gains", "measured_interval", "scores"} <= set(record)
     assert run_main(["solve", str(out / "scenario.toml")]) == 0
     assert "EUR" in capsys.readouterr().out
-    assert run_main(["fit", str(out / "log.csv")]) == 0
+    assert run_main(["compare", str(out / "scenario.toml"), "--html", str(tmp_path / "page.html")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in (shown, (tmp_path / "page.html").read_text(encoding="utf-8")):
+        assert "own choice against alone in points" in text and "under uncertainty" not in text
+        assert (": records, and amounts in EUR" in text) == (record["measured_gains"] is not None)
+    rows = (out / "gains.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[0].startswith("shared.City,shared.North,shared.South,gain.City") and len(rows) > 5
 
 
 @pytest.mark.parametrize(

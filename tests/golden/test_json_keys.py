@@ -17,10 +17,19 @@ BINDING = "certificates.fair-gains.witness.groups_that_bind"
 # Fair gains, in every record of an outcome, and their certificate.
 FAIR_GAINS = {"fair_gains[]", "gain_shares[]", f"{BINDING}[]"} | {
     f"certificates.fair-gains.{key}"
-    for key in (
-        "claim margin scope tol verdict witness.agent witness.distance witness.fair_gain witness.gain "
-        "witness.index witness.lacking"
-    ).split()
+    for key in [
+        "claim",
+        "margin",
+        "scope",
+        "tol",
+        "verdict",
+        "witness.agent",
+        "witness.distance_from_fair",
+        "witness.fair_gain",
+        "witness.member_gain",
+        "witness.index",
+        "witness.lacking",
+    ]
 }
 ADDED: dict[str, set[str]] = {
     **{name: FAIR_GAINS for name in COMMANDS if name.startswith(("solve", "check"))},

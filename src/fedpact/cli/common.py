@@ -22,9 +22,11 @@ from fedpact.certificates import Claim, Verdict
 from fedpact.cli.clusters import use_cluster
 from fedpact.deals import Outcome
 from fedpact.deals.deal_file import holds_deal
+from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
+from fedpact.report.measured import measured_tables
 from fedpact.report.numbers import MINUS, SPACE, Unit
-from fedpact.scenario import Scenario, load_scenario
+from fedpact.scenario import Measured, Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.scenario.members_words import weight_questions
 from fedpact.utils.arrays import FloatArray
@@ -91,7 +93,9 @@ def read_scenario(given: str) -> Scenario:
             f"{given}: this is a deal, and a scenario belongs here; a command that takes both takes the scenario "
             f"first: SCENARIO {given}"
         ) from error
-    for question in weight_questions(scenario.federation) if scenario.uncertainty is None else ():
+    for question in (
+        weight_questions(scenario.federation) if scenario.uncertainty is None and scenario.measured is None else ()
+    ):
         typer.echo(f"question: {printable(question)}", err=True)
     if scenario.not_recommended:
         typer.echo(f"warning: {printable(scenario.not_recommended)}", err=True)
@@ -148,6 +152,17 @@ def counter(what: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(task, completed=done, total=total)
 
         yield count
+
+
+def print_measured(found: Measured, federation: Federation, unit: Unit) -> None:
+    """The tables of what a pilot measured."""
+    for place, each in enumerate(measured_tables(found, federation.names, federation.lot_owners, unit)):
+        made = table(terminal_text(each.caption), *each.heads)
+        for row in each.rows:
+            made.add_row(*(escape(terminal_text(cell)) for cell in row))
+        if place:
+            console.print()
+        console.print(made)
 
 
 def terminal_text(text: str) -> str:

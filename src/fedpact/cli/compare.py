@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from fedpact.cli.common import (
     print_agents,
     print_imbalance,
     print_json,
+    print_measured,
     progress,
     read_scenario,
     table,
@@ -38,6 +40,7 @@ from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
+from fedpact.report.measured import no_deal_text
 from fedpact.report.numbers import (
     Unit,
     lowest_gain_share_text,
@@ -96,7 +99,8 @@ def compare(
 ) -> None:
     """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is.
 
-    Where the scenario says how sure its numbers are, also how sure the deal is.
+    Where the scenario says how sure its numbers are, also how sure the deal is; where a pilot measured it, what it
+    measured instead.
     """
     for output in (html, plot):
         if output is not None:
@@ -117,7 +121,8 @@ def compare(
     if plot is not None:
         write_picture(compared.plot_tradeoff(money=chosen.money), plot)
     if as_json:
-        print_json(comparison_record(compared) | (properties_record(compared) if every else {}))
+        measured = {} if chosen.measured is None else {"measured": asdict(chosen.measured)}
+        print_json(comparison_record(compared) | (properties_record(compared) if every else {}) | measured)
         return
     _show(chosen, compared, in_brief=every)
     if html is not None:
@@ -134,7 +139,15 @@ def _write_page(
 
     title, money, unit = scenario.title, scenario.money, scenario.unit
     if place is None:
-        write_report(compared, path, scenario_title=title, description=scenario.description, money=money, unit=unit)
+        write_report(
+            compared,
+            path,
+            scenario_title=title,
+            description=scenario.description,
+            money=money,
+            unit=unit,
+            measured=scenario.measured,
+        )
         return
     only = compared.outcomes[0].mechanism if len(mechanisms) == 1 else None
     write_member_page(compared, place, path, mechanism=only, scenario_title=title, money=money, unit=unit)
@@ -170,6 +183,12 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
     if scenario.description:
         console.print(escape(scenario.description))
     console.print()
+    if scenario.measured is not None:
+        print_measured(scenario.measured, compared.federation, unit)
+        if not scenario.measured.has_deal:
+            console.print(f"[bold]Recommendation:[/bold] none. {escape(no_deal_text(scenario.measured))}")
+            return
+        console.print(f"\n[bold]{escape(scenario.measured.advice)}[/bold]\n")
     by_member = () if in_brief else (_show_contributions, _show_payments, _show_gains)
     properties = (_show_properties,) if in_brief else ()
     for print_part in (*by_member, _show_mechanisms, _show_temptations, *properties):

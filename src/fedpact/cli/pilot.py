@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from fedpact.cli.common import (
@@ -17,18 +17,16 @@ from fedpact.cli.common import (
     console,
     escape,
     print_json,
+    print_measured,
     progress,
-    table,
-    terminal_text,
     working_on,
 )
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotState, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
-from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE
-from fedpact.fitting.pilots.folder import pilot_record
-from fedpact.fitting.pilots.study import PROFILES, Tell
-from fedpact.fitting.pilots.verdict import FEDERATE, NORMAL_QUANTILE
+from fedpact.fitting.pilots.procedure import PROFILES, Tell
+from fedpact.fitting.pilots.verdict import amount_text
 from fedpact.report.numbers import Unit
+from fedpact.scenario.measured import FEDERATE
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
@@ -51,7 +49,9 @@ def pilot(
     target: Annotated[str | None, typer.Option("--target", help="The column to predict.", metavar="COLUMN")] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A folder for log, scenario, report and record.", metavar="FOLDER"),
+        typer.Option(
+            "--output", "-o", help="A folder for scenario, report, record and measured gains.", metavar="FOLDER"
+        ),
     ] = None,
     member: Annotated[
         str | None,
@@ -163,7 +163,7 @@ def pilot(
         )
     files = [] if output is None else sorted(str(path) for path in output.iterdir() if not path.name.startswith("."))
     if as_json:
-        print_json(pilot_record(found) | {"files": files})
+        print_json(found.record() | {"files": files})
         return
     _show(found)
     if files:
@@ -213,57 +213,19 @@ def _show(found: PilotStudy) -> None:
         f"{escape(found.score.words)}, {count_text(found.splits, 'split')}"
     )
     console.print(f"[bold]{escape(found.advice)}[/bold]\n")
-    _show_arrangements(found)
-    console.print()
-    if found.confirmation is not None:
-        _show_gains(found)
-        console.print()
+    print_measured(found.measured, found.federation, Unit.of(found.terms.money, found.terms.worth))
+    alone = [
+        f"{name} {amount_text(amount, found.currency)}"
+        for name, amount in zip(data.names, found.brings, strict=True)
+        if not math.isnan(amount)  # not measured where a member has several lots
+    ]
+    if alone:
+        console.print(f"\nWhat the others gain where one alone shares everything: {escape(', '.join(alone))}.")
+    if found.confirmation is None:
+        console.print("There is no deal: nobody is asked to share anything.")
     for remedy in found.remedies:
         console.print(f"What would change it: {escape(remedy)}.")
     for warning in found.warnings:
         console.print(f"[red]Warning[/red]: {escape(warning)}.")
     for note in (*data.notes, *found.terms.words):
         console.print(f"Note: {escape(note)}.")
-
-
-def _show_arrangements(found: PilotStudy) -> None:
-    """Does it help me, and what is it worth: scores of three arrangements, differences in points and money."""
-    unit = Unit.of(found.terms.money, found.terms.worth)
-    gains, errors = found.gain(found.arrangement)
-    worth = unit.column((found.terms.worth * gains).tolist(), signed=True)
-    heads = ("member", "records", "guess", "alone", "one model", "own choice", "points", "worth")
-    made = table(
-        f"With everything shared: {found.score.words}; {found.arrangement} against alone in points (90 %) and in "
-        f"{unit.label}",
-        *heads,
-    )
-    scores = [found.measurements[kind].means for kind in (ALONE, ONE_MODEL, OWN_CHOICE)]
-    for place, name in enumerate(found.data.names):
-        known = f"{100 * gains[place]:+.1f} ± {100 * NORMAL_QUANTILE * errors[place]:.1f}"
-        shown = [f"{own[place]:.3f}" for own in (found.guesses, *scores)]
-        made.add_row(escape(name), f"{len(found.data.records[place]):,}", *shown, known, terminal_text(worth[place]))
-    console.print(made)
-
-
-def _show_gains(found: PilotStudy) -> None:
-    """What do I bring, and how sure is this: the deal, trained; what the curves promise beside what was measured."""
-    confirmed, data = found.confirmation, found.data
-    assert confirmed is not None
-    unit = Unit.of(found.terms.money, found.terms.worth)
-    owners = np.array(data.lot_owners)
-    shared = [confirmed.shared[owners == member].sum() for member in range(len(data.names))]
-    low, high = confirmed.total_interval
-    columns = [
-        unit.column([*confirmed.payments, 0.0], signed=True),
-        unit.column([*confirmed.promised, confirmed.promised.sum()], signed=True),
-        unit.column([*confirmed.measured, confirmed.total], signed=True),
-        unit.column([*confirmed.intervals[:, 0], low], signed=True),
-        unit.column([*confirmed.intervals[:, 1], high], signed=True),
-    ]
-    heads = ("member", "shares", "receives", "promised", "measured", "from", "to")
-    made = table(f"The deal, trained on fresh splits: records, and amounts in {unit.label}", *heads)
-    for place, name in enumerate([*data.names, "all"]):
-        given = shared[place] if place < len(shared) else sum(shared)
-        cells = [terminal_text(column[place]) for column in columns]
-        made.add_row(escape(name), f"{int(given):,}", *cells)
-    console.print(made)

@@ -279,9 +279,6 @@ class _Problem:
             jac=lambda numbers: compressed(numbers)["jacobian"],
             bounds=(model.lower, model.upper),
             x_scale="jac",
-            ftol=1e-10,
-            xtol=1e-10,
-            gtol=1e-10,
             max_nfev=steps,
         )
         if found.status == 0 and steps == MAX_STEPS:
@@ -376,7 +373,8 @@ class _Problem:
             if not seen.contributions[~asked].any() or not seen.measured[~asked].any():
                 continue
             without = self._minimise(found, ~asked).x
-            left_out[asked] = seen.accuracies[asked] - self.model.predict(without, seen.contributions[asked])
+            predicted = np.clip(self.model.predict(without, seen.contributions[asked]), 0.0, 1.0)
+            left_out[asked] = seen.accuracies[asked] - predicted
         return left_out, *baseline_residuals(seen, fold_of)
 
     def _tell(self, what: str) -> None:

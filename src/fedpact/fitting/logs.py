@@ -19,7 +19,7 @@ import numpy as np
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, Entry, is_ledger
 from fedpact.federation.lots import Ownership
 from fedpact.fitting.observations import Observations, check_accuracies, checked_test_sizes
-from fedpact.fitting.runs_file import LogTable, read_runs
+from fedpact.fitting.runs_file import Keys, LogTable, read_runs
 from fedpact.negotiation.audit import LedgerAudit, audit_ledger
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import read_cells
@@ -38,9 +38,9 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
     if not paths:
         raise InvalidInput("there must be at least one log")
     files = [(file, table) for path in paths for file, table in _read_log(path, member, lots)]
-    with_lots = [file for file, table in files if table.ownership is not None]
+    with_lots = [file for file, table in files if table.has_lots]
     for file, table in files:
-        if with_lots and table.ownership is None:
+        if with_lots and not table.has_lots:
             raise InvalidInput(
                 f"{file}: its members have no lots, those of {with_lots[0].name} have; name the lots in all logs "
                 f"(contributions.NAME.LOT), or fit them apart"
@@ -48,18 +48,25 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
     names = list(dict.fromkeys(name for _, table in files for name in table.names))
     if member is not None and member not in names:
         raise InvalidInput(f"member must be one of those of the log, {', '.join(names)}, got {member!r:.80}")
-    columns = [_columns(table) for _, table in files]
-    known = [list(dict.fromkeys(key for each in columns for key in each[side])) for side in range(2)]
-    parts = [_spread(table, known[0], known[1], each) for (_, table), each in zip(files, columns, strict=True)]
-    given, accuracies, sizes = (np.concatenate([part[place] for part in parts]) for place in range(3))
+    lot_keys, task_keys = (
+        list(dict.fromkeys(key for _, table in files for key in getattr(table, side))) for side in ("lots", "tasks")
+    )
+    # A lot that a log does not know was not brought; a task that it does not know was not tested.
+    given = np.concatenate([_spread(table.given, table.lots, lot_keys, 0.0) for _, table in files])
+    accuracies, sizes = (
+        np.concatenate([_spread(getattr(table, part), table.tasks, task_keys, np.nan) for _, table in files])
+        for part in ("accuracies", "test_sizes")
+    )
     if member is not None:
-        others = [place for place, (name, _) in enumerate(known[1]) if name != member]
+        others = [place for place, (name, _) in enumerate(task_keys) if name != member]
         accuracies[:, others] = sizes[:, others] = np.nan
     ownership = None
     if with_lots:
-        owners = [np.array([names.index(name) for name, _ in side], dtype=np.intp) for side in known]
-        own_names = [tuple(own for _, own in side) for side in known]
-        ownership = Ownership(owners[0], owners[1], own_names[0], own_names[1])
+        lot_owners, task_owners = (
+            np.array([names.index(name) for name, _ in side], dtype=np.intp) for side in (lot_keys, task_keys)
+        )
+        own_names = (tuple(own for _, own in side) for side in (lot_keys, task_keys))
+        ownership = Ownership(lot_owners, task_owners, *own_names)
     with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
         return Observations.checked(
             given,
@@ -73,30 +80,11 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
         )
 
 
-Keys = Sequence[tuple[str, str]]
-
-
-def _columns(table: LogTable) -> tuple[Keys, Keys]:
-    """The member, and the name of its lot or task, of the columns of contributions and of accuracies."""
-    owned = table.ownership
-    if owned is None:
-        plain = [(name, name) for name in table.names]
-        return plain, plain
-    return (
-        [(table.names[owner], own) for owner, own in zip(owned.lot_owners, owned.lot_names, strict=True)],
-        [(table.names[owner], own) for owner, own in zip(owned.task_owners, owned.task_names, strict=True)],
-    )
-
-
-def _spread(table: LogTable, lots: Keys, tasks: Keys, columns: tuple[Keys, Keys]) -> list[FloatArray]:
-    """The table's numbers with a column for every lot and task; a lot that it does not know was not brought."""
-    found = []
-    parts = ((table.given, lots, columns[0], 0.0), (table.accuracies, tasks, columns[1], np.nan))
-    for numbers, every, own, empty in (*parts, (table.test_sizes, tasks, columns[1], np.nan)):
-        whole = np.full((len(table.rows), len(every)), empty)
-        whole[:, [every.index(key) for key in own]] = numbers
-        found.append(whole)
-    return found
+def _spread(numbers: FloatArray, own: Keys, every: Sequence[tuple[str, str]], empty: float) -> FloatArray:
+    """A table's numbers with a column for each of all keys."""
+    whole = np.full((len(numbers), len(every)), empty)
+    whole[:, [every.index(key) for key in own]] = numbers
+    return whole
 
 
 def read_verified(path: Path) -> LogTable:
@@ -185,13 +173,7 @@ def _model_table(
         for part, each in zip(whole, numbers, strict=True):
             part[place, model] = each[model]
     check_accuracies(whole[1])
-    return LogTable(
-        names=tuple(names),
-        given=whole[0],
-        accuracies=whole[1],
-        test_sizes=checked_test_sizes(whole[2], whole[2].shape),
-        rows=tuple(rows),
-    )
+    return LogTable.of_members(names, whole[0], whole[1], checked_test_sizes(whole[2], whole[2].shape), rows)
 
 
 def _number(row: int, column: str, cell: str) -> float:
@@ -228,13 +210,10 @@ def _read_ledger_runs(path: Path) -> LogTable:
         if verified is not None and verified.content["models"]:
             models = _verified_table(verified, names)
             tables.append(replace(models, given=models.given * given))
-        return LogTable(
-            names=names,
-            given=np.concatenate([table.given for table in tables]),
-            accuracies=np.concatenate([table.accuracies for table in tables]),
-            test_sizes=np.concatenate([table.test_sizes for table in tables]),
-            rows=tuple(row for table in tables for row in table.rows),
+        whole, accuracies, sizes = (
+            np.concatenate([getattr(table, part) for table in tables]) for part in ("given", "accuracies", "test_sizes")
         )
+        return LogTable.of_members(names, whole, accuracies, sizes, [row for table in tables for row in table.rows])
 
 
 def _in_order(found: LedgerAudit, names: Collection[str]) -> tuple[str, ...]:
@@ -261,13 +240,7 @@ def _table_of(
         np.array([[_stated(score.get(name, {}).get(key)) for name in names] for score in scores])
         for key in ("accuracy", "samples")
     )
-    return LogTable(
-        names=tuple(names),
-        given=given,
-        accuracies=accuracies,
-        test_sizes=checked_test_sizes(sizes, sizes.shape),
-        rows=tuple(rows),
-    )
+    return LogTable.of_members(names, given, accuracies, checked_test_sizes(sizes, sizes.shape), rows)
 
 
 def _stated(number: Any) -> float:

@@ -171,33 +171,43 @@ def standalone_plan(agent: Agent) -> tuple[float, float]:
 def agent_text(agent: AnyAgent, notes: MemberNotes) -> str:
     """What a private file says, in words."""
     if isinstance(agent, LotAgent):
-        return _lot_agent_text(agent, notes)
-    names = notes.names
-    weights, own = agent.weights, float(agent.weights[agent.index])
-    order = [place for place in np.argsort(-np.abs(weights)) if place != agent.index and weights[place]]
-    worth = [f"{names[place]} {weights[place] / own:.3g}" for place in order]
-    parameters = ", ".join(
-        f"{name} {float(np.ravel(number)[0]):.4g}" for name, number in agent.payoff.parameters.items()
-    )
-    given, utility = standalone_plan(agent)
-    rate, bend = (float(np.ravel(part)[0]) for part in (agent.cost.linear, agent.cost.quadratic))
-    cost = f"{rate:.4g} of payoff a {notes.each}" + (f", and {bend:.4g} times the square" if bend else "")
-    cap = f"as many {notes.counted} as it likes" if np.isinf(agent.cap) else f"up to {agent.cap:.6g} {notes.counted}"
-    lines = [
-        f"{agent.name}, number {agent.index + 1} of {count_text(weights.size, 'member')}.",
-        f"Full accuracy is worth {agent.value:.4g} of payoff to it; its curve is of the family {agent.payoff.family}"
-        + (f" ({parameters})" if parameters else "")
-        + f", a {notes.each} of its own counts {own:.4g}.",
-        f"A {notes.each} of others counts, against one of its own: {', '.join(worth)}."
-        if worth
-        else "The data of others does not matter to it.",
-        *_interval_lines(agent, notes),
-        f"It can contribute {cap}, at a cost of {cost}.",
-        *notes.placeholder_lines(agent.cost),
-        f"Alone it would use {given:.4g} {notes.counted} and have {utility:.4g} of payoff. "
-        f"{_least_gain_text(agent.least_gain)}",
-    ]
-    return "\n".join(lines)
+        lots, everybody = [agent.lot_names[lot] for lot in agent.own_lots], agent.lot_names
+        costs, caps = agent.costs, agent.caps
+        tasks, rows, values = agent.task_names, agent.weights, agent.values
+        own, alone = agent.lot_owners == agent.index, f"Alone it would have {agent.standalone_utility():.4g} of payoff."
+        holds = f", with {count_text(len(lots), 'lot')} of data and {count_text(len(tasks), 'task')}"
+    else:
+        lots, everybody, costs, caps = [agent.name], tuple(notes.names), agent.cost, np.array([agent.cap])
+        tasks, rows, values = (agent.name,), agent.weights[None], np.array([agent.value])
+        own, holds = np.arange(len(everybody)) == agent.index, ""
+        given, utility = standalone_plan(agent)
+        alone = f"Alone it would use {given:.4g} {notes.counted} and have {utility:.4g} of payoff."
+    lines = [f"{agent.name}, number {agent.index + 1} of {count_text(agent.n_agents, 'member')}{holds}."]
+    linear, quadratic = (np.broadcast_to(part, len(lots)) for part in (costs.linear, costs.quadratic))
+    for lot, name in enumerate(lots):
+        most = "as many {} as it likes" if np.isinf(caps[lot]) else f"up to {caps[lot]:.6g} {{}}"
+        square = f", and {quadratic[lot]:.4g} times the square" if quadratic[lot] else ""
+        which = f"Lot {name}: " if holds else "It can contribute "
+        lines.append(
+            f"{which}{most.format(notes.counted)}, at a cost of {linear[lot]:.4g} of payoff a {notes.each}{square}."
+        )
+    lines += notes.placeholder_lines(costs)
+    for task, (name, row) in enumerate(zip(tasks, rows, strict=True)):
+        shown = [
+            f"{everybody[lot]}{' (its own)' if own[lot] else ''} {row[lot]:.4g}"
+            for lot in np.argsort(-np.abs(row), kind="stable")
+            if row[lot]
+        ]
+        lines.append(
+            f"{f'Task {name}: full' if holds else 'Full'} accuracy is worth {values[task]:.4g} of payoff; "
+            f"a {notes.each} counts: {', '.join(shown) if shown else 'nothing, whoever gives it'}."
+        )
+    shapes = [f"{name} {number:.4g}" for name, part in agent.payoff.parameters.items() for number in np.unique(part)]
+    shape = f" ({', '.join(shapes)})" if shapes else ""
+    lines.append(f"Curves are of the family {agent.payoff.family}{shape}.")
+    if isinstance(agent, Agent):
+        lines += _interval_lines(agent, notes)
+    return "\n".join([*lines, f"{alone} {_least_gain_text(agent.least_gain)}"])
 
 
 def _least_gain_text(least_gain: float | None) -> str:
@@ -206,36 +216,6 @@ def _least_gain_text(least_gain: float | None) -> str:
         return "It takes any deal, also one that leaves it less than that (least_gain is null)."
     more = f" and {least_gain:.4g} more" if least_gain > 0 else f" less {-least_gain:.4g}" if least_gain < 0 else ""
     return f"It refuses a deal that leaves it less than that{more}."
-
-
-def _lot_agent_text(agent: LotAgent, notes: MemberNotes) -> str:
-    """What the private file of a member with several lots or tasks says, in words."""
-    lots = [agent.lot_names[lot] for lot in agent.own_lots]
-    rates, bends = np.broadcast_to(agent.costs.linear, len(lots)), np.broadcast_to(agent.costs.quadratic, len(lots))
-    lines = [
-        f"{agent.name}, number {agent.index + 1} of {count_text(agent.n_agents, 'member')}, with "
-        f"{count_text(len(lots), 'lot')} of data and {count_text(len(agent.task_names), 'task')}."
-    ]
-    for lot, name in enumerate(lots):
-        cap = agent.caps[lot]
-        most = f"as many {notes.counted} as it likes" if np.isinf(cap) else f"up to {cap:.6g} {notes.counted}"
-        bend = f", and {bends[lot]:.4g} times the square" if bends[lot] else ""
-        lines.append(f"Lot {name}: {most}, at a cost of {rates[lot]:.4g} of payoff a {notes.each}{bend}.")
-    lines += notes.placeholder_lines(agent.costs)
-    for task, name in enumerate(agent.task_names):
-        row = agent.weights[task]
-        shown = [
-            f"{agent.lot_names[lot]}{' (its own)' if agent.lot_owners[lot] == agent.index else ''} {row[lot]:.4g}"
-            for lot in np.argsort(-np.abs(row), kind="stable")
-            if row[lot]
-        ]
-        lines.append(
-            f"Task {name}: full accuracy is worth {agent.values[task]:.4g} of payoff; a {notes.each} counts: "
-            f"{', '.join(shown) if shown else 'nothing, whatever the lot'}."
-        )
-    alone = f"Alone it would have {agent.standalone_utility():.4g} of payoff."
-    lines.append(f"{alone} {_least_gain_text(agent.least_gain)}")
-    return "\n".join(lines)
 
 
 def _interval_lines(agent: Agent, notes: MemberNotes) -> list[str]:

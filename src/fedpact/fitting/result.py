@@ -409,14 +409,21 @@ class Fit:
     def predict(self, contributions: ArrayLike) -> FloatArray:
         """Fitted accuracies at contributions (n,) or (runs, n); of lots, (lots,) or (runs, lots)."""
         given = self._profiles(contributions)
-        found = self.model.predict(self.parameters, np.atleast_2d(given))
+        found = np.clip(self.model.predict(self.parameters, np.atleast_2d(given)), 0.0, 1.0)
         return found[0] if given.ndim == 1 else found
 
     def prediction_errors(self, contributions: ArrayLike) -> FloatArray:
-        """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), the misfit included."""
+        """Standard errors of the accuracy of a model trained at contributions (n,) or (runs, n), before any test.
+
+        They hold what accuracies stray from the curves beyond the test sets': without repeats nobody can tell the noise
+        of training from what the curves miss. Where the curves are no better than a plain rule, they hold what these
+        got wrong on runs left out.
+        """
         given = self._profiles(contributions)
         gradients = self.model.gradients(self.parameters, np.atleast_2d(given))
-        errors = np.hypot(np.linalg.norm(gradients @ self._root, axis=-1).T, self.lack_of_fit.misfit)
+        judged = self.lack_of_fit
+        strayed = max(self.unexplained, judged.error) if judged.is_clear else self.unexplained
+        errors = np.hypot(np.linalg.norm(gradients @ self._root, axis=-1).T, strayed)
         return errors[0] if given.ndim == 1 else errors
 
     def _profiles(self, contributions: Any) -> FloatArray:

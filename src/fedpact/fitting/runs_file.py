@@ -20,13 +20,12 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fedpact.federation.lots import Ownership
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import NumberFormat, Row, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
@@ -59,28 +58,45 @@ class _Column:
         return member.strip(), own.strip()
 
 
+Keys = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LogTable:
     """What a file says of runs, or of models made of subsets.
 
     Attributes
     ----------
-    names
-        The agents.
+    lots, tasks
+        The member, and the name of its lot or task, of every column; the member's name again where it has one.
     given, accuracies, test_sizes
-        (runs, agents), NaN where missing; `given` are contributions, or 1 and 0 for subsets.
+        (runs, lots) and twice (runs, tasks), NaN where missing; `given` are contributions, or 1 and 0 for subsets.
     rows
         Where each run stands in the file, from 1.
-    ownership
-        Whose lots and tasks the columns are; None where everybody has one of each.
+    has_lots
+        Whether members have several lots or tasks, by what the columns are called.
     """
 
-    names: tuple[str, ...]
+    lots: Keys
+    tasks: Keys
     given: FloatArray
     accuracies: FloatArray
     test_sizes: FloatArray
     rows: tuple[int, ...]
-    ownership: Ownership | None = None
+    has_lots: bool = False
+
+    @classmethod
+    def of_members(
+        cls, names: Sequence[str], given: FloatArray, accuracies: FloatArray, sizes: FloatArray, rows: Sequence[int]
+    ) -> LogTable:
+        """A table of members with one lot and one task each."""
+        keys = tuple((name, name) for name in names)
+        return cls(lots=keys, tasks=keys, given=given, accuracies=accuracies, test_sizes=sizes, rows=tuple(rows))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The agents."""
+        return tuple(dict.fromkeys(name for name, _ in self.lots))
 
 
 def read_runs(path: Path, *, member: str | None = None, lots: bool | None = None) -> LogTable:
@@ -111,90 +127,53 @@ def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None, 
         raise InvalidInput("the file has no rows")
     (head_row, head), rows = found[0], found[1:]
     columns = _distinct_columns(head, head_row, kinds)
-    if lots or (lots is None and member is None and _names_lots(columns, kinds)):
-        return _read_lots(rows, columns, head_row, member)
-    _check_columns(columns, head_row, kinds, member=member)
-    names = [column.name for column in columns if column.kind == kinds[0]]
-    numbers, places = _numbers(rows, columns, len(head))
-    if not places:
-        raise InvalidInput("the file has a head but no runs; write one row per run below it")
-    given, accuracies, sizes = (_part(numbers, columns, kind, names) for kind in kinds)
-    return LogTable(names=tuple(names), given=given, accuracies=accuracies, test_sizes=sizes, rows=tuple(places))
-
-
-def _names_lots(columns: Sequence[_Column], kinds: Sequence[str]) -> bool:
-    """Whether names that hold a dot cannot be those of members with one lot and one task."""
-    given, measured = ({column.name for column in columns if column.kind == kind} for kind in kinds[:2])
-    return given != measured and any(column.parts[1] for column in columns)
-
-
-def _read_lots(rows: Sequence[Row], columns: Sequence[_Column], head_row: int, alone: str | None) -> LogTable:
-    """A file of members with several lots or tasks; of one member's tasks alone if one is named."""
-    used = [each for each in columns if each.kind == COLUMN_KINDS[0] or alone in {None, each.parts[0]}]
-    lots, tasks = ([column for column in used if column.kind == kind] for kind in COLUMN_KINDS[:2])
-    givers, receivers = ({column.parts[0] for column in part} for part in (lots, tasks))
-    for column in used:
-        member, own = column.parts
-        where = f"row {head_row}, column {short_repr(column.label)}"
-        if not member or (not own and OWN_NAME.search(column.name + " .")) or column.name.endswith("."):
-            raise InvalidInput(f"{where}: a name is missing; columns are {column.kind}.NAME or {column.kind}.NAME.LOT")
-        if not own and sum(other.parts[0] == member for other in columns if other.kind == column.kind) > 1:
-            raise InvalidInput(
-                f'{where}: "{member}" has other columns {column.kind}.{member}.NAME; give this one a name as well'
-            )
-        if member not in givers:
-            known = _nearest(member, sorted(givers), "members are")
-            raise InvalidInput(f"{where}: there is no column {CONTRIBUTIONS}.{member} or one of its lots; {known}")
-        if member not in receivers and alone in {None, member}:
-            raise InvalidInput(
-                f"{where}: there is no column {ACCURACY}.{member} or one of its tasks, so nothing says what data is "
-                f'worth to "{member}"; test the model of at least one run on its data, or leave the member out'
-            )
-        if column.kind == TEST_SIZE and column.name not in [task.name for task in tasks]:
-            known = _nearest(column.name, [task.name for task in tasks], "tasks are")
-            raise InvalidInput(f"{where}: there is no column {ACCURACY}.{column.name}; {known}")
-    numbers, places = _numbers(rows, columns, len(columns))
-    if not places:
-        raise InvalidInput("the file has a head but no runs; write one row per run below it")
-    given, accuracies, test_sizes = (
-        _part(numbers, used, kind, [column.name for column in part])
-        for kind, part in zip(COLUMN_KINDS, (lots, tasks, tasks), strict=True)
-    )
-    names = tuple(dict.fromkeys(column.parts[0] for column in lots))
-    owners = [np.array([names.index(column.parts[0]) for column in part], dtype=np.intp) for part in (lots, tasks)]
-    own_names = [tuple(own or member for member, own in (column.parts for column in part)) for part in (lots, tasks)]
+    given, measured = ([column for column in columns if column.kind == kind] for kind in kinds[:2])
+    if lots is None:  # dots are part of names where every column of contributions has one of accuracies
+        same = {column.name for column in given} == {column.name for column in measured}
+        lots = member is None and not same and any(column.parts[1] for column in columns)
+    key = {column.label: column.parts if lots else (column.name, "") for column in columns}
+    _check_columns(columns, key, head_row, kinds, member=member, lots=lots)
+    numbers, places = _numbers(rows, columns)
+    if not lots:  # accuracies of whoever gives
+        measured = [_Column(column.place, f"{kinds[1]}.{column.name}", kinds[1], column.name) for column in given]
+    elif member is not None:
+        measured = [column for column in measured if key[column.label][0] == member]
+    parts = [
+        _part(numbers, columns, kind, [column.name for column in chosen])
+        for kind, chosen in zip(kinds, (given, measured, measured), strict=True)
+    ]
+    keys = [
+        tuple((who, own or who) for who, own in (key.get(column.label, (column.name, "")) for column in chosen))
+        for chosen in (given, measured)
+    ]
     return LogTable(
-        names=names,
-        given=given,
-        accuracies=accuracies,
-        test_sizes=test_sizes,
+        lots=keys[0],
+        tasks=keys[1],
+        given=parts[0],
+        accuracies=parts[1],
+        test_sizes=parts[2],
         rows=tuple(places),
-        ownership=Ownership(owners[0], owners[1], own_names[0], own_names[1]),
+        has_lots=lots,
     )
 
 
 def runs_text(
-    names: Sequence[str],
+    lots: Sequence[str],
     contributions: FloatArray,
     *,
-    test_sizes: Sequence[float] | None = None,
-    head: bool = True,
     tasks: Sequence[str] | None = None,
-    accuracies: FloatArray | None = None,
+    test_sizes: Sequence[float] | None = None,
 ) -> str:
-    """Runs as the text of a CSV file; without accuracies, which are then empty, those that are still to be made.
+    """Runs that are still to be made, as the text of a CSV file whose accuracies are empty.
 
-    `names` are those of the members, or of their lots; then `tasks` are those of their tasks.
+    `lots` and `tasks` are what the columns are called: the names of the members, where they have one each.
     """
-    kinds, measured = COLUMN_KINDS if test_sizes is not None else COLUMN_KINDS[:2], names if tasks is None else tasks
-    heads = [[f"{kind}.{name}" for kind in kinds for name in (names if kind == kinds[0] else measured)]] if head else []
+    tasks = lots if tasks is None else tasks
     sizes = [f"{size:.10g}" for size in test_sizes or ()]
-    scores = np.full((len(contributions), len(measured)), np.nan) if accuracies is None else accuracies
-    rows = [
-        [*(f"{given:.10g}" for given in run), *("" if np.isnan(score) else repr(score) for score in own), *sizes]
-        for run, own in zip(contributions, scores.tolist(), strict=True)
-    ]
-    return csv_rows(heads + rows)
+    kinds = {CONTRIBUTIONS: lots, ACCURACY: tasks} | ({TEST_SIZE: tasks} if sizes else {})
+    head = [f"{kind}.{name}" for kind, names in kinds.items() for name in names]
+    rows = [[*(f"{given:.10g}" for given in run), *[""] * len(tasks), *sizes] for run in contributions]
+    return csv_rows([head, *rows])
 
 
 def _distinct_columns(head: Sequence[str], row: int, kinds: Sequence[str]) -> list[_Column]:
@@ -210,27 +189,46 @@ def _distinct_columns(head: Sequence[str], row: int, kinds: Sequence[str]) -> li
     return columns
 
 
-def _check_columns(columns: Sequence[_Column], row: int, kinds: Sequence[str], *, member: str | None = None) -> None:
+def _check_columns(
+    columns: Sequence[_Column],
+    key: Mapping[str, tuple[str, str]],
+    row: int,
+    kinds: Sequence[str],
+    *,
+    member: str | None,
+    lots: bool,
+) -> None:
     """Columns of the first kind say who the agents are, all of whom are measured.
 
     With a member, accuracies of the others may be missing.
     """
-    names = [column.name for column in columns if column.kind == kinds[0]]
-    if not names:
+    givers, receivers = ({key[each.label][0] for each in columns if each.kind == kind} for kind in kinds[:2])
+    tasks = [column.name for column in columns if column.kind == ACCURACY]
+    if not givers:
         expected = " and ".join([", ".join(f"{kind}.NAME" for kind in kinds[:-1]), f"{kinds[-1]}.NAME"])
         raise InvalidInput(f"row {row}: there is no column {kinds[0]}.NAME; a head has the columns {expected}")
-    for column in columns:
-        if column.name not in names:
+    for column in sorted(columns, key=lambda each: bool(key[each.label][0] in givers and each.name[-1:] != ".")):
+        who, own = key[column.label]
+        where = f"row {row}, column {short_repr(column.label)}"
+        alike = [other for other in columns if other.kind == column.kind and key[other.label][0] == who]
+        if lots and (not who or column.name.endswith(".")):
+            raise InvalidInput(f"{where}: a name is missing; columns are {column.kind}.NAME or {column.kind}.NAME.LOT")
+        if lots and not own and len(alike) > 1:
             raise InvalidInput(
-                f"row {row}, column {short_repr(column.label)}: there is no column {kinds[0]}.{column.name}; "
-                f"{_nearest(column.name, names, 'members are')}"
+                f'{where}: "{who}" has other columns {column.kind}.{who}.NAME; give this one a name as well'
             )
-    for name in names if kinds is COLUMN_KINDS and member is None else ():
-        if f"{ACCURACY}.{name}" not in {column.label for column in columns}:
+        if who not in givers:
+            near = _nearest(who, sorted(givers), "members are")
+            raise InvalidInput(f"{where}: there is no column {kinds[0]}.{who}{' or one of its lots' * lots}; {near}")
+        if kinds is COLUMN_KINDS and who not in receivers and member in {None, who}:
             raise InvalidInput(
-                f"row {row}: there is no column {ACCURACY}.{name}, so nothing says what data is worth to member "
-                f'"{name}"; test the model of at least one run on its data, or leave the member out'
+                f"{where}: there is no column {ACCURACY}.{who}{' or one of its tasks' * lots}, so nothing says what "
+                f'data is worth to member "{who}"; test the model of at least one run on its data, or leave the member '
+                f"out"
             )
+        if lots and column.kind == TEST_SIZE and column.name not in tasks:
+            near = _nearest(column.name, tasks, "tasks are")
+            raise InvalidInput(f"{where}: there is no column {ACCURACY}.{column.name}; {near}")
 
 
 def _column(place: int, label: str, row: int, kinds: Sequence[str]) -> _Column:
@@ -250,7 +248,7 @@ def _nearest(given: str, known: Sequence[str], otherwise: str) -> str:
     return f'did you mean "{near[0]}"?' if near else f"{otherwise} {', '.join(known)}"
 
 
-def _numbers(rows: Sequence[Row], columns: Sequence[_Column], width: int) -> tuple[list[list[float]], list[int]]:
+def _numbers(rows: Sequence[Row], columns: Sequence[_Column]) -> tuple[list[list[float]], list[int]]:
     numbers: list[list[float]] = []
     places: list[int] = []
     written = number_format(rows)
@@ -259,10 +257,12 @@ def _numbers(rows: Sequence[Row], columns: Sequence[_Column], width: int) -> tup
             raise InvalidInput(
                 f"the file has more than {MAX_RUNS_READ:,} rows; average runs with equal contributions, or keep some"
             )
-        if len(cells) != width:
-            raise InvalidInput(f"row {row} must have {width} cells like the head, got {len(cells)}")
+        if len(cells) != len(columns):
+            raise InvalidInput(f"row {row} must have {len(columns)} cells like the head, got {len(cells)}")
         numbers.append([_number(cell, row, column, written) for cell, column in zip(cells, columns, strict=True)])
         places.append(row)
+    if not places:
+        raise InvalidInput("the file has a head but no runs; write one row per run below it")
     return numbers, places
 
 
@@ -303,6 +303,6 @@ def _part(numbers: list[list[float]], columns: Sequence[_Column], kind: str, nam
     table = np.array(numbers)
     part = np.full((table.shape[0], len(names)), np.nan)
     for column in columns:
-        if column.kind == kind:
+        if column.kind == kind and column.name in names:
             part[:, names.index(column.name)] = table[:, column.place]
     return part

@@ -19,8 +19,8 @@ from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
-from fedpact.fitting.pilots.verdict import FEDERATE
 from fedpact.report.markup import mention, mention_list, name_tag
+from fedpact.report.measured import MeasuredTable, measured_tables
 from fedpact.report.numbers import (
     MINUS,
     SPACE,
@@ -37,6 +37,7 @@ from fedpact.report.numbers import (
 from fedpact.report.stability import leaving_group
 from fedpact.report.view import MAX_SHOWN, Selection, View
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, NOT_CERTIFIED, SHAPLEY_METHODS
+from fedpact.scenario import Measured
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import count_text
 
@@ -70,6 +71,8 @@ class Card:
 def summary(view: View) -> dict[str, Any]:
     """The recommendation with its reason, the headline numbers, the mechanisms at a glance, what was not solved."""
     comparison, chosen = view.comparison, view.chosen
+    if view.measured is not None and not view.measured.has_deal:
+        chosen = None
     recommendation = comparison.recommendation if comparison.outcomes else None
     cards = [Card("Members", f"{view.federation.n_agents:,}", "" if chosen is None else _leavers_note(view, chosen))]
     if chosen is not None:
@@ -80,28 +83,15 @@ def summary(view: View) -> dict[str, Any]:
         "about": recommendation and comparison.mechanism(recommendation.mechanism).description,
         "max_reason_length": MAX_REASON_LENGTH,
         "cards": cards,
-        "measured": _measured(view),
-        "overview": _overview(view),
+        "measured": view.measured,
+        "measured_tables": () if view.measured is None else _measured_tables(view, view.measured),
+        "overview": _overview(view) if chosen is not None or view.measured is None else (),
         "unsolved": [(comparison.title(name), reason) for name, reason in comparison.unsolved.items()],
     }
 
 
-def _measured(view: View) -> dict[str, Any] | None:
-    """Of every member and in total, the gain that the curves promise and the one measured; None if none was."""
-    found = view.confirmation
-    if found is None:
-        return None
-    low, high = found.total_interval
-    columns = [
-        view.unit.column([*found.promised, float(found.promised.sum())], signed=True),
-        view.unit.column([*found.measured, found.total], signed=True),
-        view.unit.column([*found.intervals[:, 0], low], signed=True),
-        view.unit.column([*found.intervals[:, 1], high], signed=True),
-    ]
-    return {
-        "advice": f"{found.verdict.capitalize()}. {found.reason}" if found.verdict == FEDERATE else "",
-        "rows": list(zip([*found.agents, "All members"], *columns, strict=True)),
-    }
+def _measured_tables(view: View, found: Measured) -> list[MeasuredTable]:
+    return measured_tables(found, view.federation.names, view.federation.lot_owners, view.unit)
 
 
 def _leavers_note(view: View, outcome: Outcome) -> str:

@@ -12,14 +12,13 @@ from typing import Any
 from markupsafe import Markup
 
 from fedpact.comparison import Comparison
-from fedpact.fitting.pilots.verdict import Confirmation
 from fedpact.report.background_sections import certificates, conditions, federation, method, summary
 from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
 from fedpact.report.markup import render
 from fedpact.report.property_table import has_property_table, properties
 from fedpact.report.stability import stability
 from fedpact.report.view import View
-from fedpact.scenario import Money
+from fedpact.scenario import Measured, Money
 from fedpact.utils.files import replace_text
 
 SECTIONS: Mapping[str, Callable[[View], dict[str, Any]]] = {
@@ -64,7 +63,7 @@ def render_report(
     description: str = "",
     money: Money | None = None,
     unit: str = "",
-    confirmation: Confirmation | None = None,
+    measured: Measured | None = None,
 ) -> str:
     """The report as HTML text.
 
@@ -78,8 +77,8 @@ def render_report(
         The exchange rate; without one, amounts are in units of payoff.
     unit
         What contributions are counted in, such as "thousand records".
-    confirmation
-        What a pilot measured of its recommended deal; None if none was trained.
+    measured
+        What a pilot measured of the members and their deal; None if no pilot did.
 
     Examples
     --------
@@ -89,11 +88,12 @@ def render_report(
     True
     """
     view = View.of(comparison, title=scenario_title, description=description, money=money, data=unit)
-    view = replace(view, confirmation=confirmation)
+    view = replace(view, measured=measured)
+    has_outcomes = comparison.outcomes and (measured is None or measured.has_deal)
     contents = {
         ident: label
         for ident, label in CONTENTS.items()
-        if (comparison.outcomes or ident in WITHOUT_OUTCOMES)
+        if (has_outcomes or ident in WITHOUT_OUTCOMES)
         and (comparison.uncertainty or ident != "uncertainty")
         and (ident != "properties" or has_property_table(comparison))
     }
@@ -128,7 +128,7 @@ def write_report(
     description: str = "",
     money: Money | None = None,
     unit: str = "",
-    confirmation: Confirmation | None = None,
+    measured: Measured | None = None,
 ) -> None:
     """Write the report to a file, whole or not at all; see `render_report`.
 
@@ -143,6 +143,6 @@ def write_report(
         description=description,
         money=money,
         unit=unit,
-        confirmation=confirmation,
+        measured=measured,
     )
     replace_text(Path(path), text)

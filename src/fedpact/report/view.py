@@ -12,10 +12,9 @@ from fedpact.comparison import Comparison
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import settle_payments
 from fedpact.federation import Federation
-from fedpact.fitting.pilots.verdict import Confirmation
 from fedpact.report.charts import colour_places
 from fedpact.report.numbers import Unit
-from fedpact.scenario import Money
+from fedpact.scenario import Measured, Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
@@ -55,7 +54,7 @@ class View:
     description: str
     money: Money | None
     data: str = ""
-    confirmation: Confirmation | None = None
+    measured: Measured | None = None
 
     @classmethod
     def of(

@@ -4,6 +4,7 @@ Reading with errors that name the place, writing that reads back bit for bit, th
 built-in examples, and how sure the numbers are. May use: utils, federation.
 """
 
+from fedpact.scenario.measured import Measured
 from fedpact.scenario.reading import load_scenario, parse_scenario, schema
 from fedpact.scenario.scenario import Money, Scenario
 from fedpact.scenario.template import template
@@ -11,6 +12,7 @@ from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.scenario.writing import save_scenario, scenario_to_dict
 
 __all__ = [
+    "Measured",
     "Money",
     "Scenario",
     "Uncertainty",

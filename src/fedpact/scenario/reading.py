@@ -17,6 +17,7 @@ from fedpact.federation import Federation, Log, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import capacities, check_keys, name, name_list, number, numbers, record, rows, table, text
 from fedpact.scenario.matrix_files import read_factor, read_weights
+from fedpact.scenario.measured import Measured
 from fedpact.scenario.members_words import convert_prices
 from fedpact.scenario.scenario import WORDS, Money, Scenario
 from fedpact.scenario.uncertainty import Uncertainty
@@ -25,7 +26,7 @@ from fedpact.utils.errors import ErrorCollector, InvalidInput, error_context, sh
 from fedpact.utils.files import DECODERS, choose_format, read_text
 
 AGREE = "must agree with the weights file"
-AROUND = (*WORDS, "models", "money")  # keys that are no argument of `Federation`
+AROUND = (*WORDS, "models", "money", "measured")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
 OWNER_KEYS = ("lot_owners", "task_owners")  # that say whose lots and tasks are where members have several
 REMEDIES = {
@@ -240,6 +241,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "models": text,
     "money": _money,
     "not_recommended": text,
+    "measured": Measured.parse,
     "uncertainty": lambda field, given: given,  # read once the federation is known
 }
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
 from fedpact.federation.lots import owned_by
+from fedpact.scenario.measured import Measured
 from fedpact.scenario.members_words import DataUnit
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -69,6 +70,8 @@ class Scenario:
     models
         "common": one model for all; "personal": a model for each member, which leaves out data that harms it, so that
         the federation's negative weights are cut to zero.
+    measured
+        What a pilot measured of these members and their deal; None if no pilot made the scenario.
     """
 
     federation: Federation
@@ -79,12 +82,14 @@ class Scenario:
     unit: str = ""
     not_recommended: str = ""
     models: str = "common"
+    measured: Measured | None = None
 
     def __post_init__(self) -> None:
         kinds: Mapping[str, tuple[Any, str]] = dict.fromkeys(WORDS, (str, "must be a text")) | {
             "federation": (Federation, "must be a Federation"),
             "money": (Money | None, 'must be Money("EUR", 1000.0) or the like, or None'),
             "uncertainty": (Uncertainty | None, "must be an Uncertainty or None"),
+            "measured": (Measured | None, "must be Measured or None"),
         }
         for field, (kind, rule) in kinds.items():
             if not isinstance(given := getattr(self, field), kind):
@@ -97,6 +102,8 @@ class Scenario:
             DataUnit.parse(self.unit)
         if self.uncertainty is not None:
             self.uncertainty.check(self.federation)
+        if self.measured is not None:
+            self.measured.check(self.federation.n_agents, self.federation.n_lots)
 
     def take(self, agents: ArrayLike) -> Scenario:
         """The scenario of some of the agents: their indices in the order wanted, or one true or false per agent."""
@@ -104,11 +111,11 @@ class Scenario:
         if uncertainty is not None:
             owners = self.federation.task_owners, self.federation.lot_owners
             uncertainty = uncertainty.take(*(owned_by(each, chosen)[0] for each in owners))
-        return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty)
+        return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty, measured=None)
 
     def replace_federation(self, federation: Federation) -> Scenario:
         """The same words around another federation of the same members, without what is known of the numbers."""
-        return replace(self, federation=federation, uncertainty=None)
+        return replace(self, federation=federation, uncertainty=None, measured=None)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):

@@ -80,6 +80,8 @@ def _document(scenario: Scenario, correlations_file: str = "") -> dict[str, Any]
         "payoff": _payoff(federation.payoff),
         "money": scenario.money and asdict(scenario.money),
         "uncertainty": scenario.uncertainty and _uncertainty(scenario.uncertainty, federation, correlations_file),
+        "measured": scenario.measured
+        and {key: list(entry) if isinstance(entry, tuple) else entry for key, entry in vars(scenario.measured).items()},
     }
     return {key: given for key, given in document.items() if given not in ("", None, [])}
 

@@ -58,7 +58,9 @@ def test_without_a_member_the_log_is_refused(log: Path) -> None:
         Observations.from_files([log])
     with pytest.raises(fp.InvalidInput, match="member must be one of those of the log, North, South, West, got 'East'"):
         Observations.from_files([log], member="East")
-    with pytest.raises(fp.InvalidInput, match='no accuracy of member "North" was measured'):
+    with pytest.raises(
+        fp.InvalidInput, match=r"there is no column accuracy\.North, so nothing says what data is worth"
+    ):
         Observations.from_files([log], member="North")
 
 

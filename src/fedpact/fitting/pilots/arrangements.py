@@ -16,21 +16,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedpact.fitting.pilots.estimators import PilotModel
-from fedpact.fitting.pilots.records import (
-    CLASSIFICATION,
-    Fold,
-    Index,
-    PilotData,
-    Records,
-    deal_folds,
-    shared_records,
-)
-from fedpact.fitting.pilots.scores import ScoreFunction, difference
+from fedpact.fitting.pilots.records import CLASSIFICATION, Fold, Index, PilotData, deal_folds, shared_records
+from fedpact.fitting.pilots.scores import ScoreFunction, difference, kept_records
 from fedpact.utils.arrays import FloatArray
 
 ALONE, ONE_MODEL, OWN_CHOICE = "alone", "one model", "own choice"
@@ -40,10 +34,10 @@ MIN_OF_CLASS = 10  # training records of every class a member has that it can ch
 MAX_SINGLE = 6  # members up to which the records of each other one are tried by themselves
 SMALLEST = 1e-4  # probability that is told from none when answers are recalibrated
 Predict = Callable[[FloatArray], FloatArray]
+Run = tuple[str, tuple[float, ...], int]  # arrangement, shares of every lot, split
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Whose shared records a member uses beside its own, and how much each counts; tuned on its own if asked."""
 
     others: tuple[int, ...] = ()
@@ -55,134 +49,159 @@ class Candidate:
 class Trainer:
     """Trains and tests models on members' records; it travels to workers with its data.
 
-    A run is (arrangement, shares of every lot, split); what comes of it is a list with the predictions for every
-    record of each member.
+    What was found in the split at hand is remembered: profiles of sharing have much in common.
     """
 
     data: PilotData
     model: PilotModel
     score: ScoreFunction
     seed: int
+    remembered: dict[Any, Any] = field(default_factory=dict)
 
-    def __call__(self, run: tuple[str, tuple[float, ...], int]) -> list[FloatArray]:
-        """Predictions of every member's records, each by a model that has not seen it."""
+    def __call__(self, run: Run) -> list[FloatArray]:
+        """The predictions of every member's records, each by a model that has not seen it."""
         arrangement, shares, split = run
-        dealt = deal_folds(self.data, [self.seed, split])
+        if self.remembered.get("split") != split:
+            self.remembered.clear()
+            self.remembered["split"] = split
         owners = np.array(self.data.lot_owners)
-        found = [self._empty(own) for own in self.data.records]
-        for fold, folds in enumerate(zip(*dealt, strict=True)):
-            shared = [
-                shared_records(own, mine, np.array(shares)[owners == member])
-                for member, (own, mine) in enumerate(zip(self.data.records, folds, strict=True))
-            ]
-            common = self._common(shared) if arrangement == ONE_MODEL else None
-            for member, own in enumerate(self.data.records):
-                mine: Fold = folds[member]
-                if common is not None:
-                    model = common
-                else:
-                    model = self._own(member, mine.train, shared, [split, fold] if arrangement == OWN_CHOICE else None)
-                found[member][mine.test] = model(own.features[mine.test])
+        by_member = [tuple(np.array(shares)[owners == member]) for member in range(len(self.data.names))]
+        found = [self.empty(len(own)) for own in self.data.records]
+        for number, folds in enumerate(zip(*deal_folds(self.data, [self.seed, split]), strict=True)):
+            fold = _Fold(self, number, folds, by_member)
+            for member, own in enumerate(folds):
+                found[member][own.test] = fold.predictions(member, arrangement)
         return found
 
-    def scored(self, run: tuple[str, tuple[float, ...], int]) -> list[FloatArray]:
+    def scored(self, run: Run) -> list[FloatArray]:
         """Every member's score in a run, with all records and without each group of them."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of convergence and columns without a value: the score tells
             found = self(run)
-        return [self.score.jackknife(made, own) for made, own in zip(found, self.data.records, strict=True)]
+        return [
+            self.score.jackknife(made, own.truth, kept_records(own.truth, own.groups))
+            for made, own in zip(found, self.data.records, strict=True)
+        ]
 
-    def _empty(self, own: Records) -> FloatArray:
-        return np.zeros((len(own), self.model.n_classes) if self.data.task == CLASSIFICATION else len(own))
+    def empty(self, n: int) -> FloatArray:
+        """Predictions of n records, to fill in."""
+        return np.zeros((n, self.model.n_classes) if self.data.task == CLASSIFICATION else n)
 
-    def _common(self, shared: Sequence[Index]) -> Predict | None:
-        parts = [(own, rows) for own, rows in zip(self.data.records, shared, strict=True) if len(rows)]
-        return self._train(parts, [1.0] * len(parts)) if parts else None
 
-    def _train(self, parts: Sequence[tuple[Records, Index]], weights: Sequence[float]) -> Predict:
-        features = np.concatenate([own.features[rows] for own, rows in parts])
-        targets = np.concatenate([own.targets[rows] for own, rows in parts])
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """One fold of one split, with what every member shares of its training records."""
+
+    trainer: Trainer
+    number: int
+    folds: Sequence[Fold]
+    shares: Sequence[tuple[float, ...]]
+
+    @cached_property
+    def shared(self) -> list[Index]:
+        parts = zip(self.trainer.data.records, self.folds, self.shares, strict=True)
+        return [shared_records(own, fold, shares) for own, fold, shares in parts]
+
+    @cached_property
+    def common(self) -> Predict:
+        return self._train([(member, rows) for member, rows in enumerate(self.shared) if len(rows)], 1.0)
+
+    def predictions(self, member: int, arrangement: str) -> FloatArray:
+        """Of the member's records in this fold."""
+        own = self.folds[member]
+        if arrangement == ONE_MODEL and any(map(len, self.shared)):
+            return self.common(self.trainer.data.records[member].features[own.test])
+        chosen = self._choose(member) if arrangement == OWN_CHOICE else Candidate()
+        return self._remember(("test", member, chosen), partial(self._answers, member, own.train, own.test, chosen))
+
+    def _remember(self, what: tuple[Any, ...], work: Callable[[], Any]) -> Any:
+        """What is known already in this fold, for these shares of the others that a candidate uses."""
+        key = (self.number, *what, tuple(self.shares[other] for other in what[-1].others))
+        if key not in self.trainer.remembered:
+            self.trainer.remembered[key] = work()
+        return self.trainer.remembered[key]
+
+    def _train(self, parts: Sequence[tuple[int, Index]], weight: float) -> Predict:
+        """A model of some members' records; those of all but the first count for `weight`."""
+        records = self.trainer.data.records
+        features = np.concatenate([records[member].features[rows] for member, rows in parts])
+        targets = np.concatenate([records[member].targets[rows] for member, rows in parts])
         counted = None
-        if any(weight != 1.0 for weight in weights):
-            counted = np.concatenate([np.full(len(rows), w) for (_, rows), w in zip(parts, weights, strict=True)])
-        return self.model.train(features, targets, counted)
+        if weight != 1.0:
+            counted = np.where(np.arange(len(targets)) < len(parts[0][1]), 1.0, weight)
+        return self.trainer.model.train(features, targets, counted)  # type: ignore[no-any-return]
 
-    def _own(self, member: int, train: Index, shared: Sequence[Index], inner: Sequence[int] | None) -> Predict:
-        chosen = Candidate()
-        candidates = self._candidates(member, shared) if inner is not None and self._can_choose(member, train) else []
-        if candidates:
-            chosen = self._choose(member, train, shared, candidates, [self.seed, member, *(inner or ())])
-        return self._fit(member, train, shared, chosen)
+    def _answers(self, member: int, train: Index, test: Index, chosen: Candidate) -> FloatArray:
+        """What a candidate, with these records of the member's own, predicts of others of its own."""
+        own, remembered = self.trainer.data.records[member], self.trainer.remembered
+        key = (self.number, member, chosen.others, chosen.weight, self.shares, train.tobytes())
+        if remembered.get("last", (None,))[0] != key:  # the model to be tuned is mostly the one trained last
+            parts = [(member, train), *((other, self.shared[other]) for other in chosen.others)]
+            remembered["last"] = key, self._train(parts, chosen.weight)
+        model = remembered["last"][1]
+        return (self._tune(model, member, train) if chosen.tuned else model)(own.features[test])  # type: ignore[no-any-return]
 
-    def _can_choose(self, member: int, train: Index) -> bool:
-        targets = self.data.records[member].targets[train]
-        _, counts = np.unique(targets, return_counts=True)
-        return self.data.task != CLASSIFICATION or bool(counts.min() >= MIN_OF_CLASS)
-
-    def _candidates(self, member: int, shared: Sequence[Index]) -> list[Candidate]:
-        others = tuple(other for other, rows in enumerate(shared) if other != member and len(rows))
-        if not others:
-            return []
-        weights = WEIGHTS if self.model.takes_weights else (1.0,)
-        singles = [(other,) for other in others] if 1 < len(others) < MAX_SINGLE else []
-        found = [Candidate(others, weight) for weight in weights] + [Candidate(single) for single in singles]
-        return [*found, Candidate(others, tuned=True)]
-
-    def _fit(self, member: int, train: Index, shared: Sequence[Index], chosen: Candidate) -> Predict:
-        own = self.data.records[member]
-        parts = [(own, train), *((self.data.records[other], shared[other]) for other in chosen.others)]
-        model = self._train(parts, [1.0, *([chosen.weight] * len(chosen.others))])
-        return self._tune(model, own, train) if chosen.tuned else model
-
-    def _tune(self, model: Predict, own: Records, train: Index) -> Predict:
+    def _tune(self, model: Predict, member: int, train: Index) -> Predict:
         """A model whose answers a regression on a member's own records has recalibrated."""
         from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: PLC0415 - slow to import
 
-        targets = own.targets[train]
-        if self.data.task != CLASSIFICATION:
-            line = LinearRegression().fit(model(own.features[train])[:, None], targets)
+        own, n_classes = self.trainer.data.records[member], self.trainer.model.n_classes
+        targets, answers = own.targets[train], model(own.features[train])
+        if self.trainer.data.task != CLASSIFICATION:
+            line = LinearRegression().fit(answers[:, None], targets)
             return lambda rows: np.asarray(line.predict(model(rows)[:, None]))
         seen = np.unique(targets).astype(int)
         if len(seen) < 2:
             return model
-        step = LogisticRegression().fit(_log_odds(model(own.features[train])), targets)
+        step = LogisticRegression().fit(_log_odds(answers), targets)
+        return lambda rows: step.predict_proba(_log_odds(model(rows))) @ np.eye(n_classes)[seen]
 
-        def predict(rows: FloatArray) -> FloatArray:
-            found = np.zeros((len(rows), self.model.n_classes))
-            found[:, seen] = step.predict_proba(_log_odds(model(rows)))
-            return found
-
-        return predict
-
-    def _choose(
-        self, member: int, train: Index, shared: Sequence[Index], candidates: Sequence[Candidate], seed: Sequence[int]
-    ) -> Candidate:
+    def _choose(self, member: int) -> Candidate:
         """The candidate that inner folds put furthest above a member's own records alone, beyond one standard error."""
-        own = self.data.records[member]
-        mine = _part(own, train)
-        folds = np.random.default_rng(list(seed)).permutation(len(train)) % INNER_FOLDS
-        if self.data.task == CLASSIFICATION:  # every class evenly
-            order = np.lexsort((folds, mine.targets))
-            folds[order] = np.arange(len(train)) % INNER_FOLDS
-
-        def tested(candidate: Candidate) -> FloatArray:
-            found = self._empty(mine)
-            for fold in range(INNER_FOLDS):
-                model = self._fit(member, train[folds != fold], shared, candidate)
-                found[folds == fold] = model(mine.features[folds == fold])
-            return self.score.jackknife(found, mine)[None]
-
-        alone = tested(Candidate())
+        candidates = self._candidates(member)
+        scores = self._inner_scores(member, [Candidate(), *candidates]) if candidates else {}
         best, most = Candidate(), 0.0
         for candidate in candidates:
-            better, variance = difference(tested(candidate), alone)
+            better, variance = difference(scores[candidate], scores[Candidate()])
             if better - np.sqrt(variance) > most:
                 best, most = candidate, better - float(np.sqrt(variance))
         return best
 
+    def _candidates(self, member: int) -> list[Candidate]:
+        others = tuple(other for other, rows in enumerate(self.shared) if other != member and len(rows))
+        data = self.trainer.data
+        _, counts = np.unique(data.records[member].targets[self.folds[member].train], return_counts=True)
+        if not others or (data.task == CLASSIFICATION and counts.min() < MIN_OF_CLASS):
+            return []
+        weights = WEIGHTS[1:] if self.trainer.model.takes_weights else ()
+        singles = others if 1 < len(others) < MAX_SINGLE else ()
+        every = [Candidate(others), Candidate(others, tuned=True), *(Candidate(others, weight) for weight in weights)]
+        return every + [Candidate((single,)) for single in singles]
 
-def _part(own: Records, rows: Index) -> Records:
-    return Records.of(own.features[rows], own.targets[rows], groups=own.groups[rows])
+    def _inner_scores(self, member: int, candidates: Sequence[Candidate]) -> dict[Candidate, FloatArray]:
+        """(1, 1 + groups) each: the score by inner folds, with all records and without each group of them."""
+        own, train = self.trainer.data.records[member], self.folds[member].train
+        split, targets = self.trainer.remembered["split"], own.targets[train]
+        rng = np.random.default_rng([self.trainer.seed, member, split, self.number])
+        folds = rng.permutation(len(train)) % INNER_FOLDS
+        if self.trainer.data.task == CLASSIFICATION:  # every class evenly
+            folds[np.lexsort((folds, targets))] = np.arange(len(train)) % INNER_FOLDS
+        kept = kept_records(targets, own.groups[train])
+
+        def answers(candidate: Candidate, inner: int) -> FloatArray:
+            rows = folds == inner
+            work = partial(self._answers, member, train[~rows], train[rows], candidate)
+            return self._remember((inner, member, candidate), work)  # type: ignore[no-any-return]
+
+        predictions = [self.trainer.empty(len(train)) for _ in candidates]
+        for inner in range(INNER_FOLDS):
+            for each, found in zip(candidates, predictions, strict=True):
+                found[folds == inner] = answers(each, inner)
+        score = self.trainer.score.jackknife
+        return {
+            each: self._remember(("score", member, each), partial(score, found, targets, kept))[None]
+            for each, found in zip(candidates, predictions, strict=True)
+        }
 
 
 def _log_odds(probabilities: FloatArray) -> FloatArray:

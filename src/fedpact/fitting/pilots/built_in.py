@@ -40,22 +40,7 @@ DEVICE_NOISE = 0.7  # standard deviations of a feature
 WRONG_TARGETS = 0.3  # share of them
 HEART_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/processed.{}.data"
 HOSPITALS = {"Cleveland": "cleveland", "Hungary": "hungarian", "Long Beach": "va", "Switzerland": "switzerland"}
-COLUMNS = [
-    "age",
-    "sex",
-    "cp",
-    "trestbps",
-    "chol",
-    "fbs",
-    "restecg",
-    "thalach",
-    "exang",
-    "oldpeak",
-    "slope",
-    "ca",
-    "thal",
-    "num",
-]
+HEAD = "age,sex,cp,trestbps,chol,fbs,restecg,thalach,exang,oldpeak,slope,ca,thal,num\n"
 SECONDS = 20.0  # that a download may wait for an answer
 
 
@@ -96,7 +81,7 @@ def _hospitals(folder: Path | None) -> dict[str, DataFrame]:
             content = path.read_text(encoding="utf-8")
         else:
             content = _download(HEART_URL.format(called))
-        table = pandas().read_csv(io.StringIO(content), names=COLUMNS, na_values="?")
+        table = pandas().read_csv(io.StringIO(HEAD + content), na_values="?")
         found[hospital] = table.drop(columns="num").assign(disease=np.where(table["num"] > 0, "yes", "no"))
     return found
 

@@ -11,6 +11,7 @@ import ast
 import importlib
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ DEFAULT_MODELS = {
     REGRESSION: "sklearn.linear_model:Ridge()",
 }
 SPELLING = re.compile(r"(sklearn(?:\.[A-Za-z][A-Za-z0-9_]*)+):([A-Za-z][A-Za-z0-9_]*)(\(.*\))?", re.DOTALL)
+SMALLEST_SPREAD = 1e-12  # of a column's mean: below it, a column is constant
 EXAMPLE = DEFAULT_MODELS[CLASSIFICATION]
 
 
@@ -131,25 +133,20 @@ class PilotModel:
         """A trained model: a function from features to predictions, (N, classes) probabilities or (N,) numbers."""
         from sklearn import config_context  # noqa: PLC0415 - slow to import
         from sklearn.base import clone  # noqa: PLC0415
-        from sklearn.impute import SimpleImputer  # noqa: PLC0415
-        from sklearn.pipeline import make_pipeline  # noqa: PLC0415
-        from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
 
         if self.task == CLASSIFICATION and np.all(targets == targets[0]):
             only = np.eye(self.n_classes)[int(targets[0])]
             return lambda rows: np.tile(only, (len(rows), 1))
-        fill = SimpleImputer(add_indicator=True, keep_empty_features=True)
-        model = make_pipeline(fill, StandardScaler(), clone(self.estimator))
-        counted = {} if weights is None else {f"{model.steps[-1][0]}__sample_weight": weights}
+        prepare, model = _preparation(features), clone(self.estimator)
         try:
             with config_context(assume_finite=True, skip_parameter_validation=True):
-                model.fit(features, targets, **counted)
+                model.fit(prepare(features), targets, **({} if weights is None else {"sample_weight": weights}))
         except (ValueError, TypeError, ArithmeticError) as error:
             raise FedpactError(
                 f"{self.label} trained on {len(targets)} records fails: {str(error).splitlines()[0]}; take another "
                 f"model, or give members more records"
             ) from error
-        return lambda rows: self._predict(model, rows)
+        return lambda rows: self._predict(model, prepare(rows))
 
     def _predict(self, model: Any, rows: FloatArray) -> FloatArray:
         if self.task == REGRESSION:
@@ -160,3 +157,23 @@ class PilotModel:
         else:
             found[np.arange(len(rows)), model.predict(rows).astype(int)] = 1.0
         return found
+
+
+def _preparation(features: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Missing features become means beside a column that says so, and all are scaled, by what is trained on.
+
+    What `SimpleImputer(add_indicator=True)` and `StandardScaler` do, in a tenth of their time: models are small.
+    """
+    missing = np.isnan(features)
+    known = np.maximum((~missing).sum(axis=0), 1)
+    means = np.where(missing, 0.0, features).sum(axis=0) / known
+    marked = np.flatnonzero(missing.any(axis=0))
+
+    def fill(rows: FloatArray) -> FloatArray:
+        gaps = np.isnan(rows)
+        return np.hstack([np.where(gaps, means, rows), gaps[:, marked]])
+
+    filled = fill(features)
+    centres, spreads = filled.mean(axis=0), filled.std(axis=0)
+    spreads[spreads < SMALLEST_SPREAD * np.maximum(np.abs(centres), 1.0)] = 1.0
+    return lambda rows: np.asarray((fill(rows) - centres) / spreads)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +50,10 @@ class SharingCurves:
         (n,): the most each member can gain, in units of the score.
     weights
         (n, lots): how useful each lot's records are to each member.
-    value_errors, weight_errors
-        Their standard errors, by the curvature of the fit.
+    most
+        (lots,): the most records that were shared.
+    noise, left_out
+        (n,): standard errors of the gains when everything is shared, and root mean squared errors on profiles left out.
     errors
         Root mean squared error on profiles left out, by what predicts: "curves", "nearest profile", "log-linear",
         "no gain".
@@ -59,13 +62,21 @@ class SharingCurves:
     shape: Payoff
     values: FloatArray
     weights: FloatArray
-    value_errors: FloatArray
-    weight_errors: FloatArray
+    most: FloatArray
+    noise: FloatArray
+    left_out: FloatArray
     errors: Mapping[str, float]
 
     def gains(self, amounts: FloatArray) -> FloatArray:
         """(..., n): what members gain when so many records (..., lots) are shared."""
-        return np.asarray(self.values * self.shape.value(np.maximum(amounts @ self.weights.T, LOWEST)))
+        return _curve(self.shape, self.values, self.weights, amounts)
+
+    def gain_errors(self, amounts: FloatArray) -> FloatArray:
+        """(..., n): standard errors of these gains: what records leave open, and what the curves get wrong."""
+        full = _curve(self.shape, np.ones_like(self.values), self.weights, self.most)
+        part = _curve(self.shape, np.ones_like(self.values), self.weights, amounts)
+        reached = np.divide(part, full, out=np.zeros_like(part), where=full > 0.0)
+        return np.hypot(self.noise * reached, self.left_out)
 
     @property
     def predicts(self) -> bool:
@@ -86,9 +97,8 @@ def fit_gains(
     amounts: FloatArray,
     gains: FloatArray,
     variances: FloatArray,
-    allowed: NDArray[np.bool_],
+    allowed: NDArray[np.bool_] | None,
     *,
-    signs: bool = False,
     shapes: Sequence[Payoff] = SHAPES,
 ) -> SharingCurves:
     """The curves that fit measured gains best.
@@ -100,76 +110,74 @@ def fit_gains(
     gains, variances
         (profiles, n): measured gains, in units of the score.
     allowed
-        (n, lots): which weights may differ from zero.
-    signs
-        Whether weights may be below zero.
+        (n, lots): which weights may differ from zero, and lie above it; None for weights of any sign everywhere.
     shapes
         Families to choose from.
     """
     scale = np.maximum(amounts.max(axis=0), 1.0)
     shares = amounts / scale
 
-    def error_left_out(shape: Payoff) -> float:
+    def left_out_errors(shape: Payoff) -> FloatArray:
         errors = []
         for held in range(len(shares)):
             kept = np.arange(len(shares)) != held
-            values, weights, _, _ = _fit(
-                shape, shares[kept], gains[kept], variances[kept], allowed=allowed, signs=signs
-            )
-            errors.append(values * shape.value(np.maximum(weights @ shares[held], LOWEST)) - gains[held])
-        return float(np.sqrt(np.mean(np.square(errors))))
+            values, weights = _fit(shape, shares[kept], gains[kept], variances[kept], allowed)
+            errors.append(_curve(shape, values, weights, shares[held]) - gains[held])
+        return np.array(errors)
 
-    left_out = {shape: error_left_out(shape) for shape in shapes}
-    best = min(shapes, key=lambda shape: left_out[shape])
-    values, weights, value_errors, weight_errors = _fit(best, shares, gains, variances, allowed=allowed, signs=signs)
-    full = values * best.value(np.maximum(weights.sum(axis=1), LOWEST))
+    left_out = {shape: left_out_errors(shape) for shape in shapes}
+    best = min(shapes, key=lambda shape: _rms(left_out[shape]))
+    values, weights = _fit(best, shares, gains, variances, allowed)
+    full = _curve(best, values, weights, np.ones(len(scale)))
     noise = variances[np.argmax(shares.sum(axis=1))]
     kept = np.clip(1.0 - np.divide(noise, full**2, out=np.ones_like(full), where=full != 0.0), 0.0, 1.0)
     weights[kept == 0.0] = 0.0
     weights[np.abs(weights) < NEGLIGIBLE * np.abs(weights).max()] = 0.0
-    errors = {"curves": left_out[best]} | _plain_errors(shares, gains)
     return SharingCurves(
         shape=best,
         values=kept * values,
         weights=weights / scale,
-        value_errors=np.minimum(value_errors, np.maximum(kept * values, np.sqrt(noise))),
-        weight_errors=np.minimum(weight_errors, np.abs(weights)) / scale,
-        errors=errors,
+        most=scale,
+        noise=np.sqrt(noise),
+        left_out=np.sqrt(np.mean(np.square(left_out[best]), axis=0)),
+        errors={"curves": _rms(left_out[best])} | _plain_errors(shares, gains),
     )
 
 
-def _fit(
-    shape: Payoff,
-    shares: FloatArray,
-    gains: FloatArray,
-    variances: FloatArray,
-    *,
-    allowed: NDArray[np.bool_],
-    signs: bool,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Values (n,) and weights (n, lots) of shares, and the standard errors of both."""
-    values, weights = np.zeros((2, len(allowed))), np.zeros((2, *allowed.shape))
-    for member, mine in enumerate(allowed):
-        if not mine.any():
-            continue
-        spread = np.maximum(np.sqrt(variances[:, member]), MIN_SPREAD)
+def _curve(shape: Payoff, values: FloatArray, weights: FloatArray, shares: FloatArray) -> FloatArray:
+    return np.asarray(values * shape.value(np.maximum(shares @ weights.T, LOWEST)))
 
-        def residuals(
-            p: FloatArray,
-            shared: FloatArray = shares[:, mine],
-            known: FloatArray = gains[:, member],
-            by: FloatArray = spread,
-        ) -> FloatArray:
-            return np.asarray((p[0] * shape.value(np.maximum(shared @ p[1:], LOWEST)) - known) / by)
+
+def _fit(
+    shape: Payoff, shares: FloatArray, gains: FloatArray, variances: FloatArray, allowed: NDArray[np.bool_] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Values (n,) and weights (n, lots) of shares."""
+    n_members, n_lots = gains.shape[1], shares.shape[1]
+    values, weights = np.zeros(n_members), np.zeros((n_members, n_lots))
+    for member in range(n_members):
+        mine = np.ones(n_lots, dtype=bool) if allowed is None else allowed[member]
+        spread = np.maximum(np.sqrt(variances[:, member]), MIN_SPREAD)
+        shared, known = shares[:, mine], gains[:, member]
+
+        def residuals(p: FloatArray, x: FloatArray = shared, y: FloatArray = known, by: FloatArray = spread) -> Any:
+            return (p[0] * shape.value(np.maximum(x @ p[1:], LOWEST)) - y) / by
+
+        def jacobian(p: FloatArray, x: FloatArray = shared, y: FloatArray = known, by: FloatArray = spread) -> Any:
+            reach = x @ p[1:]
+            inside = np.maximum(reach, LOWEST)
+            steep = p[0] * shape.slope(inside) * (reach > LOWEST)
+            return np.column_stack([shape.value(inside), steep[:, None] * x]) / by[:, None]
 
         n = int(mine.sum())
-        start = np.append(max(float(gains[:, member].max()), MIN_SPREAD), np.full(n, FULL / n))
-        lowest = np.append(0.0, np.full(n, -MOST if signs else 0.0))
-        found = least_squares(residuals, start, bounds=(lowest, MOST), x_scale="jac")
-        errors = np.sqrt(np.maximum(np.diag(np.linalg.pinv(found.jac.T @ found.jac)), 0.0))
-        values[:, member] = found.x[0], errors[0]
-        weights[:, member, mine] = found.x[1:], errors[1:]
-    return values[0], weights[0], values[1], weights[1]
+        start = np.append(max(float(known.max()), MIN_SPREAD), np.full(n, FULL / n))
+        lowest = np.append(0.0, np.full(n, -MOST if allowed is None else 0.0))
+        found = least_squares(residuals, start, jac=jacobian, bounds=(lowest, MOST), x_scale="jac")
+        values[member], weights[member, mine] = found.x[0], found.x[1:]
+    return values, weights
+
+
+def _rms(errors: Any) -> float:
+    return float(np.sqrt(np.mean(np.square(errors))))
 
 
 def _plain_errors(shares: FloatArray, gains: FloatArray) -> dict[str, float]:
@@ -181,5 +189,4 @@ def _plain_errors(shares: FloatArray, gains: FloatArray) -> dict[str, float]:
         near = kept[np.argmin(((shares[kept] - shares[held]) ** 2).sum(axis=1))]
         nearest.append(gains[near] - gains[held])
         linear.append(design[held] @ np.linalg.lstsq(design[kept], gains[kept], rcond=None)[0] - gains[held])
-    rms = [float(np.sqrt(np.mean(np.square(found)))) for found in (nearest, linear, gains)]
-    return dict(zip(("nearest profile", "log-linear", "no gain"), rms, strict=True))
+    return {"nearest profile": _rms(nearest), "log-linear": _rms(linear), "no gain": _rms(gains)}

@@ -258,11 +258,8 @@ def _features(tables: Tables, unused: set[Any], notes: list[str]) -> tuple[list[
     first, *others = tables
     wanted = [name for name in tables[first].columns if name not in unused]
     for other in others:
-        theirs = [name for name in tables[other].columns if name not in unused]
-        for lacking, having, missing in (
-            (other, first, set(wanted) - set(theirs)),
-            (first, other, set(theirs) - set(wanted)),
-        ):
+        theirs = set(tables[other].columns) - unused
+        for lacking, having, missing in ((other, first, set(wanted) - theirs), (first, other, theirs - set(wanted))):
             if missing:
                 name = min(missing)
                 raise InvalidInput(
@@ -270,38 +267,36 @@ def _features(tables: Tables, unused: set[Any], notes: list[str]) -> tuple[list[
                     f"out for all (ignore {name})"
                 )
     together = pd.concat([table[wanted] for table in tables.values()], ignore_index=True)
-    parts: list[FloatArray] = []
-    names: list[str] = []
-    for name in wanted:
-        column = together[name]
-        if not _is_numeric(column):
-            numbers = pd.to_numeric(column, errors="coerce")
-            strays = column.notna() & numbers.isna()
-            if not strays.any():
-                column = numbers
-            elif strays.sum() < (1.0 - MOSTLY) * column.notna().sum():
-                stray = column[strays].iloc[0]
-                raise InvalidInput(
-                    f"column {short_repr(name)} must hold numbers like the others of its column, got "
-                    f"{short_repr(str(stray))}; leave it empty if it is not known"
-                )
-        if _is_numeric(column):
-            parts.append(column.to_numpy(np.float64)[:, None])
-            names.append(name)
-            continue
-        made = pd.get_dummies(column.astype("string").str.strip(), dtype=np.float64)
-        if made.shape[1] > MAX_TEXTS:
-            raise InvalidInput(
-                f"column {short_repr(name)} holds {made.shape[1]} different texts, more than the {MAX_TEXTS} that can "
-                f"become columns; put fewer kinds in it, or leave it out (ignore {name})"
-            )
-        notes.append(f"column {short_repr(name)} holds texts: a column for each of {', '.join(made.columns)}")
-        parts.append(made.to_numpy())
-        names += [f"{name} = {value}" for value in made.columns]
-    if not names:
+    parts = [_encode(together[name], name, notes) for name in wanted]
+    if not parts:
         raise InvalidInput("there is no column left to predict from")
+    encoded = pd.concat(parts, axis=1)
     ends = np.cumsum([len(table) for table in tables.values()])[:-1]
-    return np.split(np.hstack(parts), ends), tuple(names)
+    return np.split(encoded.to_numpy(np.float64), ends), tuple(encoded.columns)
+
+
+def _encode(column: Series, name: str, notes: list[str]) -> DataFrame:
+    """Numbers as they are; texts as a column for each, unless they are numbers with a mistake among them."""
+    pd = pandas()
+    if not _is_numeric(column):
+        numbers = pd.to_numeric(column, errors="coerce")
+        strays = column[column.notna() & numbers.isna()]
+        if not strays.empty and len(strays) < (1.0 - MOSTLY) * column.notna().sum():
+            raise InvalidInput(
+                f"column {short_repr(name)} must hold numbers like the others of its column, got "
+                f"{short_repr(str(strays.iloc[0]))}; leave it empty if it is not known"
+            )
+        column = numbers if strays.empty else column
+    if _is_numeric(column):
+        return column.to_frame(name)
+    made = pd.get_dummies(column.astype("string").str.strip(), dtype=np.float64)
+    if made.shape[1] > MAX_TEXTS:
+        raise InvalidInput(
+            f"column {short_repr(name)} holds {made.shape[1]} different texts, more than the {MAX_TEXTS} that can "
+            f"become columns; put fewer kinds in it, or leave it out (ignore {name})"
+        )
+    notes.append(f"column {short_repr(name)} holds texts: a column for each of {', '.join(made.columns)}")
+    return made.add_prefix(f"{name} = ")
 
 
 def _kinds(tables: Tables, lots: str | None) -> tuple[list[Index], tuple[tuple[str, ...], ...]]:
@@ -321,34 +316,23 @@ def _oddities(
     names: Sequence[str], records: Sequence[Records], columns: Sequence[str], classes: Sequence[str]
 ) -> list[str]:
     """What is missing, constant or zero throughout, by member and column; classes that are not there."""
-    said = []
-    middles = np.array(
-        [
-            [np.nanmedian(column) if not np.isnan(column).all() else np.nan for column in own.features.T]
-            for own in records
-        ]
-    )
-    for member, (name, own) in enumerate(zip(names, records, strict=True)):
-        gaps = np.isnan(own.features).mean(axis=0)
-        odd = [f"{columns[c]} ({100 * gaps[c]:.0f} %)" for c in np.argsort(-gaps, kind="stable") if gaps[c] >= SEVERAL]
-        if odd:
-            said.append(f"{name}: missing in {join_names(odd)}")
-        zeros, same = [], []
-        for place, column in enumerate(columns):
-            known = own.features[~np.isnan(own.features[:, place]), place]
-            others = np.delete(middles[:, place], member)
-            if known.size and not known.any() and (others[~np.isnan(others)] > 0).all() and len(names) > 1:
-                zeros.append(column)
-            elif known.size and np.ptp(known) == 0.0 and " = " not in column:  # of texts each is one of several
-                same.append(column)
-        if zeros:
-            said.append(
-                f"{name}: {join_names(zeros)} 0 throughout, mostly above 0 elsewhere: not measured? leave it empty"
-            )
-        if same:
-            said.append(f"{name}: the same value throughout in {join_names(same)}")
-        counts: Sequence[int] = np.bincount(own.truth.astype(int), minlength=len(classes)).tolist() if classes else []
-        absent = [label for label, count in zip(classes, counts, strict=True) if not count]
-        if absent:
-            said.append(f"{name}: no record of {join_names(absent)}")
+    pd, said = pandas(), []
+    frames = [pd.DataFrame(own.features, columns=list(columns)) for own in records]
+    medians = pd.DataFrame([frame.median() for frame in frames])
+    for member, (name, own, frame) in enumerate(zip(names, records, frames, strict=True)):
+        gaps = frame.isna().mean().sort_values(ascending=False, kind="stable")
+        missing = [f"{column} ({100 * gap:.0f} %)" for column, gap in gaps.items() if gap >= SEVERAL]
+        others, constant = medians.drop(index=member), frame.nunique() == 1
+        zeros = constant & (frame.fillna(0.0) == 0.0).all() & ((others > 0.0) | others.isna()).all()
+        plain = np.array([" = " not in column for column in columns])  # of texts each is one of several
+        same = constant & ~zeros & plain
+        absent = [label for place, label in enumerate(classes) if not (own.truth == place).any()]
+        for words, odd in (
+            ("missing in {}", missing),
+            ("{} 0 throughout, mostly above 0 elsewhere: not measured? leave it empty", list(frame.columns[zeros])),
+            ("the same value throughout in {}", list(frame.columns[same])),
+            ("no record of {}", absent),
+        ):
+            if odd:
+                said.append(f"{name}: {words.format(join_names(odd))}")
     return said

@@ -4,8 +4,9 @@
 trained without fold k of any member; over all folds every record is tested once. Repeated with other deals, that is
 `splits` times. Records that belong together (one patient's) stay together.
 
-**Sharing.** Of a member's training records in a fold, a share f of a lot are the first of them in an order that is
-drawn once per split, so that who shares more shares what it shared before and more.
+**Sharing.** Who shares a part of a lot shares that part of its training records in a fold: a model under test knows
+three quarters of what is shared, as it knows three quarters of what a member has itself. They are the first in an order
+that is drawn once per split, so that who shares more shares what it shared before and more.
 """
 
 from __future__ import annotations
@@ -129,12 +130,9 @@ class PilotData:
 
     @cached_property
     def caps(self) -> FloatArray:
-        """(lots,): the most records of a lot that a model can be trained on, while a fold is tested."""
-        sizes = [int((own.lots == lot).sum()) for own, n in self._lots() for lot in range(n)]
-        return np.floor(np.array(sizes) * (FOLDS - 1) / FOLDS)
-
-    def _lots(self) -> list[tuple[Records, int]]:
-        return [(own, len(lots)) for own, lots in zip(self.records, self.lot_names, strict=True)]
+        """(lots,): how many records each holds."""
+        parts = zip(self.records, self.lot_names, strict=True)
+        return np.array([float((own.lots == lot).sum()) for own, lots in parts for lot in range(len(lots))])
 
     @cached_property
     def fingerprint(self) -> str:

@@ -16,9 +16,8 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
-from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, Index, Records
+from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, Index
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
 
@@ -38,57 +37,50 @@ JACKKNIFE_GROUPS = 20
 LARGE_CLASS = 0.8  # from this share on, accuracy is nearly what the constant answer has
 
 
-class _Stored:
+def _stored(predictions: FloatArray) -> Any:
     """An estimator that has its predictions already: what scikit-learn's scorers ask for."""
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: PLC0415 - slow to import
 
-    def __init__(self, predictions: FloatArray) -> None:
-        self._predictions = predictions
-        self._estimator_type = "classifier" if predictions.ndim == 2 else "regressor"
-        if predictions.ndim == 2:
-            self.classes_ = np.arange(predictions.shape[1])
+    kind = ClassifierMixin if predictions.ndim == 2 else RegressorMixin
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+    class Stored(kind, BaseEstimator):  # type: ignore[misc, valid-type]
+        classes_ = np.arange(predictions.shape[-1])
 
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags  # noqa: PLC0415
+        def predict(self, rows: Any) -> FloatArray:
+            found = predictions[rows]
+            return found if found.ndim == 1 else found.argmax(axis=1)
 
-        classifier = self._predictions.ndim == 2
-        return Tags(
-            estimator_type=self._estimator_type,
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags() if classifier else None,
-            regressor_tags=None if classifier else RegressorTags(),
-        )
+        def predict_proba(self, rows: Any) -> FloatArray:
+            return predictions[rows]
 
-    def fit(self, *_: Any) -> _Stored:
-        return self
-
-    def predict(self, rows: Any) -> FloatArray:
-        found = self._predictions[rows]
-        return found if found.ndim == 1 else found.argmax(axis=1)
-
-    def predict_proba(self, rows: Any) -> FloatArray:
-        return self._predictions[rows]
+    return Stored()
 
 
-def _accuracy(predictions: FloatArray, labels: Index) -> float:
-    return float((predictions.argmax(axis=1) == labels).mean())
+def _accuracy(predictions: FloatArray, labels: Index, kept: FloatArray) -> FloatArray:
+    return np.asarray(kept @ (predictions.argmax(axis=1) == labels) / kept.sum(axis=1))
 
 
-def _balanced_accuracy(predictions: FloatArray, labels: Index) -> float:
-    right = predictions.argmax(axis=1) == labels
-    return float(np.mean([right[labels == label].mean() for label in np.unique(labels)]))
+def _balanced_accuracy(predictions: FloatArray, labels: Index, kept: FloatArray) -> FloatArray:
+    right, member = predictions.argmax(axis=1) == labels, np.eye(int(labels.max()) + 1)[labels]
+    counts = kept @ member
+    shares = np.divide(kept @ (member * right[:, None]), counts, out=np.zeros_like(counts), where=counts > 0)
+    return np.asarray(shares.sum(axis=1) / (counts > 0).sum(axis=1))
 
 
-def _roc_auc(predictions: FloatArray, labels: Index) -> float:
-    ranks = rankdata(predictions[:, 1])[labels == 1]
-    n = len(ranks)
-    return float((ranks.mean() - 0.5 * (n + 1)) / (len(labels) - n))
+def _roc_auc(predictions: FloatArray, labels: Index, kept: FloatArray) -> FloatArray:
+    """The share of pairs of a record of each class that are in order; half of those that are tied."""
+    scores = predictions[:, 1]
+    order = np.argsort(scores)
+    scores, negative = scores[order], (kept * (labels == 0))[:, order]
+    below = np.concatenate([np.zeros((len(kept), 1)), np.cumsum(negative, axis=1)], axis=1)
+    first, last = np.searchsorted(scores, scores, "left"), np.searchsorted(scores, scores, "right")
+    positive = (kept * (labels == 1))[:, order]
+    pairs = negative.sum(axis=1) * positive.sum(axis=1)
+    return np.asarray((positive * (below[:, first] + below[:, last])).sum(axis=1) / (2.0 * np.maximum(pairs, 1.0)))
 
 
 # What scikit-learn's scorers return, in a hundredth of their time: members choose by thousands of scores.
-QUICK: dict[str, Callable[[FloatArray, Index], float]] = {
+QUICK: dict[str, Callable[[FloatArray, Index, FloatArray], FloatArray]] = {
     "accuracy": _accuracy,
     "balanced_accuracy": _balanced_accuracy,
     "roc_auc": _roc_auc,
@@ -132,37 +124,45 @@ class ScoreFunction:
         """What it is, in words."""
         return WORDS.get(self.name, self.name)
 
-    def of(self, predictions: FloatArray, truth: FloatArray, rows: Any = None) -> float:
-        """The score of predictions, of some records if `rows` are given; NaN where it has none."""
-        chosen = np.arange(len(truth)) if rows is None else rows
-        labels = truth[chosen].astype(int) if predictions.ndim == 2 else truth[chosen]
-        if predictions.ndim == 2 and self.name != "accuracy" and np.all(labels == labels[:1]):
-            return float("nan")
+    def of(self, predictions: FloatArray, truth: FloatArray) -> float:
+        """The score of predictions; NaN where it has none."""
+        return float(self.jackknife(predictions, truth, np.ones((1, len(truth))))[0])
+
+    def jackknife(self, predictions: FloatArray, truth: FloatArray, kept: FloatArray) -> FloatArray:
+        """One score for each row of `kept`, which is 1 for records that count and 0 for others."""
+        labels: Any = truth.astype(np.intp) if predictions.ndim == 2 else truth
         if self.name in QUICK and (self.name != "roc_auc" or predictions.shape[1] == 2):
-            return QUICK[self.name](predictions[chosen], np.asarray(labels, dtype=np.intp))
+            found = QUICK[self.name](predictions, labels, kept)
+        else:
+            stored = _stored(predictions)
+            found = np.array([self._score(stored, rows, labels[rows]) for rows in map(np.flatnonzero, kept)])
+        if predictions.ndim == 2 and self.name != "accuracy":  # one class only has none
+            found[[np.ptp(labels[rows > 0]) == 0 for rows in kept]] = np.nan
+        return found
+
+    def _score(self, stored: Any, rows: Index, labels: Any) -> float:
         try:
-            return float(self._scorer(_Stored(predictions), chosen, labels))
+            with np.errstate(all="ignore"):
+                return float(self._scorer(stored, rows, labels))
         except (ValueError, TypeError) as error:
-            several = f" (with several classes: {self.name}_macro or {self.name}_ovr)" if predictions.ndim == 2 else ""
+            several = f" (with several classes: {self.name}_macro or {self.name}_ovr)" if labels.dtype == int else ""
             reason = str(error).splitlines()[0]
             raise InvalidInput(f"score {self.name} cannot be computed here: {reason}{several}") from error
 
-    def jackknife(self, predictions: FloatArray, own: Records) -> FloatArray:
-        """(1 + G,): the score of all records, and without each group of them."""
-        _, groups = np.unique(own.groups, return_inverse=True)
-        n = min(JACKKNIFE_GROUPS, int(groups.max()) + 1)
+
+def kept_records(truth: FloatArray, groups: Index) -> FloatArray:
+    """(1 + G, N): which records are kept: all, and all but one of G groups."""
+    _, groups = np.unique(groups, return_inverse=True)
+    n = min(JACKKNIFE_GROUPS, int(groups.max()) + 1)
+    part = groups % n
+    if groups.max() + 1 == len(truth):
         # Records of one class are dealt out in turn, so that no group holds all of a rare one.
-        order = np.lexsort((groups, own.truth))
-        part = np.empty(len(own), dtype=np.intp)
-        part[order] = np.arange(len(own)) % n
-        if groups.max() + 1 < len(own):
-            part = groups % n
-        whole = self.of(predictions, own.truth)
-        return np.array([whole, *(self.of(predictions, own.truth, np.flatnonzero(part != g)) for g in range(n))])
+        part[np.lexsort((groups, truth))] = np.arange(len(truth)) % n
+    return np.concatenate([np.ones((1, len(truth))), part != np.arange(n)[:, None]])
 
 
 def difference(one: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """The mean of `one - other` and its variance; both (splits, 1 + G) as `ScoreFunction.jackknife` gives them."""
+    """The mean of `one - other` and its variance; both (splits, 1 + G) of all records and without each of G groups."""
     found = one - other
     left_out = np.nanmean(found[:, 1:], axis=0)
     n = len(left_out)

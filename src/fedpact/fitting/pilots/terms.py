@@ -17,6 +17,7 @@ from fedpact.utils.errors import InvalidInput, short_repr
 
 Stated = str | float | Mapping[str, str | float]
 RECORD = DataUnit(1.0, "record")
+POINTS = "points"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,8 +36,10 @@ class PilotTerms:
         """With costs, if none were said, such that sharing everything costs a tenth of what all can gain by it."""
         if self.costs is not None:
             return self
-        rate = float(f"{max(0.1 * worth, 1e-9) / caps.sum():.1g}")
-        words = f"costs are a placeholder ({rate:g} a record): say what sharing a record costs"
+        least = 0.01 * float(self.worth.mean())  # a point
+        rate = float(f"{0.1 * max(worth, least) / caps.sum():.1g}")
+        unit = "" if self.money is None else f" {self.money.currency}"
+        words = f"costs are a placeholder ({rate:g}{unit} a record): say what sharing a record costs"
         return replace(self, costs=np.full(len(caps), rate), words=(*self.words, words))
 
 
@@ -56,9 +59,11 @@ def pilot_terms(
         raise InvalidInput('value is in money: say the cost in money too, such as cost "0.02 EUR/record"')
     in_money = [entry for found in prices.values() for entry in found or () if isinstance(entry, Price)]
     money = Money(one_currency(in_money, "cost and value"), 1.0) if in_money else None
+    if prices["value"] is None:
+        money = Money(POINTS, 1.0)
     answers, words = _answers(data, prices["value"], predictions)
     costs = None if prices["cost"] is None else np.array([_cost(entry) for entry in prices["cost"]])
-    worth = np.ones(len(data.names))
+    worth = np.full(len(data.names), 100.0)  # without a value, amounts are points of the score
     if prices["value"] is not None:
         worth = np.array([_worth(entry, count) for entry, count in zip(prices["value"], answers, strict=True)])
     return PilotTerms(costs=costs, worth=worth, money=money, words=words)

@@ -15,15 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import MAX_NAMES, join_names
 
-FEDERATE, DO_NOT, NOT_ENOUGH = "federate", "do not federate", "not enough evidence"
-NORMAL_QUANTILE = 1.6449  # of 95 %
+__all__ = ["DO_NOT", "FEDERATE", "NORMAL_QUANTILE", "NOT_ENOUGH", "Confirmation", "amount_text"]
 NEGLIGIBLE = 1e-3  # of the largest gain: a loss below it comes of whole records
 MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
 
@@ -106,8 +105,8 @@ class Confirmation:
         low, high = self.total_interval
         found = (
             f"The deal of the {self.mechanism} mechanism, trained on fresh splits, brings all members together "
-            f"{self.amount(self.total)} (90 % interval {self.amount(low)} to {self.amount(high)}); the curves promised "
-            f"{self.amount(float(self.promised.sum()))}."
+            f"{self._text(self.total)} (90 % interval {self._text(low)} to {self._text(high)}); the curves promised "
+            f"{self._text(float(self.promised.sum()))}."
         )
         if self.losers:
             found += f" {join_names(self.losers, most=MAX_NAMES)} would be worse off than alone."
@@ -115,9 +114,8 @@ class Confirmation:
             found += " That is no more than chance may bring."
         return found
 
-    def amount(self, number: float) -> str:
-        """An amount of money, or of payoff."""
-        return f"{number:+,.0f} {self.currency}" if abs(number) >= 10.0 else f"{number:+.3g} {self.currency}"
+    def _text(self, number: float) -> str:
+        return amount_text(number, self.currency)
 
     def remedies(self) -> list[str]:
         """What would change the verdict, by these numbers."""
@@ -135,13 +133,7 @@ class Confirmation:
             found.append(f"{join_names(self.losers, most=MAX_NAMES)} would have to pay less, or stay out")
         return found
 
-    def record(self) -> dict[str, Any]:
-        """It as plain data."""
-        return {
-            "mechanism": self.mechanism,
-            "shared": self.shared,
-            "payments": self.payments,
-            "promised_gains": {"members": self.promised, "total": float(self.promised.sum())},
-            "measured_gains": {"members": self.measured, "total": self.total},
-            "measured_interval": {"members": self.intervals, "total": self.total_interval},
-        }
+
+def amount_text(number: float, currency: str) -> str:
+    """An amount in a sentence."""
+    return f"{number:+,.0f} {currency}" if abs(number) >= 10.0 else f"{number:+.3g} {currency}" if number else "nothing"

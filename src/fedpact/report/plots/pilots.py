@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedpact.fitting.pilots.arrangements import ONE_MODEL, OWN_CHOICE
-from fedpact.fitting.pilots.verdict import NORMAL_QUANTILE
 from fedpact.report.plots.style import BAD, FAINT, GOOD, dress_axes, new_figure, short_name
+from fedpact.scenario.measured import NORMAL_QUANTILE
 
 if TYPE_CHECKING:
     from fedpact.fitting.pilots import PilotStudy

@@ -8,7 +8,7 @@ import pytest
 from fedpact.fitting.pilots.arrangements import ALONE, OWN_CHOICE, Trainer
 from fedpact.fitting.pilots.estimators import PilotModel, parse_estimator
 from fedpact.fitting.pilots.records import CLASSIFICATION, FOLDS, PilotData, Records, deal_folds, shared_records
-from fedpact.fitting.pilots.scores import QUICK, ScoreFunction, difference
+from fedpact.fitting.pilots.scores import QUICK, ScoreFunction, difference, kept_records
 from fedpact.utils.errors import InvalidInput
 from unit.fitting.pilots.members import federation, member
 
@@ -133,8 +133,9 @@ def test_the_variance_of_a_paired_difference_is_that_of_drawing_records_anew() -
         truth = rng.integers(0, 2, 200).astype(float)
         one = np.where(rng.random(200) < 0.8, truth, 1.0 - truth)
         other = np.where(rng.random(200) < 0.1, 1.0 - one, one)
-        own = Records.of(np.zeros((200, 1)), truth)
-        found = [score.jackknife(np.eye(2)[each.astype(int)], own)[None] for each in (one, other)]
+
+        kept = kept_records(truth, np.arange(200))
+        found = [score.jackknife(np.eye(2)[each.astype(int)], truth, kept)[None] for each in (one, other)]
         mean, variance = difference(*found)
         differences.append(mean)
         stated.append(variance)

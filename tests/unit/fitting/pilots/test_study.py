@@ -10,7 +10,6 @@ import pytest
 
 import fedpact as fp
 from fedpact.fitting.pilots.built_in import built_in_pilot
-from fedpact.fitting.pilots.folder import pilot_record
 from fedpact.fitting.pilots.gain_curves import fit_gains, shapes_of
 from fedpact.fitting.pilots.members import pilot_data
 from fedpact.fitting.pilots.verdict import DO_NOT, FEDERATE, NOT_ENOUGH, Confirmation
@@ -61,7 +60,7 @@ def test_promises_are_not_above_the_truth_on_average() -> None:
 def test_harm_is_fitted_where_signs_are_open() -> None:
     amounts, gains, variances, _ = planted(np.random.default_rng(2), 1e-4)
     harmed = gains - 0.0004 * amounts[:, [2]]
-    found = fit_gains(amounts, harmed, variances, np.ones((3, 3), bool), signs=True)
+    found = fit_gains(amounts, harmed, variances, None)
     assert np.isfinite(found.gains(amounts)).all() and (found.weights[:, 2] < 0.0).any()
 
 
@@ -116,7 +115,7 @@ def tables(seed: int = 0) -> dict[str, object]:
 @pytest.mark.slow
 def test_a_pilot_answers_with_what_it_measured() -> None:
     found = fp.pilot(tables(), "ill", models=6, splits=2, cost="0.01 EUR/record", value="20 EUR/point")
-    record = json.loads(json.dumps(pilot_record(found)))
+    record = json.loads(json.dumps(found.record()))
     assert record["verdict"] in (FEDERATE, DO_NOT, NOT_ENOUGH) and record["arrangement"] in ("own choice", "one model")
     assert set(record["scores"]) == {"guess", "alone", "one_model", "own_choice"}
     assert all(len(own) == 3 for own in record["scores"].values())
@@ -135,7 +134,7 @@ def test_a_pilot_is_the_same_again_and_goes_on_where_it_was(tmp_path: Path) -> N
         "pilot.json",
         "report.html",
         "scenario.toml",
-        "log.csv",
+        "gains.csv",
     }
     seen: list[str] = []
     again = fp.pilot(

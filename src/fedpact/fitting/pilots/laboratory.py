@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedpact.fitting.pilots.arrangements import ALONE, Trainer
+from fedpact.fitting.pilots.arrangements import ALONE, Run, Trainer
 from fedpact.fitting.pilots.scores import difference
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.parallel import is_configured, map_parallel, run_on_one_thread, worker_count
 
 Shares = tuple[float, ...]
-Run = tuple[str, Shares, int]
 MIN_SHARED_SECONDS = 5.0  # of work left from which starting workers pays
 
 
@@ -64,7 +63,7 @@ class Laboratory:
 
     def measure(self, wanted: Sequence[tuple[str, Shares]], splits: Sequence[int], doing: str) -> list[Measurement]:
         """One measurement for each arrangement and shares."""
-        runs: list[Run] = [(arrangement, shares, split) for arrangement, shares in wanted for split in splits]
+        runs: list[Run] = [(arrangement, shares, split) for split in splits for arrangement, shares in wanted]
         for run in runs:
             known = self.kept.load(_piece(run)) if self.kept is not None and run not in self.done else None
             if known is not None:
@@ -81,9 +80,9 @@ class Laboratory:
 
     def seconds(self, arrangement: str, shares: Shares) -> float:
         """How long a run takes here; one of the first split, which is kept."""
-        begun = time.perf_counter()
+        begun = time.process_time()
         self.measure([(arrangement, shares)], [0], "one run, for its time")
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     def _scored(self, run: Run) -> list[FloatArray]:
         return run_on_one_thread(self.trainer.scored, run)
@@ -93,9 +92,9 @@ class Laboratory:
             yield from map_parallel(self.trainer.scored, runs)
             return
         for place, run in enumerate(runs):
-            begun = time.perf_counter()
+            begun = time.process_time()
             yield run, self._scored(run)
-            left = (len(runs) - place - 1) * (time.perf_counter() - begun)
+            left = (len(runs) - place - 1) * (time.process_time() - begun)
             if run[0] != ALONE and left > MIN_SHARED_SECONDS and worker_count() > 1:
                 yield from map_parallel(self.trainer.scored, runs[place + 1 :])
                 return

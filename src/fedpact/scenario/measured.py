@@ -1,0 +1,88 @@
+"""What a pilot measured, as the scenario of its deal carries it: whom sharing helps, what the deal brings, how sure.
+
+A deal on paper is as good as the curves behind it. A measured one was trained, and its intervals hold the error of the
+curves as well: whoever reads the scenario is shown these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from fedpact.scenario.fields import numbers, table, text
+from fedpact.utils.errors import InvalidInput
+
+Numbers = tuple[float, ...]
+FEDERATE, DO_NOT, NOT_ENOUGH = "federate", "do not federate", "not enough evidence"
+NORMAL_QUANTILE = 1.6449  # of 95 %: intervals of 90 %
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A pilot's findings; one number per member unless said otherwise.
+
+    Attributes
+    ----------
+    verdict, advice
+        "federate", "do not federate" or "not enough evidence", and the reason in words.
+    arrangement, score
+        What the deal is for, "own choice" or "one model", and how models are judged, in words.
+    guess, alone, one_model, own_choice
+        Scores of the constant answer, and of the arrangements with everything shared.
+    points, point_errors
+        What the arrangement brings over alone, in hundredths of the score, and its standard errors.
+    worth
+        What a point is worth, in units of payoff.
+    shared
+        Per lot, the records that the deal asks for; all zero where there is no deal.
+    payments, promised, gains, gain_errors
+        Of the deal, in units of payoff: what each receives, gains by the curves and as measured, and the standard
+        errors of the latter.
+    """
+
+    verdict: str
+    advice: str
+    arrangement: str
+    score: str
+    guess: Numbers
+    alone: Numbers
+    one_model: Numbers
+    own_choice: Numbers
+    points: Numbers
+    point_errors: Numbers
+    worth: Numbers
+    shared: Numbers
+    payments: Numbers
+    promised: Numbers
+    gains: Numbers
+    gain_errors: Numbers
+
+    @property
+    def has_deal(self) -> bool:
+        """Whether anybody shares anything."""
+        return any(self.shared)
+
+    @classmethod
+    def parse(cls, field: str, given: Any) -> Measured:
+        """From the table of a scenario file."""
+        keys = [each.name for each in fields(cls)]
+        given = table(field, given, keys, required=keys)
+        texts: dict[str, Any] = {key: text(f"{field}.{key}", given[key]) for key in keys[:4]}
+        if texts["verdict"] not in (FEDERATE, DO_NOT, NOT_ENOUGH):
+            rule = f"must be one of {', '.join((FEDERATE, DO_NOT, NOT_ENOUGH))}"
+            raise InvalidInput(field=f"{field}.verdict", rule=rule, value=texts["verdict"])
+        lists: dict[str, Any] = {}
+        for key in keys[4:]:
+            found = numbers(f"{field}.{key}", given[key])
+            if not isinstance(found, list):
+                raise InvalidInput(field=f"{field}.{key}", rule="must be a list of numbers", value=found)
+            lists[key] = tuple(found)
+        return cls(**(texts | lists))
+
+    def check(self, n_members: int, n_lots: int) -> None:
+        """Refuse lists of another length than there are members, or lots."""
+        for key, given in asdict(self).items():
+            wanted = n_lots if key == "shared" else n_members
+            if isinstance(given, tuple) and len(given) != wanted:
+                counts = f": {wanted} wanted, {len(given)} given"
+                raise InvalidInput(field=f"measured.{key}", rule="must have one number each", value=given, given=counts)
