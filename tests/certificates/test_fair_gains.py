@@ -38,7 +38,7 @@ def test_a_fair_deal_holds_and_a_spoiled_one_does_not(federation: fp.Federation,
     gains = fair.ir_gaps + change
     lowest = int(np.argmin(gains / fair.fair_gains))
     assert found.witness["agent"] == federation.names[lowest]
-    assert found.witness["gain"] == pytest.approx(gains[lowest], abs=1e-9)
+    assert found.witness["member_gain"] == pytest.approx(gains[lowest], abs=1e-9)
     assert found.witness["fair_gain"] == pytest.approx(fair.fair_gains[lowest], abs=1e-9)
 
 
