@@ -42,6 +42,7 @@ def test_names_are_those_of_the_files_and_the_command_line() -> None:
         "reciprocity",
         "core",
         "split-proof",
+        "fair-gains",
     ]
     assert [str(verdict) for verdict in Verdict] == ["holds", "not refuted", "undefined", "violated"]
 

@@ -33,8 +33,9 @@ DEFAULT_COUNT, DEFAULT_AGENTS, DEFAULT_SPLITS = 100, 5, 10
 PIECE_SIZE = 100  # federations
 MAX_STUDIED_AGENTS = 10  # with more, all groups of thousands of federations take too long
 MAX_FEDERATIONS = 1_000_000  # of all kinds
-CERTIFIED = tuple(claim for claim in Claim if claim not in (Claim.RECIPROCITY, Claim.SPLIT_PROOF, Claim.FAIR_GAINS))
-FIELDS = ("welfare", "share_of_best", "lowest_share", "budget", "solved", *(str(claim) for claim in Claim))
+STUDIED = tuple(claim for claim in Claim if claim is not Claim.FAIR_GAINS)  # which one mechanism alone is after
+CERTIFIED = tuple(claim for claim in STUDIED if claim not in (Claim.RECIPROCITY, Claim.SPLIT_PROOF))
+FIELDS = ("welfare", "share_of_best", "lowest_share", "budget", "solved", *(str(claim) for claim in STUDIED))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,7 +92,7 @@ class FieldStudy:
         for kind in self.kinds:
             for mechanism, numbers in self.numbers[kind].items():
                 row: dict[str, Any] = {"kind": kind, "mechanism": mechanism, "solved": float(numbers["solved"].mean())}
-                for claim in Claim:
+                for claim in STUDIED:
                     row[str(claim)] = self.share_holding(kind, mechanism, claim)
                     row[f"{claim}-judged"] = int((numbers[claim] != NOT_KNOWN).sum())
                 for name in ("share_of_best", "lowest_share"):
@@ -110,7 +111,7 @@ class FieldStudy:
         }
         for name in parts[0][2]:
             joined = [number for _, _, each in parts for number in each[name].tolist()]
-            claim = name in list(Claim)
+            claim = name in STUDIED
             columns[name] = [None if number == NOT_KNOWN else bool(number) for number in joined] if claim else joined
         return columns
 
