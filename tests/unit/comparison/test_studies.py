@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.studies import STUDIED
 from fedpact.comparison import FEDERATION_KINDS, pieces, studies
 from fedpact.comparison.federation_kinds import draw_federations
 from fedpact.mechanisms import MECHANISMS
@@ -127,5 +126,5 @@ def test_nothing_is_known_of_federations_without_an_outcome() -> None:
     found = fp.study(["sparse"], ["proportional"], count=5, splits=0).to_frame()
     without = found[~found["solved"]]
     assert len(without) and without["budget"].isna().all()
-    assert all(without[str(claim)].isna().all() for claim in STUDIED)
+    assert all(without[str(claim)].isna().all() for claim in studies.STUDIED)
     assert found[found["solved"]]["budget-balance"].all()
