@@ -156,7 +156,7 @@ def test_a_deal_that_was_not_measured_to_pay_is_not_recommended_by_compare_eithe
 def test_one_model_can_be_asked_for() -> None:
     found = fp.pilot(tables(), "ill", models=6, splits=2, arrangement="one model", cost=0.001, value=1.0)
     assert found.arrangement == "one model"
-    assert found.scenario.uncertainty is not None and found.scenario.uncertainty.signs == "any"
+    assert found.scenario.measured is not None and found.scenario.measured.arrangement == "one model"
 
 
 @pytest.mark.slow
