@@ -229,7 +229,9 @@ class _Integral:
         """For every t: the product of all members' factors times all masses, (tasks, q), and `_factors` of points."""
         for t, log_masses in zip(self.times.tolist(), self.log_masses.T, strict=True):
             logs, gains, left = _factors(t, self.points, self.q[:, None])
-            yield t, np.exp(self.counts @ logs.T + log_masses[:, None]) * self.q_weights, gains, left
+            with np.errstate(over="ignore"):  # at the edge of the domain it is larger than any number
+                products = np.exp(self.counts @ logs.T + log_masses[:, None]) * self.q_weights
+            yield t, products, gains, left
 
 
 def _factors(t: float, x: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

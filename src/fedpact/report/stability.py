@@ -155,10 +155,10 @@ def limits_text(group: Temptation, splitting: Temptation) -> str:
 
 def tradeoff_picture(view: View) -> Markup:
     """Welfare against the lowest fair gain, a mark per mechanism; empty where no mechanism has shares."""
-    shown = [outcome for outcome in view.comparison if outcome.lowest_gain_share >= 0]
+    shown = [outcome for outcome in view.comparison if not np.isnan(outcome.lowest_gain_share)]
     if not shown:
         return Markup()
-    shares = np.array([outcome.lowest_gain_share for outcome in shown])
+    shares = np.array([max(outcome.lowest_gain_share, 0.0) for outcome in shown])
     welfare = np.array([outcome.welfare for outcome in shown])
     low, high = _span(np.append(shares, SHARES_SHOWN))
     left, right = _span(welfare)
@@ -198,5 +198,5 @@ def _span(numbers: Sequence[float] | np.ndarray) -> tuple[float, float]:
 
 
 def _missing(view: View) -> list[str]:
-    """Mechanisms whose lowest share is undefined, or less than nothing."""
-    return [view.title_of(outcome) for outcome in view.comparison if not outcome.lowest_gain_share >= 0]
+    """Mechanisms whose lowest share is undefined."""
+    return [view.title_of(outcome) for outcome in view.comparison if np.isnan(outcome.lowest_gain_share)]

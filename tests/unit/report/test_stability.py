@@ -51,7 +51,7 @@ def test_posing_as_two(hospitals: fp.Comparison, seventeen: fp.Comparison, monke
     assert posing_as_two(hospitals, "externality", UNIT) == Temptation(word=NOBODY)
     assert posing_as_two(seventeen, "externality", UNIT) == Temptation(word=NOBODY)
     monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_SOLVED_FOR", 2 * 17)
-    two = replace(seventeen)
+    two = fp.compare(seventeen.federation, ["shapley"])
     found = posing_as_two(two, "shapley", UNIT)
     assert found.limit == "2 of 17 members looked at" and found.gain.startswith("+")
     assert two.largest_splitting_gain("shapley")[0] == found.members[0]
@@ -61,9 +61,9 @@ def test_posing_as_two(hospitals: fp.Comparison, seventeen: fp.Comparison, monke
 @pytest.mark.slow
 def test_posing_as_two_where_it_is_not_worked_out(seventeen: fp.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_SOLVED", 16)
-    many = replace(seventeen)
+    many = fp.compare(seventeen.federation, ["shapley"])
     assert posing_as_two(many, "shapley", UNIT) == Temptation(word=NOT_WORKED_OUT)
-    assert many.verdicts["shapley"][Claim.SPLIT_PROOF] is Verdict.UNDEFINED
+    assert many.verdicts["shapley"][Claim.SPLIT_PROOF] is Verdict.NOT_REFUTED
 
 
 def test_the_report_shows_them_and_the_trade_off(hospitals: fp.Comparison) -> None:
@@ -77,14 +77,15 @@ def test_the_report_shows_them_and_the_trade_off(hospitals: fp.Comparison) -> No
 
 
 @pytest.mark.slow
-def test_the_report_says_where_not_all_groups_were_looked_at(
-    hospitals: fp.Comparison, unfinished: fp.Comparison
-) -> None:
+def test_the_report_says_where_not_all_groups_were_looked_at(hospitals: fp.Comparison) -> None:
+    rng = np.random.default_rng(0)
+    weights = np.where(np.eye(17) > 0, 1.0, rng.uniform(-0.01, 0.9, (17, 17)))
+    harmed = fp.Federation(weights, costs=0.001, caps=40.0, payoff=fp.PowerLaw(beta=0.02))
     said = "not all groups were looked at"
-    page = render_report(unfinished)
-    assert f"Shapley and Voluntary: {said}" in page
-    assert "Shapley: welfare" in page and "not known whether a group would leave" in page
-    assert page.count(' open"') == 2, "neither mark is filled"
+    page = render_report(fp.compare(harmed, ["externality"]))
+    assert f"Externality: {said}" in page
+    assert "not known whether a group would leave" in page
+    assert page.count(' open"') == 1, "the mark is not filled"
     assert said not in render_report(hospitals)
 
 

@@ -129,7 +129,7 @@ REFUSED_BY_US = [
     (good(weights=[[1.0]]), "names must have one entry per member: 1 rows of weights, 3 names given"),
     (good(names=["North", "South"]), "names must have one entry per member: 3 rows of weights, 2 names given"),
     (good(names=..., weights=[[1.0, math.nan], [0.0, 1.0]]), "weights[0, 1] must be finite, got nan"),
-    (good(names=..., weights=[[1.0, 0.0], [0.0, 0.0]]), "weights[1, 1] must be positive, got 0"),
+    (good(names=..., weights=[[1.0, 0.0], [0.0, -1.0]]), "weights[1, 1] must be at least zero, got -1"),
     (
         good(names=..., weights=[[1.0, 10**400], [0.0, 1.0]]),
         "weights[0, 1] must be below 1.8e308, the largest float, got an integer of 1329",

@@ -107,6 +107,7 @@ def test_the_new_example_is_not_symmetric_and_speaks_money(tmp_path: Path, capsy
 
 ANSWERS = [
     "Clinics",
+    "Reads X-rays",
     "A,B",
     "100 images",
     "EUR",
@@ -118,6 +119,9 @@ ANSWERS = [
     "25.125",  # can be read two ways, so it is asked for again
     "25,1250",
     "2000",
+    "y",  # they use their own data anyway
+    "-1",
+    "500",  # what joining costs
     "80",
     "n",
     "0,8",
@@ -133,6 +137,9 @@ def test_new_asks_until_it_is_understood(tmp_path: Path, monkeypatch: pytest.Mon
     assert run_main(["new", str(tmp_path / "new.toml"), "--ask"]) == 0
     scenario = fp.load_scenario(tmp_path / "new.toml")
     assert scenario.title == "Clinics" and scenario.unit == "100 images"
+    assert scenario.description == "Reads X-rays"
+    np.testing.assert_array_equal(scenario.federation.home, [50.0, 30.0])
+    np.testing.assert_array_equal(scenario.federation.joining_costs, [500.0, 500.0])
     np.testing.assert_allclose(scenario.federation.weights, [[1.0, 0.8], [0.1, 1.0]])
     np.testing.assert_allclose(scenario.federation.costs.linear, [20.0, 25.125])
     np.testing.assert_array_equal(scenario.federation.caps, [50.0, 30.0])

@@ -145,7 +145,7 @@ def study_kinds() -> list[np.ndarray]:
 
 def train_coalitions() -> list[np.ndarray]:
     found = fp.pilot("wine", models=8)
-    return [found.observations.accuracies, found.fit.weights]
+    return [found.gains, found.variances]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim
+from fedpact.comparison.studies import STUDIED
 from fedpact.report.plots.style import FAINT, GOOD, INK, dress_axes, new_figure
 from fedpact.report.words import PROPERTY_HEADS
 
@@ -40,7 +41,7 @@ def plot_study(study: FieldStudy, *, figure: Any = None) -> Any:
 
 
 def _draw_shares(ax: Axes, study: FieldStudy, names: list[str]) -> None:
-    claims = list(Claim)
+    claims = list(STUDIED)
     shares = np.array([[_share(study, name, claim) for claim in claims] for name in names])
     ax.imshow(np.nan_to_num(shares), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     for row, column in np.ndindex(shares.shape):

@@ -39,7 +39,7 @@ def plot_tradeoff(comparison: Comparison, ax: Any = None, *, money: Money | None
 
 def draw_tradeoff(ax: Axes, comparison: Comparison, unit: Unit) -> None:
     """The marks with their labels, on axes that are there."""
-    shown = [outcome for outcome in comparison.outcomes if outcome.lowest_gain_share >= 0]
+    shown = [outcome for outcome in comparison.outcomes if not np.isnan(outcome.lowest_gain_share)]
     places = colour_places([outcome.mechanism for outcome in comparison.outcomes if outcome.federated])
     dress_axes(ax)
     ax.set_xlabel(f"welfare, {unit.label}", fontsize=8, color=FAINT, parse_math=False)
@@ -50,7 +50,7 @@ def draw_tradeoff(ax: Axes, comparison: Comparison, unit: Unit) -> None:
     if not shown:
         return
     welfare = unit.per_payoff * np.array([outcome.welfare for outcome in shown])
-    shares = 100.0 * np.array([outcome.lowest_gain_share for outcome in shown])
+    shares = 100.0 * np.array([max(outcome.lowest_gain_share, 0.0) for outcome in shown])
     for outcome, x, y in zip(shown, welfare, shares, strict=True):
         colour = LINES[places[outcome.mechanism] % len(LINES)] if outcome.federated else AMOUNT
         fill = colour if comparison.holds_together(outcome.mechanism) else "white"
