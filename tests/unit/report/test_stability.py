@@ -91,7 +91,7 @@ def test_the_report_says_where_not_all_groups_were_looked_at(hospitals: fp.Compa
 
 def test_a_report_without_outcomes_or_shares_has_no_picture(hospitals: fp.Comparison) -> None:
     assert 'id="stability"' not in render_report(replace(hospitals, outcomes=()))
-    harmful = fp.compare(example("paper-w3").federation, ["voluntary"])
-    assert np.isnan(harmful["voluntary"].reciprocity)
-    page = render_report(harmful)
+    alone = fp.compare(fp.Federation([[1.0]], costs=0.001, payoff=fp.PowerLaw(beta=0.02)), ["externality"])
+    assert np.isnan(alone["externality"].lowest_gain_share)
+    page = render_report(alone)
     assert "<svg" not in page[page.index('<section id="stability"') : page.index('<section id="certificates"')]
