@@ -163,7 +163,7 @@ BAD_INPUT = [
     ("sweep nothing --vary costs=1", "there is no file 'nothing'"),
     ("sweep paper-w1 --vary costs", "vary must be NAME=VALUES, got 'costs'"),
     ("sweep paper-w1 --vary costs=0", "there is no federation with costs = 0: costs[0] must be positive"),
-    ("sweep paper-w1 --vary weights[0,0]=-1:1:3", "weights[0,0] = -1: weights[0, 0] must be positive"),
+    ("sweep paper-w1 --vary weights[0,0]=-1:1:3", "weights[0,0] = -1: weights[0, 0] must be at least zero"),
     ("sweep paper-w1 --vary speed=1", "vary must name one of weights, costs"),
     ("sweep paper-w1 --vary costs[x]=1", "costs[x]: there is no member 'x'"),
     ("sweep paper-w1 --vary costs=1 --vary caps=1 --vary beta=1", "vary must be one or two parameters, got 3"),

@@ -81,7 +81,7 @@ def test_a_deal_that_is_not_the_one_negotiated(run, tmp_path: Path, change: Any,
             ("settled_by", "own payments", "settled_by is 'message game', the file says 'own payments'"),
             ("protocol", "sums", "protocol is 'price-discovery', the file says 'sums'"),
             ("source", "signed", "source is 'negotiated', the file says 'signed'"),
-            ("scenario", "abc", "scenario is '8a7fb1d3af1a3c970c7f2a457df6ab1d', the file says 'abc'"),
+            ("scenario", "abc", f"scenario is '{example('hospitals').federation.fingerprint}', the file says 'abc'"),
         ]
     ),
 )

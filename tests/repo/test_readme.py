@@ -35,8 +35,8 @@ def test_what_members_receive_and_pay(scenario: fp.Scenario) -> None:
 
 def test_how_fair_it_is(scenario: fp.Scenario) -> None:
     deal, fair = (rule.solve(scenario.federation) for rule in (fp.ExternalityMechanism(), fp.FairMechanism()))
-    worst = deal.agents[int(np.argmin(deal.reciprocity_ratios))]
-    assert f"{worst} gets back {100 * deal.reciprocity:.0f} % of its fair share" in README
-    assert f"returns at least {100 * fair.reciprocity:.0f} % to everybody" in README
+    worst = deal.agents[int(np.argmin(deal.gain_shares))]
+    assert f"{worst} gets {100 * deal.lowest_gain_share:.0f} % of its fair share of the gain" in README
+    np.testing.assert_allclose(fair.gain_shares, 1.0, rtol=1e-9)
     assert fair.welfare == pytest.approx(deal.welfare, rel=1e-9)
     assert all(deal.certificates[claim].holds for claim in ("individual-rationality", "core"))

@@ -121,7 +121,7 @@ def certify_optimality(outcome: CertifiedOutcome, optimum: Callable[[], FloatArr
     """No admissible profile has more welfare; `optimum` gives one that may have, if it is needed."""
     arrays, tol, welfare = outcome.federation.arrays, float(outcome.tolerances.sum()), float(outcome.welfare)
     witness: dict[str, Any] = {"welfare": welfare}
-    joining = float(outcome.joining_costs.sum())
+    joining = float(arrays.joining_costs.sum()) if arrays.n_agents > 1 else 0.0
     bound, refuted = welfare_bound(arrays, outcome.contributions) - joining, False
     if bound > welfare + tol:
         better = optimum()

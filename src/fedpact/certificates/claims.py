@@ -56,7 +56,7 @@ TITLES: Mapping[Claim, str] = {
     Claim.RECIPROCITY: "Everybody gets back its Shapley share",
     Claim.CORE: "No group gains by leaving together",
     Claim.SPLIT_PROOF: "Nobody gains by posing as two",
-    Claim.FAIR_GAINS: "The gain is shared as fairly as nobody would leave",
+    Claim.FAIR_GAINS: "The gain is shared as fairly as can be without anybody leaving",
 }
 
 

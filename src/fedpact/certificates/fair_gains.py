@@ -42,10 +42,17 @@ def certify_fair_gains(outcome: CertifiedOutcome, optimum: Callable[[], FloatArr
             profiles = _in_order(getattr(outcome, "group_profiles"))[1:]  # noqa: B009 - of an outcome, if it has some
     except (NotConverged, AttributeError):
         return Certificate.undefined(Claim.FAIR_GAINS, tol, "what some group reaches by itself was not found")
-    reached, most = group_gains(federation, np.zeros(size), GroupProfiles(members[1:], profiles))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _judge(outcome, GroupProfiles(members[1:], profiles))
+
+
+def _judge(outcome: CertifiedOutcome, groups: GroupProfiles) -> Certificate:
+    federation, size, members = outcome.federation, outcome.federation.n_agents, groups.members
+    tol = float(outcome.tolerances.sum())
+    reached, most = group_gains(federation, np.zeros(size), groups)
     values = np.append(0.0, reached)
     target, alone = shapley_values_of(values, size), values[1 << np.arange(size)]
-    kept = members[1:] if getattr(outcome.rules, "keep", "groups") == "groups" else np.eye(size, dtype=np.bool_)
+    kept = members if getattr(outcome.rules, "keep", "groups") == "groups" else np.eye(size, dtype=np.bool_)
     limits = values[kept @ (1 << np.arange(size))]
     remainder, lacking, binding = _distance(outcome, target, kept, limits)
     fair, gains = target - alone, outcome.utilities - alone

@@ -139,6 +139,8 @@ def negotiate(
         print_json(deal_record(deal) | {"trace": jsonable(deal.trace), "files": files})
         return
     _show(deal, Unit.of(chosen.money, [deal.provenance.welfare], data=chosen.unit))
+    if chosen.federation.joining_costs.any():
+        console.print("Welfare is before what joining costs; members that would gain less than that have refused.")
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 

@@ -187,6 +187,7 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         *([] if federation.has_lots else [("contributes", number_texts(outcome.contributions))]),
         ("payoff", unit.column(outcome.payoffs)),
         ("cost", unit.column(outcome.costs)),
+        *([("joining", unit.column(outcome.joining_costs))] if outcome.joining_costs.any() else []),
         ("is paid", unit.column(outcome.payments, signed=True)),
         ("gain", gain_texts(outcome.ir_gaps, unit, leaves=leaves)),
         ("of its fair gain", gain_share_texts(outcome)),

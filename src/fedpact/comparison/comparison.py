@@ -89,6 +89,8 @@ class Comparison:
         """The welfare of the social optimum; where members harm each other, what is reached apart if that is more."""
         apart = [settled.welfare for settled in self.after_departures.values()]
         apart.append(float(self.outcomes[0].standalone.sum()))
+        if self.best_members is not None:
+            apart.append(self.best_members.welfare)
         return max(self.best_welfare_together, *apart)
 
     @cached_property

@@ -71,11 +71,13 @@ def recommend(comparison: Comparison) -> Recommendation | None:
             for name, each in stable.items()
             if each.leavers
         ]
-        nobody = "Nobody gains by federating: no mechanism does better than everybody alone"
-        return Recommendation(mechanism="standalone", sentences=tuple(f"{part}." for part in [nobody, *lost]))
-    paid = [name for name, each in stable.items() if each.outcome is None or not each.outcome.over_budget] or list(
-        stable
-    )
+        said = ["No mechanism does better than everybody alone", *_who_should_be_in(comparison), *lost]
+        return Recommendation(mechanism="standalone", sentences=tuple(f"{part}." for part in said))
+    paid = [name for name, each in stable.items() if each.outcome is None or not each.outcome.over_budget]
+    if not paid:
+        asked = [part for each in stable.values() if each.outcome for part in _over_budget(comparison, each.outcome)]
+        said = ["No deal stays within the budgets", *dict.fromkeys(asked), *comparison.unsolved.values()]
+        return Recommendation(mechanism="standalone", sentences=tuple(f"{part.removesuffix('.')}." for part in said))
     most = max(stable[name].welfare for name in paid)
     near = [name for name in paid if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
     near = [name for name in near if not comparison.mechanisms[name].has_side_payments] or near
@@ -205,7 +207,7 @@ def _alternative(comparison: Comparison, other: str) -> list[str]:
     if not settled.leavers and comparison.group_verdict(other) is Verdict.VIOLATED:
         return [f"Under {comparison.title(other)}, which reaches {share}, {_group_gain(comparison, other)}"]
     unpaid = settled.outcome.over_budget if settled.outcome is not None else ()
-    but = f", but asks {_names(unpaid)} for more than its budget" if unpaid else ""
+    but = f", and then asks {_names(unpaid)} for more than the budget allows" if unpaid else ""
     return [f"{comparison.title(other)} {verb} and reaches {share}{but}"]
 
 

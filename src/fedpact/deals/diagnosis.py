@@ -57,6 +57,10 @@ def diagnose(outcome: Outcome, amount: Callable[[float], str] = units_text) -> t
         elif label not in outcome.leavers:
             stays = f"{label} harms the others on net, yet gains by staying."
             sentences.append(stays if brought else _idle_sentence("harms", [label]))
+    for name in outcome.over_budget:
+        agent = outcome.agents.index(name)
+        asked, most = -float(outcome.payments[agent]), float(federation.budgets[agent])
+        sentences.append(f"{name} is asked for {amount(asked)} and can pay {amount(most)}.")
     return tuple(sentences)
 
 

@@ -45,6 +45,7 @@ PER_AGENT = (
     "contributions",
     "payoffs",
     "costs",
+    "joining_costs",
     "payments",
     "side_payments",
     "utilities",
@@ -52,6 +53,7 @@ PER_AGENT = (
     "ir_gaps",
     "endowments",
     "fair_gains",
+    "fair_gain_errors",
     "gain_shares",
     "shapley_values",
     "reciprocity_ratios",
@@ -174,6 +176,11 @@ class Amounts:
     def fair_gains(self) -> FloatArray:
         """What each member should gain by being fair: see `fedpact.solvers.fair_gains`; NaN where it is not known."""
         return read_only_copy(fair_gains_of(self.arrays))
+
+    @property
+    def fair_gain_errors(self) -> FloatArray:
+        """Standard errors of the fair gains: zero where all groups were solved."""
+        return read_only_copy(0.0 * self.fair_gains)
 
     @cached_property
     def gain_shares(self) -> FloatArray:
@@ -348,7 +355,7 @@ class Outcome(Amounts):
         return read_only_copy(self._fair_gains.values)
 
     @property
-    def fair_gain_errors(self) -> FloatArray:
+    def fair_gain_errors(self) -> FloatArray:  # an override of what holds for many
         """Standard errors of the fair gains: zero up to 16 members."""
         return read_only_copy(self._fair_gains.standard_errors)
 

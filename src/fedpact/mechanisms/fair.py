@@ -206,7 +206,7 @@ def _no_deal_error(federation: Federation, unkept: Unkept, least: FloatArray) ->
     groups = [tuple(names[int(agent)] for agent in np.flatnonzero(group)) for group in unkept.members]
     if all(len(group) == 1 for group in groups):
         who = join_names([group[0] for group in groups], most=MAX_NAMES)
-        why = f"{who} together have more alone than all have together, {unkept.values.sum():.6g}"
+        why = f"{who} need {unkept.values.sum():.6g} in all to stay, more than there is"
     else:
         said = join_names([f"({join_names(group, most=MAX_NAMES)})" for group in groups], most=MAX_NAMES)
         why = f"the groups {said} ask for more by themselves than there is to share"

@@ -169,7 +169,8 @@ def check_deal(
         record = read_record(path, mechanism=which) if found is None else {}
         stated: Sequence[str] = ()
         if found is not None and np.isfinite(deal.provenance.welfare):  # by what members said: is it theirs?
-            stated = contradictions({"agents": outcome.agents, "welfare": deal.provenance.welfare}, outcome)
+            net = deal.provenance.welfare - float(outcome.joining_costs.sum())  # which no answer of a member counts
+            stated = contradictions({"agents": outcome.agents, "welfare": net}, outcome)
         if named is not None:
             stated = [*stated, *_contradictions(record, deal, outcome, named, federation)]
     return CheckedDeal(

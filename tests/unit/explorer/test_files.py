@@ -64,7 +64,7 @@ def test_what_the_explorer_hands_out_can_be_opened(answers, ask, open_file, file
     assert holds and f"{file} : this deal holds" in said and "Externality mechanism, solved" in said
     assert all(row in said for row in PAID) and "Is paid, EUR" in said
     assert "Payments agree to EUR 0.01" in said
-    assert "Everybody gets its fair share ✗ violated not promised" in said
+    assert "Everybody gets back its Shapley share ✗ violated not promised" in said
 
 
 def test_a_solve(open_file):

@@ -73,7 +73,7 @@ def test_long_nonsense_is_cut():
         ("caps[4]", "-3", "must be at least zero, got -3"),
         ("values[0]", "0", "must be positive, got 0"),
         ("weights[0,1]", "1e999", "must be finite"),
-        ("weights[2,2]", "0", "must be positive"),
+        ("weights[2,2]", "-1", "must be at least zero"),
         ("weights[4,0]", "", "nothing is typed"),
         ("payoff.beta", "0", "must be positive"),
         ("money.per_payoff", "-1", "must be a positive number"),

@@ -28,7 +28,7 @@ def test_marks_are_welfare_and_lowest_share_filled_where_it_holds(hospitals: Com
     assert len(drawn) == len(hospitals.outcomes)
     for outcome, mark in zip(hospitals, drawn, strict=True):
         np.testing.assert_allclose(mark.get_xdata(), [outcome.welfare])
-        np.testing.assert_allclose(mark.get_ydata(), [100.0 * outcome.reciprocity])
+        np.testing.assert_allclose(mark.get_ydata(), [100.0 * max(outcome.lowest_gain_share, 0.0)])
         filled = mark.get_markerfacecolor() == mark.get_markeredgecolor()
         assert filled == hospitals.holds_together(outcome.mechanism)
     assert [text.get_text() for text in axes.texts] == ["Externality", "Shapley", "Fair", "Voluntary", "Standalone"]
@@ -62,8 +62,8 @@ def test_many_are_numbered_with_a_key() -> None:
     figure = compare(example("hospitals").federation, "all").plot_tradeoff()
     figure.draw_without_rendering()
     *numbers, key = figure.axes[0].texts
-    assert sorted(int(number) for text in numbers for number in text.get_text().split()) == list(range(1, 16))
-    assert [line.split(maxsplit=1)[0] for line in key.get_text().splitlines()] == [str(n) for n in range(1, 16)]
+    assert sorted(int(number) for text in numbers for number in text.get_text().split()) == list(range(1, 18))
+    assert [line.split(maxsplit=1)[0] for line in key.get_text().splitlines()] == [str(n) for n in range(1, 18)]
     boxes = [text.get_window_extent() for text in numbers]
     for place, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[place + 1 :])
