@@ -15,7 +15,7 @@ RECORDED = json.loads(JSON_KEYS.read_text(encoding="utf-8"))
 PARTS = "certificates.split-proof.witness.part_"
 BINDING = "certificates.fair-gains.witness.groups_that_bind"
 # Fair gains, in every record of an outcome, and their certificate.
-FAIR_GAINS = {"fair_gains[]", "gain_shares[]", f"{BINDING}[]"} | {
+FAIR_GAINS = {"joining_costs[]", "fair_gains[]", "fair_gain_errors[]", "gain_shares[]", f"{BINDING}[]"} | {
     f"certificates.fair-gains.{key}"
     for key in [
         "claim",

@@ -113,7 +113,7 @@ def comparison_html(comparison: Comparison) -> str:
         columns["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
     if n_agents <= MAX_JUDGED:
         columns["lowest fair gain"] = [lowest_gain_share_text(outcome) for outcome in outcomes]
-        columns["reciprocity"] = [lowest_share_text(outcome) for outcome in outcomes]
+        columns["lowest Shapley share"] = [lowest_share_text(outcome) for outcome in outcomes]
         claims = list(outcomes[0].certificates) if outcomes else []
         columns |= {claim: [outcome.certificates[claim].verdict for outcome in outcomes] for claim in claims}
     parts: list[str] = [_table("mechanism", [outcome.mechanism for outcome in outcomes], columns)]

@@ -44,7 +44,7 @@ def fair_gains(federation: Federation) -> FairGains:
     >>> from fedpact import Federation, PowerLaw
     >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
     >>> fair_gains(homogeneous).values.round(4).tolist()
-    [0.0199, 0.0199, 0.0199]
+    [0.0198, 0.0198, 0.0198]
     """
     size = federation.n_agents
     if size <= MAX_LISTED_AGENTS:

@@ -196,7 +196,7 @@ class TestTables:
             cells = dict(zip(head, row, strict=True))
             assert cells["mechanism"] == outcome.mechanism
             assert as_number(cells["welfare"]) == pytest.approx(outcome.welfare, abs=1e-4)
-            assert cells["reciprocity"] == lowest_share_text(outcome)
+            assert cells["lowest Shapley share"] == lowest_share_text(outcome)
             assert {claim: cells[claim] for claim in outcome.certificates} == {
                 claim: certificate.verdict for claim, certificate in outcome.certificates.items()
             }

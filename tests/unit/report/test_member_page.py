@@ -31,7 +31,7 @@ def plain(source: str) -> str:
             "shapley",
             "Clinic contributes 28.73 units of data and pays EUR 339,488. It is EUR 248,181 worse off",
         ),
-        ("Clinic", "fair", "and pays EUR 59,964. It is EUR 72,872 better off than alone."),
+        ("Clinic", "fair", "and pays EUR 59,964. It is EUR 72,871 better off than alone."),
     ],
 )
 def test_the_deal_in_two_sentences(compared, member, mechanism, said):
