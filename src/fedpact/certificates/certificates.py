@@ -30,7 +30,7 @@ from fedpact.certificates.fair_gains import certify_fair_gains
 from fedpact.certificates.reciprocity import certify_reciprocity
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.split_proof import certify_split_proof
-from fedpact.certificates.tolerances import balance_tolerance, would_leave
+from fedpact.certificates.tolerances import VALUE_TOLERANCE, agent_values, balance_tolerance, would_leave
 from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray
 
@@ -114,6 +114,7 @@ def certify_balance(outcome: CertifiedOutcome) -> Certificate:
     total, turnover = float(outcome.payments.sum()), float(np.abs(outcome.payments).sum())
     witness = {"sum": total, "turnover": turnover}
     tol = float(balance_tolerance(outcome.payments, outcome.payoffs))
+    tol += VALUE_TOLERANCE * float(agent_values(outcome.federation.arrays).sum())
     return Certificate.judge(Claim.BUDGET_BALANCE, -abs(total), tol, "this profile", witness)
 
 

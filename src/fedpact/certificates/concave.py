@@ -292,19 +292,21 @@ def _directions(
         hessian = np.matmul(np.swapaxes(columns, -1, -2) * curvature[:, None, :], columns)
         diagonal = np.einsum("pii->pi", hessian)
         diagonal += 2.0 * problem.quadratic[:, lots]
-        scale = np.where(free, 1.0 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny)), 0.0)
+        flat = free & (diagonal <= np.finfo(float).tiny)  # worth nothing here: the best is at a bound
+        to_bound = np.sign(gradient) * problem.upper[:, lots]
+        scale = np.where(free & ~flat, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
         hessian *= scale[:, :, None] * scale[:, None, :]
         across = full[..., None] * problem.shared[..., lots] * scale[:, None, :]
         across /= np.maximum(np.abs(across).max(axis=-1, keepdims=True, initial=0.0), np.finfo(float).tiny)
         hessian += CAP_STEEPNESS * np.matmul(np.swapaxes(across, -1, -2), across)
-        diagonal += np.where(free, np.clip(gaps / (problem.size(x) + gaps), MIN_RIDGE, MAX_RIDGE)[:, None], 1.0)
+        diagonal += np.where(free & ~flat, np.clip(gaps / (problem.size(x) + gaps), MIN_RIDGE, MAX_RIDGE)[:, None], 1.0)
         known = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(scale * gradient).all(axis=1)
         try:
             steps = np.linalg.solve(hessian[known], (scale * gradient)[known][..., None])[..., 0]
         except np.linalg.LinAlgError:  # the ridge of one of them is lost beside a full cap
             inverses = np.linalg.pinv(hessian[known], hermitian=True)
             steps = np.matmul(inverses, (scale * gradient)[known][..., None])[..., 0]
-        newton[np.ix_(known, lots)] = scale[known] * steps
-        uphill[:, lots] = scale * scale * gradient
+        newton[np.ix_(known, lots)] = np.where(flat[known], to_bound[known], scale[known] * steps)
+        uphill[:, lots] = np.where(flat, to_bound, scale * scale * gradient)
     newton, uphill = np.nan_to_num([newton, uphill], posinf=0.0, neginf=0.0)
     return newton, uphill

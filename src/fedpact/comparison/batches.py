@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -34,11 +34,16 @@ def solve_batch(federations: Iterable[Federation], mechanism: Mechanism | str) -
     [9.0215, 9.0215, 9.0215]
     """
     listed = _check_federations(federations)
-    return solve_arrays(listed[0], stack(listed), resolve_mechanism(mechanism))
+    return solve_arrays(listed[0], stack(listed), resolve_mechanism(mechanism), listed)
 
 
-def solve_arrays(federation: Federation, arrays: FederationArrays, rules: Mechanism) -> Outcomes:
-    """The outcomes of federations given by their numbers, with one leading axis; `federation` is one like them."""
+def solve_arrays(
+    federation: Federation, arrays: FederationArrays, rules: Mechanism, federations: Sequence[Federation] | None = None
+) -> Outcomes:
+    """The outcomes of federations given by their numbers, with one leading axis; `federation` is one like them.
+
+    The federations themselves, where there are some, know what is no number of the game, such as budgets.
+    """
     (count,) = arrays.shape
     together = rules.solve_stack(arrays)
     contributions = np.full((count, arrays.n_lots), np.nan) if together is None else np.array(together)
@@ -49,7 +54,8 @@ def solve_arrays(federation: Federation, arrays: FederationArrays, rules: Mechan
             payments[solved] = rules.payments(arrays.at(solved), contributions[solved])
     errors: dict[int, Exception] = {}
     alone = np.flatnonzero(np.isnan(payments).any(axis=-1)).tolist()
-    for index, found in zip(alone, _solve_each(federation, arrays, rules, alone), strict=True):
+    solve = partial(_solve_one, federation, arrays, rules, federations)
+    for index, found in zip(alone, _solve_each(solve, alone), strict=True):
         if isinstance(found, Exception):
             errors[index] = found
             contributions[index] = payments[index] = sides[index] = np.nan
@@ -64,6 +70,7 @@ def solve_arrays(federation: Federation, arrays: FederationArrays, rules: Mechan
         payments=payments,
         side_payments=sides,
         errors=errors,
+        federations=federations,
     )
 
 
@@ -77,20 +84,23 @@ def certify_each(outcomes: Outcomes, claim: Claim, among: range | None = None) -
     return found
 
 
-def _solve_each(
-    federation: Federation, arrays: FederationArrays, rules: Mechanism, indices: list[int]
-) -> Iterable[Outcome | Exception]:
+def _solve_each(solve: Callable[[int], Outcome | Exception], indices: list[int]) -> Iterable[Outcome | Exception]:
     """The outcome of every federation, or why there is none, in order; on a cluster if joblib was told of one."""
-    solve = partial(_solve_one, federation, arrays, rules)
     if is_configured() and len(indices) > 1:
         found = dict(map_parallel(solve, indices))
         return [found[index] for index in indices]
     return map(solve, indices)
 
 
-def _solve_one(federation: Federation, arrays: FederationArrays, rules: Mechanism, index: int) -> Outcome | Exception:
+def _solve_one(
+    federation: Federation,
+    arrays: FederationArrays,
+    rules: Mechanism,
+    federations: Sequence[Federation] | None,
+    index: int,
+) -> Outcome | Exception:
     try:
-        return rules.solve(federation.with_arrays(arrays.at(index)))
+        return rules.solve(federation.with_arrays(arrays.at(index)) if federations is None else federations[index])
     except SOLVER_ERRORS as error:
         return error
 

@@ -73,7 +73,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
         ]
         said = ["No mechanism does better than everybody alone", *_who_should_be_in(comparison), *lost]
         return Recommendation(mechanism="standalone", sentences=tuple(f"{part}." for part in said))
-    paid = [name for name, each in stable.items() if each.outcome is None or not each.outcome.over_budget]
+    paid = [name for name, each in stable.items() if each.outcome is not None and not each.outcome.over_budget]
     if not paid:
         asked = [part for each in stable.values() if each.outcome for part in _over_budget(comparison, each.outcome)]
         said = ["No deal stays within the budgets", *dict.fromkeys(asked), *comparison.unsolved.values()]

@@ -197,7 +197,8 @@ class Amounts:
     @cached_property
     def tolerances(self) -> FloatArray:
         """What counts as rounding in each member's utility."""
-        return read_only_copy(utility_tolerances(self.payoffs, self.costs, self.payments, agent_values(self.arrays)))
+        spent = self.costs + self.joining_costs
+        return read_only_copy(utility_tolerances(self.payoffs, spent, self.payments, agent_values(self.arrays)))
 
     @cached_property
     def would_leave(self) -> NDArray[np.bool_]:
@@ -489,6 +490,8 @@ class Outcomes(Amounts, Sequence[Outcome]):
         (federations, lots) and (federations, members); NaN where a federation could not be solved.
     errors
         Why a federation could not be solved, by its index.
+    federations
+        The federations themselves; None where only their numbers are known.
     """
 
     federation: Federation
@@ -498,6 +501,7 @@ class Outcomes(Amounts, Sequence[Outcome]):
     payments: FloatArray
     side_payments: FloatArray
     errors: Mapping[int, Exception]
+    federations: Sequence[Federation] | None = None
 
     @property
     def mechanism(self) -> str:
@@ -528,8 +532,9 @@ class Outcomes(Amounts, Sequence[Outcome]):
         index %= len(self)
         if index in self.errors:
             raise self.errors[index]
+        known = self.federations
         return Outcome(
-            federation=self.federation.with_arrays(self.arrays.at(index)),
+            federation=self.federation.with_arrays(self.arrays.at(index)) if known is None else known[index],
             rules=self.rules,
             contributions=self.contributions[index],
             payments=self.payments[index],

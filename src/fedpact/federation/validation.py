@@ -88,7 +88,7 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
         ),
     }
     errors.raise_errors()
-    found["home"] = _check_home(given["home"], found["caps"], lots)
+    found["home"] = _check_home(given["home"], found["caps"], lots, shares=bool(found["shared_caps"]))
     most = abs(found["weights"])
     spans = (
         ("weights", "at most", most.max(axis=0), lots),
@@ -198,7 +198,7 @@ def _check_curve(payoff: Payoff) -> None:
             )
 
 
-def _check_home(given: Any, caps: FloatArray, lots: Sequence[str]) -> FloatArray | None:
+def _check_home(given: Any, caps: FloatArray, lots: Sequence[str], *, shares: bool) -> FloatArray | None:
     """The data that owners use at home, per lot; "all" is what they could share."""
     if given is None:
         return None
@@ -208,6 +208,9 @@ def _check_home(given: Any, caps: FloatArray, lots: Sequence[str]) -> FloatArray
         lot = int(np.argmin(np.isfinite(caps)))
         why = f', but the cap of "{lots[lot]}" is infinite; give caps, or the amounts at home'
         raise InvalidInput(field="home", index=lot, rule="can only be all of a finite cap", value=given, given=why)
+    if isinstance(given, str) and shares:
+        why = ", but lots share caps, such as one record raw and with noise; give the amounts that are used at home"
+        raise InvalidInput(field="home", rule="cannot be all of lots that share a cap", value=given, given=why)
     return _one_each("home", caps if isinstance(given, str) else given, *AMOUNT, lots)
 
 

@@ -178,7 +178,7 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def _sums(field: str, given: Any) -> list[tuple[float, str]]:
     """Sums of money and their currencies, where texts state them; "inf" is no limit, and 0 nothing, in any currency."""
     entries = given if isinstance(given, list) else [given]
-    if not any(isinstance(entry, str) and SUM.fullmatch(entry) for entry in entries):
+    if not any(isinstance(entry, str) and entry not in ("inf", "Infinity") for entry in entries):
         return []
     found = []
     for index, entry in enumerate(entries):
@@ -186,7 +186,7 @@ def _sums(field: str, given: Any) -> list[tuple[float, str]]:
         stated = SUM.fullmatch(entry) if isinstance(entry, str) else None
         if stated is not None:
             found.append((_number(label, stated[1], least=0.0), stated[2]))
-        elif entry == "inf" or (isinstance(entry, int | float) and entry in (0, float("inf"))):
+        elif entry in ("inf", "Infinity") or (isinstance(entry, int | float) and entry in (0, float("inf"))):
             found.append((float(entry), ""))
         else:
             raise InvalidInput(f'{label} must be a sum of money such as "50000 EUR", got {short_repr(entry)}')
@@ -252,7 +252,7 @@ def weight_questions(federation: Federation) -> list[str]:
             f"weights look like percentages (up to {weights.max():g}): 1 means as useful as one's own data. Should "
             f"they be divided by 100?"
         ]
-    times = weights / own[:, None]
+    times = weights / np.where(own > 0, own, np.inf)[:, None]
     np.fill_diagonal(times, 0.0)
     large = np.argwhere(times > LARGE_WEIGHT)
     if not len(large):

@@ -163,10 +163,10 @@ def _solve_groups(arrays: FederationArrays, members: BoolArray) -> tuple[FloatAr
             one = flat.values.shape[0] == 1
             found = maximise_welfare(WelfareProgram(flat.at(0))) if one else maximise(WelfareProgram(flat))
             worth = np.where(found.converged, flat.welfare(found.contributions), np.nan)
-            values[..., some] = worth.reshape(*arrays.shape, -1) - arrays.joining_costs_of(members[some])
+            values[..., some] = worth.reshape(*arrays.shape, -1)
             profiles = np.where(has_lot, found.contributions.reshape(*alone.shape, -1), 0.0)
             contributions[..., some[:, None], lots] = profiles
-    return values, contributions
+    return values - arrays.joining_costs_of(members), contributions
 
 
 def price_bounds(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> FloatArray:

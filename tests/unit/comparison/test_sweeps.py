@@ -119,7 +119,9 @@ def test_points_without_an_equilibrium_are_marked() -> None:
     found = fp.sweep(PAIR, ["weights[0,1]=-3,0", "weights[1,0]=-3,0"], metrics=METRICS, mechanisms=["voluntary"])
     np.testing.assert_array_equal(found.solved["voluntary"], [[False, True], [True, True]])
     for metric, numbers in found.metrics["voluntary"].items():
-        assert metric in {"standalone", "joining_costs", "fair_gains", "fair_gain_errors"} or np.isnan(numbers[0, 0]).all(), metric
+        assert (
+            metric in {"standalone", "joining_costs", "fair_gains", "fair_gain_errors"} or np.isnan(numbers[0, 0]).all()
+        ), metric
     assert np.isfinite(found.metrics["voluntary"]["utilities"][1]).all()
     assert not found.on_boundary["voluntary"][0, 0].any()
     assert not found.in_domain["voluntary"][0, 0]
