@@ -50,8 +50,6 @@ class SharingCurves:
         (n,): the most each member can gain, in units of the score.
     weights
         (n, lots): how useful each lot's records are to each member.
-    most
-        (lots,): the most records that were shared.
     noise, left_out
         (n,): standard errors of the gains when everything is shared, and root mean squared errors on profiles left out.
     errors
@@ -62,7 +60,6 @@ class SharingCurves:
     shape: Payoff
     values: FloatArray
     weights: FloatArray
-    most: FloatArray
     noise: FloatArray
     left_out: FloatArray
     errors: Mapping[str, float]
@@ -71,12 +68,10 @@ class SharingCurves:
         """(..., n): what members gain when so many records (..., lots) are shared."""
         return _curve(self.shape, self.values, self.weights, amounts)
 
-    def gain_errors(self, amounts: FloatArray) -> FloatArray:
-        """(..., n): standard errors of these gains: what records leave open, and what the curves get wrong."""
-        full = _curve(self.shape, np.ones_like(self.values), self.weights, self.most)
-        part = _curve(self.shape, np.ones_like(self.values), self.weights, amounts)
-        reached = np.divide(part, full, out=np.zeros_like(part), where=full > 0.0)
-        return np.hypot(self.noise * reached, self.left_out)
+    @property
+    def gain_errors(self) -> FloatArray:
+        """(n,): standard errors of gains by the curves: what records leave open, and what the curves get wrong."""
+        return np.hypot(np.maximum(self.noise, MIN_SPREAD), self.left_out)
 
     @property
     def predicts(self) -> bool:
@@ -137,7 +132,6 @@ def fit_gains(
         shape=best,
         values=kept * values,
         weights=weights / scale,
-        most=scale,
         noise=np.sqrt(noise),
         left_out=np.sqrt(np.mean(np.square(left_out[best]), axis=0)),
         errors={"curves": _rms(left_out[best])} | _plain_errors(shares, gains),

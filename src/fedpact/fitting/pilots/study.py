@@ -262,6 +262,7 @@ class PilotStudy:
             "shared": measured.shared,
             "payments": measured.payments,
             "promised_gains": {"members": measured.promised, "total": sum(measured.promised)},
+            "promised_errors": self.terms.worth * self.curves.gain_errors,
             "measured_gains": None if deal is None else {"members": deal.measured, "total": deal.total},
             "measured_interval": None if deal is None else {"members": deal.intervals, "total": deal.total_interval},
             "task": data.task,
