@@ -134,6 +134,7 @@ def test_the_fair_deal_is_the_nearest_to_fair_gains_that_keeps_everybody(kind: s
             np.testing.assert_allclose(outcome.utilities, shapley, rtol=0.0, atol=AGREEMENT * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["gain", "reciprocity"])
 def test_budgets_are_kept_or_no_deal_does(by: str) -> None:
     refused = kept = 0

@@ -200,6 +200,7 @@ def check_calibrated_models(seeds: range, models: list[Any]) -> None:
     assert falsely <= 0.05 * (N_MEMBERS - 1) * runs
 
 
+@pytest.mark.slow
 def test_calibrated_on_real_models_less_data_is_found() -> None:
     from sklearn.naive_bayes import GaussianNB
 
@@ -214,6 +215,7 @@ def test_calibrated_on_more_real_models_less_data_is_found() -> None:
     check_calibrated_models(range(8), [LogisticRegression(max_iter=200), RandomForestClassifier(20, random_state=0)])
 
 
+@pytest.mark.slow
 def test_an_honest_run_of_another_model_accuses_nobody() -> None:
     from sklearn.naive_bayes import GaussianNB
     from sklearn.neighbors import KNeighborsClassifier

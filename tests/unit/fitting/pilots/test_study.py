@@ -127,6 +127,7 @@ def test_a_pilot_answers_with_what_it_measured() -> None:
     assert abs(sum(record["payments"])) < 1e-9
 
 
+@pytest.mark.slow
 def test_a_pilot_is_the_same_again_and_goes_on_where_it_was(tmp_path: Path) -> None:
     options = {"models": 5, "splits": 2, "cost": 0.001, "value": 1.0}
     first = fp.pilot(tables(), "ill", output=tmp_path / "out", **options)
