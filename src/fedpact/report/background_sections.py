@@ -375,6 +375,8 @@ def _cost_columns(view: View, shown: NDArray[np.intp]) -> dict[str, list[str]]:
     if given.shared_caps:
         shared = {lot: given_text(each.cap) for each in given.shared_caps for lot in each.lots}
         columns["Shared cap"] = [shared.get(lot, "none") for lot in shown.tolist()]
+    if given.home is not None:
+        columns["At home"] = [given_text(float(amount)) for amount in given.home[shown]]
     return columns
 
 
@@ -388,9 +390,11 @@ def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[
         "Cost": unit.column(outcome.costs[shown]),
         "Payment": unit.column(outcome.payments[shown], signed=True),
         **_side_payments(outcome, unit),
+        **({"Joining": unit.column(outcome.joining_costs[shown])} if outcome.joining_costs.any() else {}),
         "Net benefit": unit.column(outcome.utilities[shown]),
         "Alone": unit.column(outcome.standalone[shown]),
         "Gain": unit.column(outcome.ir_gaps[shown], signed=True),
+        "Fair gain": unit.column(outcome.fair_gains[shown]),
         "Shapley share": unit.column(outcome.shapley_values[shown]),
         "Share back": share_texts(outcome)[shown],
     }

@@ -65,10 +65,10 @@ METRIC_NAMES: Mapping[str, str] = {
     "utilities": "net benefit",
     "standalone": "net benefit alone",
     "endowments": "what would keep the member",
-    "shapley_values": "fair (Shapley) share",
-    "reciprocity_ratios": "part of the fair share returned",
-    "reciprocity": "lowest part of a fair share returned",
-    "lowest_fair_part": "lowest part of a fair share above zero returned",
+    "shapley_values": "Shapley share",
+    "reciprocity_ratios": "part of the Shapley share returned",
+    "reciprocity": "lowest part of a Shapley share returned",
+    "lowest_fair_part": "lowest part of a Shapley share above zero returned",
     "net_externality": "worth of one more sample to the others",
     **{claim.value: f"margin of {head!r}" for claim, head in PROPERTY_HEADS.items() if claim is not Claim.RECIPROCITY},
 }
@@ -149,13 +149,18 @@ GLOSSARY: Mapping[str, str] = {
     "Cap": "The most a member could contribute.",
     "Payoff": "What the trained model is worth to a member.",
     "Payment": "Money a member receives (+) or pays (−) under the deal. Payments only pass between members.",
-    "Net benefit": "Payoff, minus the cost of contributing, plus the payment. Also called utility.",
+    "Net benefit": "Payoff, minus the costs of contributing and of joining, plus the payment. Also called utility.",
     "Welfare": "The net benefits of all members added up.",
     "Standing alone": "What a member could do by itself, with its own data only.",
     "Gain": "Net benefit in the federation minus net benefit alone. Below zero the member would rather leave.",
+    "Fair gain": (
+        "What a member adds to what groups of members can gain by federating, averaged over all orders in which they "
+        "could have joined. The lowest fair gain is the least part of it that anybody has."
+    ),
     "Endowment": "The subsidy that would just keep a member who would otherwise leave.",
     "Shapley share": (
-        "A member's fair share of everything achieved together: what it adds when it joins, averaged over all orders "
+        "A member's share of everything achieved together, what it would have had alone included: what it adds when "
+        "it joins, averaged over all orders "
         "in which the members could have joined."
     ),
     "Benefit": "Payoff plus payment: what a member gets out of the federation, before its own costs.",
