@@ -98,6 +98,9 @@ def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
         "deviation_utility": float(outcome.utilities[agent] + gains[agent]),
     }
     margin, tol = -float(gains[agent]), float(tols[agent])
+    own = outcome.federation.lots_of(agent)
+    if proves is False and np.array_equal(best.actions[own], outcome.contributions[own]):
+        refuted = False  # nobody gains by what it does already: the shares are lost in rounding
     return Certificate.judge(Claim.NASH, margin, tol, best.scope, witness, proven=proves, refuted=refuted)
 
 

@@ -179,4 +179,5 @@ def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None)
             }
     witness |= {"equilibria_searched": worst.searched}
     proven = worst.searched == 1 and shares.proves
-    return Certificate.judge(Claim.RECIPROCITY, margin, tol + shares.error, scope, witness, proven=proven)
+    tol += shares.error
+    return Certificate.judge(Claim.RECIPROCITY, margin, tol, scope, witness, proven=proven, refuted=shares.proves)

@@ -32,6 +32,7 @@ from numpy.polynomial import chebyshev, legendre
 from fedpact.certificates.concave import ConcaveProblem, welfare_problem
 from fedpact.federation import Exponential, Payoff
 from fedpact.federation.arrays import FederationArrays
+from fedpact.federation.payoffs import LARGEST_EXPONENT
 from fedpact.utils.arrays import FloatArray
 
 MAX_COALITION_AGENTS = 12
@@ -229,8 +230,9 @@ class _Integral:
         """For every t: the product of all members' factors times all masses, (tasks, q), and `_factors` of points."""
         for t, log_masses in zip(self.times.tolist(), self.log_masses.T, strict=True):
             logs, gains, left = _factors(t, self.points, self.q[:, None])
-            with np.errstate(over="ignore"):  # at the edge of the domain it is larger than any number
-                products = np.exp(self.counts @ logs.T + log_masses[:, None]) * self.q_weights
+            exponents = self.counts @ logs.T + log_masses[:, None]
+            # At the edge of the domain a product is larger than any number: then nothing follows from it.
+            products = np.exp(np.where(exponents < LARGEST_EXPONENT, exponents, np.nan)) * self.q_weights
             yield t, products, gains, left
 
 
