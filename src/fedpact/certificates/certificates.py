@@ -99,7 +99,7 @@ def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
     }
     margin, tol = -float(gains[agent]), float(tols[agent])
     own = outcome.federation.lots_of(agent)
-    if proves is False and np.array_equal(best.actions[own], outcome.contributions[own]):
+    if not proves and np.array_equal(best.actions[own], outcome.contributions[own]):
         refuted = False  # nobody gains by what it does already: the shares are lost in rounding
     return Certificate.judge(Claim.NASH, margin, tol, best.scope, witness, proven=proves, refuted=refuted)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedpact.certificates.claims import Verdict
-from fedpact.deals.diagnosis import idle_sentences
+from fedpact.deals.diagnosis import budget_sentences, idle_sentences
 from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
 if TYPE_CHECKING:
@@ -75,7 +75,12 @@ def recommend(comparison: Comparison) -> Recommendation | None:
         return Recommendation(mechanism="standalone", sentences=tuple(f"{part}." for part in said))
     paid = [name for name, each in stable.items() if each.outcome is not None and not each.outcome.over_budget]
     if not paid:
-        asked = [part for each in stable.values() if each.outcome for part in _over_budget(comparison, each.outcome)]
+        asked = [
+            part
+            for each in stable.values()
+            if each.outcome is not None
+            for part in budget_sentences(each.outcome, comparison.amount)
+        ]
         said = ["No deal stays within the budgets", *dict.fromkeys(asked), *comparison.unsolved.values()]
         return Recommendation(mechanism="standalone", sentences=tuple(f"{part.removesuffix('.')}." for part in said))
     most = max(stable[name].welfare for name in paid)
@@ -104,7 +109,7 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     yield from _who_should_be_in(comparison)
     yield from _harm(comparison)
     if settled.outcome is not None:
-        yield from _over_budget(comparison, settled.outcome)
+        yield from (part.removesuffix(".") for part in budget_sentences(settled.outcome, comparison.amount))
     if not settled.leavers and outcome.lowest_gain_share < 1.0 - CLOSE_SHARE:
         unlucky = outcome.agents[int(np.nanargmin(outcome.gain_shares))]
         share = _whole(outcome.lowest_gain_share)
@@ -153,13 +158,6 @@ def _harm(comparison: Comparison) -> Iterator[str]:
         f"Some data harms, {who}'s most to {whom}: a model for each member that leaves out what harms it would bring "
         f'{comparison.amount(gain)} more (models = "personal"), or split that data into clean and noisy lots'
     )
-
-
-def _over_budget(comparison: Comparison, outcome: Outcome) -> Iterator[str]:
-    for name in outcome.over_budget:
-        agent = outcome.agents.index(name)
-        asked, most = -float(outcome.payments[agent]), float(outcome.federation.budgets[agent])
-        yield f"{name} is asked for {comparison.amount(asked)} and can pay {comparison.amount(most)}"
 
 
 def _close_to_leaving(comparison: Comparison, outcome: Outcome) -> Iterator[str]:

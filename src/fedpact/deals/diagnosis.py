@@ -57,16 +57,22 @@ def diagnose(outcome: Outcome, amount: Callable[[float], str] = units_text) -> t
         elif label not in outcome.leavers:
             stays = f"{label} harms the others on net, yet gains by staying."
             sentences.append(stays if brought else _idle_sentence("harms", [label]))
-    for name in outcome.over_budget:
-        agent = outcome.agents.index(name)
-        asked, most = -float(outcome.payments[agent]), float(federation.budgets[agent])
-        sentences.append(f"{name} is asked for {amount(asked)} and can pay {amount(most)}.")
-    return tuple(sentences)
+    return (*sentences, *budget_sentences(outcome, amount))
 
 
 def _harms(externality: FloatArray) -> NDArray[np.bool_]:
     """Which lots harm the others on net, beyond rounding."""
     return np.asarray(externality < -NO_EXTERNALITY * max(float(np.abs(externality).max()), np.finfo(float).tiny))
+
+
+def budget_sentences(outcome: Outcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
+    """One sentence per agent that is asked for more than it can pay."""
+    asked = dict(zip(outcome.agents, (-outcome.payments).tolist(), strict=True))
+    budgets = dict(zip(outcome.agents, outcome.federation.budgets.tolist(), strict=True))
+    return tuple(
+        f"{name} is asked for {amount(asked[name])} and can pay {amount(budgets[name])}."
+        for name in outcome.over_budget
+    )
 
 
 def harm_sentences(outcome: Outcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:

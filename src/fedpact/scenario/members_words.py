@@ -126,7 +126,7 @@ def _one_of(currencies: list[str], field: str) -> str:
     return found[0]
 
 
-def _number(field: str, text: str, *, least: float | None = None) -> float:
+def _number(field: str, text: str, *, positive: bool = True) -> float:
     try:
         number = typed_number(text)
     except InvalidInput as error:
@@ -135,7 +135,7 @@ def _number(field: str, text: str, *, least: float | None = None) -> float:
         raise InvalidInput(f"{field} must start with a number, got {short_repr(text)}") from error
     if number == float("inf"):
         raise InvalidInput(f"{field} must be below 1.8e308, got {short_repr(text)}; say it in larger units")
-    if least is None and not number > 0.0:
+    if positive and not number > 0.0:
         raise InvalidInput(f"{field} must be positive, got {short_repr(text)}")
     return number
 
@@ -185,7 +185,7 @@ def _sums(field: str, given: Any) -> list[tuple[float, str]]:
         label = f"{field}[{index}]" if isinstance(given, list) else field
         stated = SUM.fullmatch(entry) if isinstance(entry, str) else None
         if stated is not None:
-            found.append((_number(label, stated[1], least=0.0), stated[2]))
+            found.append((_number(label, stated[1], positive=False), stated[2]))
         elif entry in ("inf", "Infinity") or (isinstance(entry, int | float) and entry in (0, float("inf"))):
             found.append((float(entry), ""))
         else:
