@@ -10,7 +10,9 @@ from pathlib import Path
 import fedpact as fp
 from fedpact.scenario import examples
 
-FILES = {name: Path(__file__).parent / "golden" / f"{name}-0.2.toml" for name in examples.EXAMPLES if "paper" not in name}
+FILES = {
+    name: Path(__file__).parent / "golden" / f"{name}-0.2.toml" for name in examples.EXAMPLES if "paper" not in name
+}
 HOSPITALS = str(FILES["hospitals"])
 
 

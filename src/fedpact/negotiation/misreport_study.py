@@ -86,8 +86,8 @@ def misreport_study(
     >>> from fedpact.scenario.examples import hospitals
     >>> study = misreport_study(hospitals().federation, agents=["Clinic"], factors=[0.5, 1.0, 2.0])
     >>> best = study.best()["externality"]
-    >>> best.agent, best.what, best.factor, round(best.gain, 4)
-    ('Clinic', 'values', 0.5, 0.0263)
+    >>> best.agent, best.what, best.factor, round(best.gain)
+    ('Clinic', 'values', 0.5, 20638)
     >>> study.best()["message-game"].pays
     False
     """
@@ -225,9 +225,13 @@ def _true_utilities(federation: Federation, contributions: FloatArray, payments:
     """Everybody's, (reports, n). A lie about costs or values changes no domain: what was agreed lies within it."""
     utilities = np.full(contributions.shape, np.nan)
     for place in np.flatnonzero(~np.isnan(contributions).any(axis=1)):
-        profile = contributions[place]
-        utilities[place] = federation.payoffs(profile) - federation.costs.value(profile) + payments[place]
+        utilities[place] = _utilities(federation, contributions[place], payments[place])
     return utilities
+
+
+def _utilities(federation: Federation, contributions: FloatArray, payments: FloatArray) -> FloatArray:
+    spent = federation.costs.value(contributions) + federation.joining_costs
+    return np.asarray(federation.payoffs(contributions) - spent + payments)
 
 
 def _play_reports(
@@ -245,7 +249,7 @@ def _play_reports(
         dense = personal if isinstance(personal, np.ndarray) else personal.toarray()
         sent = game.form.messages_for(contributions[place], dense)
         messages = honest.replace(agent, sent.proposals[agent], sent.prices[agent])
-        utilities[place] = game.outcome(messages).utilities
+        utilities[place] = game.outcome(messages).utilities - reports[0].joining_costs
     return utilities
 
 
@@ -317,7 +321,7 @@ def _negotiate_lie(
     if deal.excluded:
         raise NotConverged(f"the exclusion of {', '.join(deal.excluded)}: {', '.join(deal.excluded.values())}")
     contributions = np.array(deal.contributions)
-    utilities = federation.payoffs(contributions) - federation.costs.value(contributions) + deal.payments
+    utilities = _utilities(federation, contributions, deal.payments)
     utility = float(utilities[agent])
     return NegotiatedLie(
         agent=study.agents[place],
