@@ -1,6 +1,7 @@
-"""The hospitals of version 0.2, whose answers are recorded and known to many tests: everybody pays for using its own data.
+"""The hospitals of version 0.2, which pay for using their own data: their answers are recorded and known to many tests.
 
-The built-in ones have their data at home. `example` reads these in their place, and the paper's federations as they are.
+The built-in ones have their data at home. `example` reads these in their place, and the paper's federations as they
+are.
 """
 
 from __future__ import annotations

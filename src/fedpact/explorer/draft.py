@@ -2,8 +2,8 @@
 
 Fields are called as the library calls what they hold: `names[0]`, `costs[0]`, `quadratic[0]`, `caps[0]`, `home[0]`,
 `values[0]`, `joining_costs[0]`, `budgets[0]`, `weights[0,1]`, `payoff.beta` or, where every member has its own curve,
-`payoff.beta[0]`; and `title`, `description`, `family`, `models`, `money.currency`, `money.per_payoff`. A draft keeps the
-texts of payoff families that are not chosen, so that trying another one loses nothing.
+`payoff.beta[0]`; and `title`, `description`, `family`, `models`, `money.currency`, `money.per_payoff`. A draft keeps
+the texts of payoff families that are not chosen, so that trying another one loses nothing.
 
 Where members have several lots of data or several tasks, the draft says whose each is. Costs and caps are then numbered
 by lot, values and curves by task, weights by task and lot, and `lot_names[0]` and `task_names[0]` are what they are

@@ -13,7 +13,7 @@ import fedpact as fp
 from cases import CASES
 from fedpact.negotiation.misreport_result import GAME, LIES, NEGOTIATION, MisreportStudy
 from fedpact.negotiation.misreport_study import FACTORS, FEWER_FACTORS, misreport, misreport_study
-from fedpact.scenario.examples import example, hospitals
+from old_hospitals import example, hospitals
 from random_cases import cases, some
 from strategies import random_federations
 
