@@ -30,11 +30,11 @@ FIRST_PAGE = """
 import asyncio
 from fedpact.explorer.app import make_app
 from fedpact.scenario.examples import hospitals
-app = make_app(hospitals(), source="hospitals")
+app = make_app(hospitals(), source="hospitals", token="mine")
 sent = []
 async def receive(): return {"type": "http.request", "body": b"", "more_body": False}
 async def send(message): sent.append(message)
-scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers":
+scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"token=mine", "headers":
          [(b"host", b"127.0.0.1")], "http_version": "1.1", "scheme": "http", "root_path": ""}
 asyncio.run(app(scope, receive, send))
 assert sent[0]["status"] == 200, sent

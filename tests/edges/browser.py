@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from fedpact.explorer.app import TOKEN_HEADER
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 INSTALL = "apt-get install -y chromium"
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -43,6 +45,12 @@ def axe_source() -> str:
             f"{file} is not there: make test-browser installs it, or npm install --prefix {sys.prefix}/axe axe-core"
         )
     return file.read_text(encoding="utf-8")
+
+
+def to_question(address: str, name: str) -> dict[str, object]:
+    """Where a question goes, and with which headers, by the address of the explorer's page."""
+    base, _, token = address.partition("?token=")
+    return {"url": f"{base}ask/{name}", "headers": {TOKEN_HEADER: token}}
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from edges.browser import explorer
+from edges.browser import explorer, to_question
 from edges.command_line import crowd
 from fedpact.explorer.draft import draft_of
 
@@ -77,7 +77,7 @@ def test_it_ends_at_once_in_the_middle_of_a_long_map(tmp_path):
     }
     with (
         explorer(tmp_path, "ten.toml") as url,
-        httpx.stream("POST", f"{url}ask/map", json=question, timeout=120) as response,
+        httpx.stream("POST", **to_question(url, "map"), json=question, timeout=120) as response,
     ):
         lines = response.iter_lines()
         assert '"done": 0' in next(lines)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import fedpact as fp
 from edges.command_line import crowd
 from fedpact.deals.transcript import read_transcript
 from fedpact.negotiation import InProcess, agents_of, coordinate
-from fedpact.negotiation import misreport_study as study
 from fedpact.scenario.examples import example
 
 DEAL_KEYS = {
@@ -154,8 +152,7 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
         (["--plot", "none/n.png"], "none/n.png: there is no such folder; make it first"),
         (["--resume"], "--resume needs the transcript to go on from; name it with --transcript"),
         (["--resume", "-o", "said.jsonl"], "said.jsonl: there is no transcript to go on from; check the path"),
-        (["--study", "cheating"], "--study must be one of misreport, lies, got 'cheating'"),
-        (["--study", "misreport", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv or .parquet"),
+        (["--lies", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv or .parquet"),
     ],
 )
 def test_refused_before_any_work(run, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -342,43 +339,18 @@ def test_a_deal_without_somebody_is_held_against_those_who_stayed(run, tmp_path:
 # Studies
 
 
-@pytest.mark.slow
-def test_what_lying_would_gain(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = partial(study.misreport_study, agents=[0], factors=[0.5, 1.0, 2.0])
-    monkeypatch.setattr(study, "misreport_study", few)
-    result = run("negotiate", "paper-w1", "--study", "misreport", "-o", "lies.csv")
-    assert result.code == 0
-    assert result.out.startswith("# What lying gains\n\n")
-    assert "Written: lies.csv, lies.png" in result.words
-    lines = (tmp_path / "lies.csv").read_text().splitlines()
-    assert lines[0].split(",")[:3] == ["agent", "what", "factor"]
-    assert (tmp_path / "lies.png").read_bytes().startswith(b"\x89PNG")
-    record = run("negotiate", "paper-w1", "--study", "misreport", "--json").record
-    assert record["files"] == ["misreport.csv", "misreport.png"]
-    assert len(record["columns"]["agent"]) == len(lines) - 1
-
-
-def test_a_study_takes_any_mechanism(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = partial(study.misreport_study, agents=[0], factors=[0.5, 1.0])
-    monkeypatch.setattr(study, "misreport_study", few)
-    columns = run("negotiate", "paper-w1", "--study", "misreport", "--mechanism", "equal-split", "--json").record[
-        "columns"
-    ]
-    assert set(columns["mechanism"]) == {"equal-split"}
-
-
 def test_the_worst_lies(run, tmp_path: Path) -> None:
     alone = fp.Federation([[1.0]], costs=0.01, payoff=fp.Log())
     fp.save_scenario(fp.Scenario(federation=alone), tmp_path / "alone.toml")
-    result = run("negotiate", tmp_path / "alone.toml", "--study", "lies")
+    result = run("negotiate", tmp_path / "alone.toml", "--lies")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("# What the worst lies gain under Externality\n\n")
     assert result.out.count("none found") == 2  # nobody to lie to
     lines = (tmp_path / "lies.csv").read_text().splitlines()
     assert lines[0].startswith("mechanism,agents,refusal,gain") and len(lines) == 3
-    refused = run("negotiate", "paper-w1", "--study", "lies", "--plot", "lies.png")
-    assert refused.code == 2 and "the study of lies has no picture" in refused.err
-    silent = run("negotiate", "paper-w1", "--study", "lies", "--mechanism", "standalone")
+    refused = run("negotiate", "paper-w1", "--lies", "--plot", "lies.png")
+    assert refused.code == 2 and "--plot draws a negotiation" in refused.err
+    silent = run("negotiate", "paper-w1", "--lies", "--mechanism", "standalone")
     assert silent.code == 2 and "nobody reports anything" in silent.err
 
 

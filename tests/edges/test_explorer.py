@@ -39,9 +39,9 @@ def browser():
 @pytest.fixture
 def page(browser, address):
     """The page on a laptop, up to date; whatever it asks for elsewhere, or complains of, fails the test."""
-    complaints = []
+    complaints, here = [], (address.partition("?")[0], "blob:")
     context = browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
-    context.on("request", lambda request: request.url.startswith((address, "blob:")) or complaints.append(request.url))
+    context.on("request", lambda request: request.url.startswith(here) or complaints.append(request.url))
     made = context.new_page()
     made.set_default_timeout(PATIENCE)
     made.on("console", lambda said: said.type == "error" and REFUSED not in said.text and complaints.append(said.text))

@@ -14,13 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedpact.fitting import fit
-from fedpact.paper import fig4, fig4_runs, heterogeneous_runs, lots, lots_runs
+from fedpact.paper import fig4, fig4_runs
 from fedpact.paper.drawing import pictures
 from fedpact.paper.fig4 import fig4_result
 from fedpact.paper.fig4_runs import GAMMAS, Fig4Settings, runs
-from fedpact.paper.heterogeneous import heterogeneous_result
-from fedpact.paper.lots import lots_result
 from fedpact.paper.page import csv_text
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Result, choose_results
 from fedpact.training import Experiment, Training
@@ -110,58 +107,6 @@ def test_quick_is_for_fig4_only(run) -> None:
     result = run("paper", "table1", "--quick")
     assert result.code == 2
     assert "--quick is for fig4" in result.err
-
-
-@pytest.mark.slow
-def test_a_small_study_of_unequal_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heterogeneous_runs, "SAMPLE_SHARES", (0.1, 1.0))
-    monkeypatch.setattr(heterogeneous_runs, "RANDOM", 6)
-    monkeypatch.setattr(heterogeneous_runs, "COSTS", (0.002,))
-    monkeypatch.setattr(heterogeneous_runs, "Experiment", BRIEFLY)
-    found = heterogeneous_runs.study(folder=tmp_path)
-    for deal in found.deals:
-        assert abs(deal.outcome.payments.sum()) <= 1e-9
-        predicted, realised = deal.gaps
-        np.testing.assert_allclose(predicted, deal.outcome.ir_gaps, atol=0.01)  # whole samples apart
-        apart = (deal.realised - deal.alone_realised) - (deal.predicted - deal.alone_predicted)
-        np.testing.assert_allclose(realised - predicted, apart, atol=1e-12)
-    result = heterogeneous_result(folder=tmp_path)
-    assert len(result.columns["agent"]) == 10
-    assert pictures(result)["png"].startswith(b"\x89PNG")
-    assert "Where the power law does not fit" in result.text
-
-
-@pytest.mark.slow
-def test_a_small_study_of_lots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (
-        ("SEEDS", (0,)),
-        ("RUNS", 24),
-        ("TURNS", 1),
-        ("NEARBY", 2),
-        ("TRAININGS", 2),
-        ("COSTS", (0.001,)),
-    ):
-        monkeypatch.setattr(lots_runs, name, value)
-    monkeypatch.setattr(lots, "COSTS", (0.001,))
-    monkeypatch.setattr(lots_runs, "Training", lambda **_: Training(rounds=4, hidden=(16,)))
-    monkeypatch.setattr(lots_runs, "fit", partial(fit, family="exponential"))  # soon found
-    seen: list[int] = []
-    (found,) = lots_runs.studies(folder=tmp_path, progress=lambda done, of: seen.append(done))
-    assert seen == sorted(seen)
-    poor = np.array([name.endswith("poor") for name in found.lot_names])
-    assert found.wrong[poor].sum() > 4 * found.wrong[~poor].sum()
-    assert found.wrong.sum() == sum(round(500 * share) for share in lots_runs.WRONG_LABELS)
-    assert np.bincount(found.lot_owners, found.held).tolist() == [500] * 4
-    for whole, by_lots in found.deals.values():
-        assert whole.samples.shape == (4,) and by_lots.samples.shape == found.held.shape
-        assert (by_lots.samples <= found.held).all()
-        assert by_lots.welfare == pytest.approx(by_lots.realised.mean(axis=0).sum() - 0.001 * by_lots.samples.sum())
-    assert lines(tmp_path) >= 2 * 26
-    monkeypatch.setattr(lots, "studies", lambda **_: [found])
-    result = lots_result(folder=tmp_path)
-    assert len(result.columns["lot"]) == len(found.lot_names)
-    assert [len(found.evidence) > 20 for found in result.findings] == [True] * 5
-    assert pictures(result)["png"].startswith(b"\x89PNG")
 
 
 def interrupted(command: list[str], folder: Path, when: Callable[[], bool]) -> int:

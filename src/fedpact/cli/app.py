@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -125,8 +126,19 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
+    files_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--files-from",
+            help="A folder, besides its own, in which a scenario's files (weights, correlations) may lie.",
+            metavar="FOLDER",
+        ),
+    ] = None,
 ) -> None:
-    pass
+    if files_from is not None:
+        from fedpact.cli.common import allow_files_from  # noqa: PLC0415 - slow to import
+
+        allow_files_from(files_from)
 
 
 def main() -> None:

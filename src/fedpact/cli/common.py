@@ -76,6 +76,17 @@ def escape(text: str) -> str:
     return escape_markup(printable(text))
 
 
+def allow_files_from(folder: Path | None) -> None:
+    """Let scenarios name files in a folder of the user's choice too, until the end of the command."""
+    global _files_from  # noqa: PLW0603 - set once, before a command runs
+    if folder is not None and not folder.is_dir():
+        raise InvalidInput(f"--files-from must be a folder, got {str(folder)!r}")
+    _files_from = folder
+
+
+_files_from: Path | None = None
+
+
 def read_scenario(given: str) -> Scenario:
     """The scenario of a file, or a built-in one by name."""
     if given in EXAMPLES:
@@ -85,7 +96,7 @@ def read_scenario(given: str) -> Scenario:
             f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
         )
     try:
-        scenario = load_scenario(given)
+        scenario = load_scenario(given, files_from=_files_from)
     except InvalidInput as error:
         if not holds_deal(Path(given)):
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -23,7 +23,7 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.cli.exit_codes import INTERRUPTED
-from fedpact.cli.pictures import can_draw, check_picture, write_picture
+from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.cli.rounds import Rounds, price_heading, price_text, status_line
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
@@ -37,11 +37,6 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import check_table_name, write_table
 from fedpact.utils.words import count_text
 
-if TYPE_CHECKING:
-    from fedpact.negotiation.lie_study import LieStudy
-    from fedpact.negotiation.misreport_result import MisreportStudy
-
-STUDIES = ("misreport", "lies")
 ROOM = 110  # columns
 SETTLED_BY = {
     "personal prices": "at the personal prices",
@@ -57,7 +52,7 @@ def negotiate(
         str | None,
         typer.Option(
             "--mechanism",
-            help=f"One of {', '.join(NEGOTIABLE)}; externality if not given. A study takes any mechanism.",
+            help=f"One of {', '.join(NEGOTIABLE)}; externality if not given. With --lies, any.",
             metavar="NAME",
         ),
     ] = None,
@@ -78,7 +73,7 @@ def negotiate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--transcript", "--output", "-o", help="What is said, as .jsonl; of a study, its numbers.", metavar="FILE"
+            "--transcript", "--output", "-o", help="What is said, as .jsonl; of --lies, its numbers.", metavar="FILE"
         ),
     ] = None,
     plot: Annotated[
@@ -87,15 +82,12 @@ def negotiate(
     resume: Annotated[
         bool, typer.Option("--resume", help="Refuse to begin anew if there is no transcript to go on from.")
     ] = False,
-    study: Annotated[
-        str | None,
+    lies: Annotated[
+        bool,
         typer.Option(
-            "--study",
-            help="Instead: what lying would gain. misreport: by every factor on costs or values; lies: the worst that "
-            "a search finds, of one member and of two.",
-            metavar="NAME",
+            "--lies", help="Instead: the lies that gain most, of one member and of two, as a search finds them."
         ),
-    ] = None,
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Let the members negotiate a deal; each says only what it is asked about itself.
@@ -103,8 +95,10 @@ def negotiate(
     Interrupted and started again with the same transcript, a negotiation goes on where it was.
     """
     chosen = read_scenario(scenario)
-    if study is not None:
-        _study(chosen.federation, study, mechanism, output, plot, as_json=as_json)
+    if lies:
+        if plot is not None:
+            raise InvalidInput("--plot draws a negotiation, and --lies holds none; leave out one of them")
+        _study_lies(chosen.federation, mechanism or "externality", output or Path("lies.csv"), as_json=as_json)
         return
     mechanism = mechanism or "externality"
     if plot is not None:
@@ -204,43 +198,20 @@ def _show_lots(deal: Deal, unit: Unit) -> None:
     console.print()
 
 
-# Studies
+def _study_lies(federation: Federation, mechanism: str, numbers: Path, *, as_json: bool) -> None:
+    """What lying would gain: a page on the terminal, its numbers as a file."""
+    from fedpact.negotiation.lies import lie_study  # noqa: PLC0415 - only for studies
 
-
-def _study(
-    federation: Federation, name: str, mechanism: str | None, output: Path | None, plot: Path | None, *, as_json: bool
-) -> None:
-    """What lying would gain: a page on the terminal, its numbers and a picture as files."""
-    from fedpact.negotiation import lie_study, misreport_study  # noqa: PLC0415 - only for studies
-
-    if name not in STUDIES:
-        raise InvalidInput(f"--study must be one of {', '.join(STUDIES)}, got {name!r}")
-    numbers = output or Path(f"{name}.csv")
     check_table_name(numbers)
-    files = [str(numbers)]
-    found: LieStudy | MisreportStudy
-    if name == "lies":
-        if plot is not None:
-            raise InvalidInput("--plot: the study of lies has no picture; --study misreport has one")
-        with counter("members and pairs") as count:
-            found = lie_study.lie_study(federation, mechanism or "externality", progress=count)
-    else:
-        picture = plot or numbers.with_suffix(".png")
-        draws = can_draw(picture, wanted=plot is not None)
-        with counter("equilibria") as count:
-            found = misreport_study.misreport_study(
-                federation, mechanisms=[mechanism] if mechanism else misreport_study.SOLVED, progress=count
-            )
-        if draws:
-            write_picture(found.plot(), picture)
-            files.append(str(picture))
+    with counter("members and pairs") as count:
+        found = lie_study(federation, mechanism, progress=count)
     columns: Mapping[str, Any] = found.columns()
     write_table(numbers, columns)
     if as_json:
-        print_json({"study": name, "columns": jsonable(columns), "text": found.text, "files": files})
+        print_json({"study": "lies", "columns": jsonable(columns), "text": found.text, "files": [str(numbers)]})
         return
     _show_markdown(found.text)
-    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
+    console.print(f"\nWritten: {escape(str(numbers))}", soft_wrap=True)
 
 
 def _show_markdown(text: str) -> None:

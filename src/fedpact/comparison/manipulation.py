@@ -3,7 +3,7 @@
 **Misreporting.** A member says that its costs, or its values, are a multiple of the true ones. The mechanism works on
 the reports, everybody delivers what follows, and the liar is judged by its true payoff and cost. A few factors are
 tried, for one member at a time, all in one batch: enough to compare mechanisms with each other, and a lower bound on
-what lies can bring. `fp.misreport_study` tries many factors, the message game and negotiations.
+what lies can bring. `fedpact.negotiation.lies` searches for the worst.
 
 **Posing as several.** A federation knows its members by name. An agent that enters under k names shares its cap and its
 value among them (`fedpact.federation.splitting`); what its names have under the mechanism adds up. Under M^E nothing is

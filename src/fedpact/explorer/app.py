@@ -23,13 +23,15 @@ from starlette.routing import Route
 from fedpact.explorer.files import Content
 from fedpact.explorer.form import page_view
 from fedpact.explorer.questions import Questions, initial_draft
-from fedpact.explorer.service import Cancelled
+from fedpact.explorer.service import Cancelled, abandoned
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import FedpactError
 
 logger = logging.getLogger(__name__)
 
 HOSTS = ("127.0.0.1", "localhost")
+TOKEN_HEADER = "X-Fedpact-Token"
+STRANGER = "This is not the page of this explorer: open the address that `fedpact explore` has printed."
 MAX_BYTES = 8_000_000  # bytes of a question
 STATIC = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The browser itself refuses whatever would come from, or go to, anywhere else.
@@ -44,13 +46,19 @@ HEADERS = {
 }
 
 
-def make_app(scenario: Scenario, *, source: str, questions: Questions | None = None) -> Starlette:
-    """The application that begins with a scenario; `source` is what to call it."""
+def make_app(scenario: Scenario, *, source: str, token: str, questions: Questions | None = None) -> Starlette:
+    """The application that begins with a scenario; `source` is what to call it.
+
+    Other people on this machine can reach its port too: the page is shown to whoever has the `token` in the address,
+    and questions are answered that come with it.
+    """
     questions = questions or Questions()
     draft, notes = initial_draft(scenario)
-    shell = page_view(draft, token=secrets.token_hex(8), notes=notes, source=source)
+    shell = page_view(draft, token=token, notes=notes, source=source)
 
     async def home(request: Request) -> Response:
+        if not secrets.compare_digest(request.query_params.get("token", "").encode(), token.encode()):
+            return Response(STRANGER, status_code=403, headers=HEADERS)
         return HTMLResponse(shell, headers=HEADERS)
 
     routes = [Route("/", home), Route("/static/{name}", _static)]
@@ -69,9 +77,9 @@ def make_app(scenario: Scenario, *, source: str, questions: Questions | None = N
         "file",
         "map_file",
     ):
-        routes.append(Route(f"/ask/{name}", _answer_route(getattr(questions, name)), methods=["POST"]))
+        routes.append(Route(f"/ask/{name}", _answer_route(getattr(questions, name), token), methods=["POST"]))
     for name in ("map", "curves"):
-        routes.append(Route(f"/ask/{name}", _stream_route(getattr(questions, name)), methods=["POST"]))
+        routes.append(Route(f"/ask/{name}", _stream_route(getattr(questions, name), token), methods=["POST"]))
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))])
 
 
@@ -85,31 +93,47 @@ async def _static(request: Request) -> Response:
     return Response(file.read_bytes(), media_type=kind, headers=HEADERS)
 
 
-def _answer_route(answer: Callable[[Any], Any]) -> Callable[[Request], Any]:
-    """A route that hands a question on, with everything refused on purpose as a message."""
+def _answer_route(answer: Callable[[Any], Any], token: str) -> Callable[[Request], Any]:
+    """A route that hands a question on, with everything refused on purpose as a message.
+
+    A question that waits for its turn is dropped when the page closes the connection.
+    """
 
     async def route(request: Request) -> Response:
-        question = await _question(request)
+        question = await _question(request, token)
         if isinstance(question, Response):
             return question
+        gone = threading.Event()
+        abandoned.set(gone)
+        watching = asyncio.create_task(_wait_until_closed(request, gone))
         try:
             found = await run_in_threadpool(answer, question)
             if isinstance(found, Content):
                 return Response(found.data, media_type=found.kind, headers=HEADERS)
             return JSONResponse(found, headers=HEADERS)
+        except Cancelled:
+            return _refusal("nobody waits for the answer", 499)
         except FedpactError as error:
             return _refusal(str(error), 422)
         except Exception as error:
             return _refusal(_bug_message(error), 500)
+        finally:
+            watching.cancel()
 
     return route
 
 
-def _stream_route(answer: Callable[[Any, Callable[[int, int], None]], Any]) -> Callable[[Request], Any]:
+async def _wait_until_closed(request: Request, gone: threading.Event) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    gone.set()
+
+
+def _stream_route(answer: Callable[[Any, Callable[[int, int], None]], Any], token: str) -> Callable[[Request], Any]:
     """A route for what takes long: lines of progress, then the answer; closing the connection stops the work."""
 
     async def route(request: Request) -> Response:
-        question = await _question(request)
+        question = await _question(request, token)
         if isinstance(question, Response):
             return question
         return StreamingResponse(_lines(answer, question), media_type="application/x-ndjson", headers=HEADERS)
@@ -133,6 +157,7 @@ async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], quest
         tell({"done": done, "total": total})
 
     def work() -> None:
+        abandoned.set(stop)
         try:
             tell(answer(question, progress))
         except Cancelled:
@@ -152,8 +177,10 @@ async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], quest
         stop.set()
 
 
-async def _question(request: Request) -> Any:
-    """The plain data of a question, or the answer that refuses it; other sites' pages may not ask."""
+async def _question(request: Request, token: str) -> Any:
+    """The plain data of a question, or the answer that refuses it; other people and other sites' pages may not ask."""
+    if not secrets.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), token.encode()):
+        return _refusal(STRANGER, 403)
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host')}":  # with the port
         return _refusal("questions come from the explorer's own page", 403)

@@ -56,7 +56,7 @@ def read_upload(name: str, text: str) -> Scenario:
                 f"the weights are in another file, {document['weights']!r}, which a browser does not hand over; "
                 f"start with `fedpact explore {name}` instead"
             )
-    return parse_scenario(document, where=name, folder=Path())
+    return parse_scenario(document, where=name)
 
 
 def is_deal_file(name: str, text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import secrets
 import socket
 import threading
 import webbrowser
@@ -69,10 +70,10 @@ def serve(
         from fedpact.explorer.app import make_app  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise MissingExtra("The explorer", "explore") from error
-    questions = Questions()
-    app = make_app(scenario, source=source, questions=questions)
+    questions, token = Questions(), secrets.token_urlsafe(16)
+    app = make_app(scenario, source=source, token=token, questions=questions)
     with open_socket(port) as made:
-        url = f"http://{ADDRESS}:{made.getsockname()[1]}/"
+        url = f"http://{ADDRESS}:{made.getsockname()[1]}/?token={token}"
         threading.Thread(target=_prepare, args=(questions, scenario), daemon=True).start()
         ready(url)
         if open_browser:

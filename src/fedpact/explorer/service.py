@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ MAX_RESULTS = 8  # of each kind that are kept
 MAX_POINTS = 400  # of sliders, of which the results are kept
 SLOW_STRIDE = 5  # where deals take long, curves go through every fifth position of a slider
 PAUSE = 0.002  # seconds in which others may take the lock
+LOOK_UP = 0.1  # seconds after which who waits looks whether its answer is still wanted
 FOLLOWED = tuple(mechanism.name for mechanism in DEFAULT_MECHANISMS.values() if not mechanism.is_baseline)
 SLIDER_METRICS = ("contributions", "payoffs", "costs", "payments", "ir_gaps", "welfare")
 
@@ -45,6 +47,44 @@ T = TypeVar("T")
 
 class Cancelled(Exception):
     """The page no longer wants the answer."""
+
+
+# Set where a question is answered, once nobody waits for the answer any more.
+abandoned: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
+
+
+class Turns:
+    """A lock for which questions that were abandoned do not wait: `Cancelled` is raised in their stead."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether somebody has the turn."""
+        return self._lock.locked()
+
+    def acquire(self) -> None:
+        """Wait for one's turn, while the answer is wanted."""
+        gone = abandoned.get()
+        while gone is None or not gone.is_set():
+            if self._lock.acquire(timeout=LOOK_UP):
+                return
+        raise Cancelled
+
+    def release(self) -> None:
+        """The next one's turn."""
+        self._lock.release()
+
+    def take_back(self) -> None:
+        """Wait for one's turn whatever happens, to end what was begun."""
+        self._lock.acquire()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,14 +99,14 @@ class Service:
     """Computes one thing at a time and keeps the latest results."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Turns()
         self._kept: dict[str, OrderedDict[Any, Any]] = {}
         self._maps: list[tuple[Any, Sweep]] = []
 
     @property
     def is_busy(self) -> bool:
         """Whether something is being computed."""
-        return self._lock.locked()
+        return self._lock.is_taken
 
     def comparison(self, scenario: Scenario) -> Comparison:
         """All mechanisms on the federation, with everything a page shows worked out."""
@@ -145,7 +185,7 @@ class Service:
                 progress(done, total)
                 time.sleep(PAUSE)
             finally:
-                self._lock.acquire()
+                self._lock.take_back()
 
         elsewhere = uses_workers(federation, made, mechanism_named(mechanism))  # then this process is free meanwhile
         with nullcontext() if elsewhere else self._lock:

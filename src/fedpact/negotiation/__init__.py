@@ -3,7 +3,7 @@
 A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `share_discovery`, `sums`), over a channel
 (`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers, or a `LotAgent` with several lots of
 data. `audit` checks what a ledger says of all that, `deal_check` whether the deal of any file keeps what it promises,
-`misreport_study` what lying would gain. May use: utils, federation, scenario, shapley, solvers, certificates, deals,
+`lies` what lying would gain. May use: utils, federation, scenario, shapley, solvers, certificates, deals,
 mechanisms, comparison.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +20,7 @@ def example(name: str) -> Scenario:
     if name not in EXAMPLES:
         raise InvalidInput(f"there is no built-in federation {name!r}; there are {', '.join(EXAMPLES)}")
     content = files("fedpact.scenario").joinpath("built_in", f"{name}.toml").read_text("utf-8")
-    return parse_scenario(DECODERS[".toml"](content), where=name, folder=Path())
+    return parse_scenario(DECODERS[".toml"](content), where=name)
 
 
 def hospitals() -> Scenario:

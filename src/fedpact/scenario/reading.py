@@ -35,8 +35,11 @@ REMEDIES = {
 }
 
 
-def load_scenario(path: str | os.PathLike[str]) -> Scenario:
+def load_scenario(path: str | os.PathLike[str], *, files_from: str | os.PathLike[str] | None = None) -> Scenario:
     """Read a scenario from a `.toml` or `.json` file, or take a built-in one by its name, such as "hospitals".
+
+    Files that the scenario names, such as that of its weights, must lie in its own folder or below, or in `files_from`:
+    somebody else's scenario is not to read what is none of its business.
 
     Raises
     ------
@@ -53,10 +56,11 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     path = Path(path)
     with error_context(str(path)):
         document = choose_format(path, DECODERS)(read_text(path))
-    return parse_scenario(document, where=str(path), folder=path.parent)
+    folders = [path.parent] if files_from is None else [path.parent, Path(files_from)]
+    return parse_scenario(document, where=str(path), folders=folders)
 
 
-def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> Scenario:
+def parse_scenario(mapping: Mapping[str, Any], *, where: str, folders: Sequence[Path] = ()) -> Scenario:
     """Make a scenario of plain data, as `tomllib` or `json` give it.
 
     Parameters
@@ -65,15 +69,16 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         The keys of a scenario file.
     where
         What errors call the source, such as the file's path.
-    folder
-        The folder that the name of a weights file is relative to.
+    folders
+        The one that the names of files are relative to, and others in which these may lie; without any, no file is
+        read.
 
     Examples
     --------
     >>> document = {"weights": [[1.0, 0.5], [0.0, 1.0]], "costs": 0.01, "payoff": {"family": "log"}}
-    >>> parse_scenario(document, where="example", folder=Path()).federation.n_agents
+    >>> parse_scenario(document, where="example").federation.n_agents
     2
-    >>> parse_scenario({**document, "cap": 400}, where="example", folder=Path())
+    >>> parse_scenario({**document, "cap": 400}, where="example")
     Traceback (most recent call last):
         ...
     fedpact.utils.errors.InvalidInput: example: unknown key 'cap'; did you mean "caps"?
@@ -95,22 +100,22 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
             parts.pop("shared_caps", None)
         federation = None
         if "weights" in parts and all(key in parts for key in OWNER_KEYS if key in mapping):
-            federation = errors.attempt(_federation, parts, folder)
+            federation = errors.attempt(_federation, parts, folders)
         errors.raise_errors()
         assert federation is not None
         doubted = "uncertainty" in mapping
-        uncertainty = _uncertainty(mapping["uncertainty"], federation, folder) if doubted else None
+        uncertainty = _uncertainty(mapping["uncertainty"], federation, folders) if doubted else None
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
 
 
-def _federation(parts: dict[str, Any], folder: Path) -> Federation:
+def _federation(parts: dict[str, Any], folders: Sequence[Path]) -> Federation:
     """The federation of what could be read, its weights from their file if they have one."""
     weights: Any = parts["weights"]
     names: Any = parts.get("names")
     square = not any(key in parts for key in OWNER_KEYS)
     columns = rows = None
     if isinstance(weights, str):
-        weights, columns, rows = read_weights(folder / weights, square=square)
+        weights, columns, rows = read_weights(_named_file("weights", weights, folders), square=square)
         if square and names is None:
             names = columns
         elif square and columns is not None:
@@ -125,6 +130,22 @@ def _federation(parts: dict[str, Any], folder: Path) -> Federation:
         if not square and there is not None and tuple(there) != tuple(full):
             _check_same_names(field, plain, there)
     return federation
+
+
+def _named_file(field: str, name: str, folders: Sequence[Path]) -> Path:
+    """The file that a scenario names, if it lies in one of the folders or below."""
+    if not folders:
+        rule = "must be given as numbers here: a file beside the scenario cannot be read"
+        raise InvalidInput(field=field, rule=rule, value=name)
+    path = folders[0] / name
+    try:
+        inside = any(path.resolve().is_relative_to(folder.resolve()) for folder in folders)
+    except (OSError, ValueError):  # no path at all, which reading it says
+        inside = True
+    if not inside:
+        given = f", got {short_repr(name)}; move the file there, or allow its folder: fedpact --files-from FOLDER ..."
+        raise InvalidInput(field=field, rule="must name a file in the scenario's own folder", value=name, given=given)
+    return path
 
 
 def _check_rows(rows: Sequence[Sequence[float]], names: Sequence[str], *, square: bool) -> None:
@@ -196,7 +217,7 @@ def _payoff(field: str, given: Any) -> Payoff:
     return FAMILIES[wanted.pop("family")](**wanted)
 
 
-def _uncertainty(given: Any, federation: Federation, folder: Path) -> Uncertainty:
+def _uncertainty(given: Any, federation: Federation, folders: Sequence[Path]) -> Uncertainty:
     """The uncertainty a table states about a federation."""
     wanted = federation.payoff.parameter_names()
     table("uncertainty", given, ("weights", "values", *wanted, "signs", "correlations"), required=["weights"])
@@ -206,7 +227,7 @@ def _uncertainty(given: Any, federation: Federation, folder: Path) -> Uncertaint
         if key == "signs":
             parts[key] = text(place, entry)
         elif key == "correlations" and isinstance(entry, str):
-            parts["factor"] = read_factor(folder / text(place, entry))
+            parts["factor"] = read_factor(_named_file(place, text(place, entry), folders))
         elif key in ("weights", "correlations"):
             parts[key] = rows(place, entry, files=".npz")
         else:

@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from pathlib import Path
 
 from fedpact.scenario.fields import name_list
 from fedpact.scenario.formatting import matrix_lines, quote, toml_value
@@ -95,7 +94,7 @@ def scenario_text(answers: ScenarioAnswers) -> str:
         rows=list(zip(rows, matrix_lines(answers.weights), strict=True)),
         first_lots=[f"{answers.names[0]}: {lot}" for lot in answers.lots[:2]],
     )
-    parse_scenario(tomllib.loads(content), where="template", folder=Path())
+    parse_scenario(tomllib.loads(content), where="template")
     return content
 
 

@@ -104,7 +104,7 @@ class Plan:
 def plan_of(record: Mapping[str, Any]) -> Plan:
     """The plan that `Plan.record` wrote down, or `InvalidInput` if the record is not one of those."""
     try:
-        scenario = parse_scenario(record["scenario"], where="scenario", folder=Path())
+        scenario = parse_scenario(record["scenario"], where="scenario")
         given = record["experiment"]
         kind, options = given["partition"]
         experiment = Experiment(

@@ -11,7 +11,7 @@ import fedpact as fp
 from fedpact.deals.deal_file import deal_from_record, deal_record, outcome_record
 from fedpact.deals.stated import contradictions
 from fedpact.mechanisms import AccuracyShaping, ProportionalSharing
-from fedpact.negotiation.misreport_study import misreport
+from fedpact.negotiation.lies import best_lies
 from old_hospitals import example, hospitals_with_privacy
 
 FEDERATION = example("hospitals-lots").federation
@@ -93,7 +93,7 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
     [
         (lambda: ProportionalSharing().solve(FEDERATION), "the mechanism proportional"),
         (lambda: AccuracyShaping().solve(FEDERATION), "the mechanism accuracy-shaping"),
-        (lambda: misreport(FEDERATION, 0, what="costs", factor=2.0), "a misreport"),
+        (lambda: best_lies(FEDERATION, "externality"), "the search for lies"),
     ],
 )
 def test_what_does_not_know_lots_refuses(refuses, what: str) -> None:

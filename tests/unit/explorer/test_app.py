@@ -9,21 +9,24 @@ import threading
 import httpx
 import pytest
 
-from fedpact.explorer.app import MAX_BYTES, make_app
+from fedpact.explorer.app import MAX_BYTES, TOKEN_HEADER, make_app
 from fedpact.explorer.questions import Questions
-from fedpact.explorer.service import Cancelled
+from fedpact.explorer.service import Cancelled, Turns
 from fedpact.scenario.examples import hospitals
+
+TOKEN = "only-mine"
+MINE = {TOKEN_HEADER: TOKEN}
 
 
 @pytest.fixture
 def call(answers):
     """Call the application as a browser would."""
-    app = make_app(hospitals(), source="hospitals", questions=answers)
+    app = make_app(hospitals(), source="hospitals", token=TOKEN, questions=answers)
 
-    def called(method, path, *, base="http://127.0.0.1:8517", **given):
+    def called(method, path, *, base="http://127.0.0.1:8517", headers=None, **given):
         async def run():
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base) as client:
-                return await client.request(method, path, **given)
+                return await client.request(method, path, headers=MINE | (headers or {}), **given)
 
         return asyncio.run(run())
 
@@ -31,7 +34,7 @@ def call(answers):
 
 
 def test_the_page_holds_the_federation(call):
-    response = call("GET", "/")
+    response = call("GET", f"/?token={TOKEN}")
     assert response.status_code == 200
     assert 'value="University"' in response.text
     start = json.loads(response.text.partition('id="x-start">')[2].partition("</script>")[0])
@@ -39,10 +42,23 @@ def test_the_page_holds_the_federation(call):
 
 
 def test_nothing_on_the_page_comes_from_elsewhere(call):
-    response = call("GET", "/")
+    response = call("GET", f"/?token={TOKEN}")
     assert "http://" not in response.text and "https://" not in response.text
     assert "default-src 'none'" in response.headers["content-security-policy"]
     assert "connect-src 'self'" in response.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("address", ["/", "/?token=", "/?token=another", "/?token=only-min%C3%A9"])
+def test_the_page_is_for_whoever_has_its_address(call, address):
+    response = call("GET", address)
+    assert response.status_code == 403 and "University" not in response.text
+    assert "open the address that `fedpact explore` has printed" in response.text
+
+
+@pytest.mark.parametrize("path", ["/ask/deal", "/ask/map"])
+@pytest.mark.parametrize("token", ["", "another"])
+def test_questions_without_the_token_are_not_answered(call, ask, path, token):
+    assert call("POST", path, json=ask(), headers={TOKEN_HEADER: token}).status_code == 403
 
 
 @pytest.mark.parametrize("name", ["main.js", "ask.js", "opened.js", "explorer.css", "report.css", "icon.svg"])
@@ -88,7 +104,7 @@ def test_other_sites_may_not_ask(call, ask):
 
 def test_other_names_for_this_machine_are_refused(call):
     assert call("GET", "/", base="http://attacker.example").status_code == 400
-    assert call("GET", "/", base="http://localhost:1").status_code == 200
+    assert call("GET", f"/?token={TOKEN}", base="http://localhost:1").status_code == 200
 
 
 def test_questions_are_posted(call):
@@ -132,7 +148,7 @@ def test_closing_the_connection_stops_a_map():
                 stopped.set()
                 raise
 
-    app = make_app(hospitals(), source="hospitals", questions=Endless())
+    app = make_app(hospitals(), source="hospitals", token=TOKEN, questions=Endless())
 
     async def run():
         sent = [{"type": "http.request", "body": b"{}", "more_body": False}]
@@ -156,7 +172,7 @@ def test_closing_the_connection_stops_a_map():
             "path": "/ask/map",
             "raw_path": b"/ask/map",
             "query_string": b"",
-            "headers": [(b"host", b"127.0.0.1")],
+            "headers": [(b"host", b"127.0.0.1"), (TOKEN_HEADER.lower().encode(), TOKEN.encode())],
             "client": None,
             "server": ("127.0.0.1", 1),
             "scheme": "http",
@@ -165,6 +181,61 @@ def test_closing_the_connection_stops_a_map():
 
     asyncio.run(run())
     assert stopped.wait(timeout=20)
+
+
+def test_abandoned_questions_do_not_wait_for_their_turn():
+    """Forty that nobody wants any more do not keep the one that is wanted from being answered."""
+    answered, turns = [], Turns()
+
+    class Queue(Questions):
+        def deal(self, question):
+            with turns:
+                answered.append(question["number"])
+                return {}
+
+    app = make_app(hospitals(), source="hospitals", token=TOKEN, questions=Queue())
+
+    async def run():
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8517", headers=MINE) as client:
+            turns.acquire()
+            asked = [Closing(app, number) for number in range(45)]
+            waiting = [asyncio.create_task(each.ask()) for each in asked]
+            await asyncio.sleep(0.3)
+            for each in asked:
+                each.closed.set()
+            statuses = await asyncio.wait_for(asyncio.gather(*waiting), timeout=20)
+            turns.release()
+            wanted = await asyncio.wait_for(client.post("/ask/deal", json={"number": 100}), timeout=20)
+        return statuses, wanted.status_code
+
+    statuses, wanted = asyncio.run(run())
+    assert set(statuses) == {499} and wanted == 200
+    assert answered == [100]
+
+
+class Closing:
+    """A question whose page closes the connection when it is told to."""
+
+    def __init__(self, app, number):
+        self.app, self.closed, self.status = app, asyncio.Event(), 0
+        self._body = [{"type": "http.request", "body": json.dumps({"number": number}).encode(), "more_body": False}]
+
+    async def ask(self):
+        headers = [(b"host", b"127.0.0.1"), (TOKEN_HEADER.lower().encode(), TOKEN.encode())]
+        scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": "/ask/deal", "raw_path": b"/ask/deal"}
+        scope |= {"query_string": b"", "headers": headers, "scheme": "http", "server": ("127.0.0.1", 1), "client": None}
+        await self.app(scope, self._receive, self._send)
+        return self.status
+
+    async def _receive(self):
+        if self._body:
+            return self._body.pop()
+        await self.closed.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message):
+        self.status = message.get("status", self.status)
 
 
 class BrokenQuestions(Questions):
@@ -186,10 +257,10 @@ class BrokenQuestions(Questions):
 @pytest.mark.parametrize("path", ["/ask/deal", "/ask/map", "/ask/range", "/ask/curves"])
 def test_an_error_nobody_foresaw_asks_for_a_report(path, caplog):
     async def run():
-        app = make_app(hospitals(), source="hospitals", questions=BrokenQuestions())
+        app = make_app(hospitals(), source="hospitals", token=TOKEN, questions=BrokenQuestions())
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8517") as client:
-            return await client.post(path, json={})
+            return await client.post(path, json={}, headers=MINE)
 
     message = asyncio.run(run()).json()["error"]
     assert message.startswith(("ZeroDivisionError: by zero. ", "ValueError: Out of range float"))

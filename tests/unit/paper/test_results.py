@@ -19,8 +19,6 @@ def test_names_are_those_of_the_paper() -> None:
         "fig4",
         "fig5",
         "theorems",
-        "heterogeneous",
-        "lots",
     ]
     usual = [name for name in results.RESULTS if name not in results.ON_REQUEST]
     assert results.choose_results([]) == results.choose_results(["all"]) == usual

@@ -155,7 +155,7 @@ REFUSED_BY_US = [
 
 def message_of(document, folder=Path()):
     with pytest.raises(InvalidInput) as caught:
-        parse_scenario(document, where="deal.toml", folder=folder)
+        parse_scenario(document, where="deal.toml", folders=[folder])
     return str(caught.value)
 
 
@@ -173,7 +173,7 @@ def test_the_schema_refuses_them_too(document):
 
 
 def test_the_good_one_is_good():
-    assert isinstance(parse_scenario(GOOD, where="here", folder=Path()), Scenario)
+    assert isinstance(parse_scenario(GOOD, where="here"), Scenario)
     assert Draft202012Validator(schema()).is_valid(GOOD)
 
 
@@ -279,7 +279,7 @@ anything = st.recursive(
 def test_one_part_replaced_by_anything(key, replacement):
     """It loads or it is refused; nothing else is raised."""
     with suppress(InvalidInput):
-        parse_scenario(GOOD | {key: replacement}, where="here", folder=Path("/nowhere"))
+        parse_scenario(GOOD | {key: replacement}, where="here", folders=[Path("/nowhere")])
 
 
 def test_what_is_no_path_is_refused() -> None:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from fedpact import InvalidInput
 from fedpact.scenario import load_scenario
+from fedpact.scenario.reading import parse_scenario
 
 MATRIX = [[1.0, 0.25], [-3e-5, 2.0]]
 
@@ -94,12 +95,21 @@ def test_npz_of_a_sparse_matrix(load, kind):
     assert federation.weights.tolist() == MATRIX
 
 
-def test_weights_may_stand_elsewhere(tmp_path):
+def test_files_outside_the_scenarios_folder_are_read_only_where_that_is_allowed(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "deals").mkdir()
     (tmp_path / "data" / "w.csv").write_text("1,0\n0,1\n")
     (tmp_path / "deals" / "a.toml").write_text('weights = "../data/w.csv"\ncosts = 1\npayoff.family = "log"\n')
-    assert load_scenario(tmp_path / "deals" / "a.toml").federation.n_agents == 2
+    deal = tmp_path / "deals" / "a.toml"
+    with pytest.raises(InvalidInput, match=r"a file in the scenario's own folder, got '../data/w.csv'"):
+        load_scenario(deal)
+    assert load_scenario(deal, files_from=tmp_path / "data").federation.n_agents == 2
+    (tmp_path / "deals" / "w.csv").symlink_to(tmp_path / "data" / "w.csv")
+    deal.write_text(deal.read_text().replace("../data/w.csv", "w.csv"))
+    with pytest.raises(InvalidInput, match="own folder"):
+        load_scenario(deal)
+    with pytest.raises(InvalidInput, match="given as numbers here"):
+        parse_scenario({"weights": "w.csv", "costs": 1.0, "payoff": {"family": "log"}}, where="page")
 
 
 BAD_CSV = [

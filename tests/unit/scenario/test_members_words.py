@@ -28,7 +28,7 @@ BASE: dict[str, Any] = {
 
 def parse(**changes: Any) -> fp.Scenario:
     document = {key: given for key, given in (BASE | changes).items() if given is not None}
-    return parse_scenario(document, where="file", folder=Path())
+    return parse_scenario(document, where="file")
 
 
 def test_money_per_unit_and_per_point(tmp_path: Path) -> None:

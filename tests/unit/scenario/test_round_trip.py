@@ -90,7 +90,7 @@ def test_saved_and_loaded_is_the_same(suffix, scenario):
 @given(scenario=scenarios())
 def test_plain_data_survives_strict_json(scenario):
     document = json.loads(json.dumps(scenario_to_dict(scenario), allow_nan=False))
-    assert parse_scenario(document, where="here", folder=Path()) == scenario
+    assert parse_scenario(document, where="here") == scenario
 
 
 @pytest.fixture
@@ -218,13 +218,13 @@ def test_lots_in_a_weights_file(tmp_path):
         if columns is not None:
             lines = [columns, *(f"{name},{line}" for name, line in zip(rows.split(), lines, strict=True))]
         (tmp_path / "w.csv").write_text("\n".join(lines))
-        assert parse_scenario(document, where="here", folder=tmp_path) == LOTS
+        assert parse_scenario(document, where="here", folders=[tmp_path]) == LOTS
     (tmp_path / "w.csv").write_text(",new device,scans,X-rays\nNorth,1.0,0.4,0.5\nSouth,0.2,0.0,1.0")
     with pytest.raises(InvalidInput, match=r"lot_names\[1\] must agree with the weights file: 'old device' here"):
-        parse_scenario(document, where="here", folder=tmp_path)
+        parse_scenario(document, where="here", folders=[tmp_path])
 
 
 def test_rows_of_different_length_are_refused(tmp_path):
     document = scenario_to_dict(LOTS) | {"weights": [[1.0, 0.4, 0.5], [0.2, 1.0]]}
     with pytest.raises(InvalidInput, match=r"weights\[1\] must have one number per lot: 3 wanted, 2 numbers given$"):
-        parse_scenario(document, where="here", folder=tmp_path)
+        parse_scenario(document, where="here", folders=[tmp_path])

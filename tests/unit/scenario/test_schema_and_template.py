@@ -3,7 +3,6 @@
 import re
 import tomllib
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -69,7 +68,7 @@ def test_what_the_template_offers_in_comments_loads_too():
     content = re.sub(r"^costs = \[.*\n", "", content, flags=re.MULTILINE) + "\n"
     (offer,) = re.findall(r"costs = \{.*\}", content)
     content = f"{offer}\n{content}"
-    scenario = parse_scenario(tomllib.loads(content), where="template", folder=Path())
+    scenario = parse_scenario(tomllib.loads(content), where="template")
     assert scenario.money == Money("EUR", 100000.0)
     assert isinstance(scenario.federation.costs, Quadratic)
 
@@ -92,11 +91,11 @@ def test_templates_that_cannot_be(names, message):
 
 def test_a_template_with_lots_and_tasks_loads_as_it_is() -> None:
     text = template(["North", "South"], lots=["labelled", "unlabelled"], tasks=["adults", "children"])
-    federation = parse_scenario(tomllib.loads(text), where="template", folder=Path()).federation
+    federation = parse_scenario(tomllib.loads(text), where="template").federation
     assert federation.lot_labels == ("North: labelled", "North: unlabelled", "South: labelled", "South: unlabelled")
     assert federation.task_labels == ("North: adults", "North: children", "South: adults", "South: children")
     assert "# lot_owners" not in text and "one per lot" in text and "one per task" in text
-    only_lots = parse_scenario(tomllib.loads(template(2, lots=["a", "b"])), where="template", folder=Path()).federation
+    only_lots = parse_scenario(tomllib.loads(template(2, lots=["a", "b"])), where="template").federation
     assert only_lots.n_lots == 4 and only_lots.task_names == only_lots.names
 
 

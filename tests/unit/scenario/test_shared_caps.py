@@ -51,14 +51,14 @@ def test_files_come_back_as_they_were(suffix: str, tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_named(given: object, message: str) -> None:
     with pytest.raises(fp.InvalidInput, match=message):
-        parse_scenario(DOCUMENT | {"shared_caps": given}, where="file", folder=Path())
+        parse_scenario(DOCUMENT | {"shared_caps": given}, where="file")
 
 
 def test_lots_are_no_key_of_the_whole_file() -> None:
     with pytest.raises(
         fp.InvalidInput, match=r"unknown key 'lots'; lots are named by lot_owners and lot_names, and in a"
     ):
-        parse_scenario(DOCUMENT | {"lots": "A: raw"}, where="file", folder=Path())
+        parse_scenario(DOCUMENT | {"lots": "A: raw"}, where="file")
 
 
 def test_the_template_shows_how() -> None:
@@ -66,6 +66,6 @@ def test_the_template_shows_how() -> None:
     start = text.index("# [[shared_caps]]")
     table = text[start : text.index("\n\n", start)].replace("# ", "")
     text = text.replace('\nhome = "all"', "")  # of records that two lots are made of, amounts have to be said
-    found = parse_scenario(tomllib.loads(text + "\n" + table), where="template", folder=Path())
+    found = parse_scenario(tomllib.loads(text + "\n" + table), where="template")
     assert found.federation.shared_caps == (fp.SharedCap((0, 1), 100.0),)
     assert "[[shared_caps]]" in template(["North", "South"])

@@ -58,7 +58,7 @@ def test_the_schema_knows_the_table() -> None:
 def test_scenarios_without_uncertainty_are_as_they_were() -> None:
     plain = scenario_to_dict(fp.Scenario(federation=scenario().federation))
     assert "uncertainty" not in plain
-    assert parse_scenario(plain, where="x", folder=Path()).uncertainty is None
+    assert parse_scenario(plain, where="x").uncertainty is None
     assert scenario() != fp.Scenario(federation=scenario().federation)
     assert scenario() != scenario(signs="any")
 

@@ -3,14 +3,15 @@
 export class Refused extends Error {}
 
 const GONE =
-  "The explorer does not answer; perhaps it was stopped. What you typed is still here: start it again with `fedpact explore` on the same port and reload.";
+  "The explorer does not answer; perhaps it was stopped. What you typed is still here: start it again with `fedpact explore`, open the address it prints, and copy it over.";
+const { token } = JSON.parse(document.getElementById("x-start").textContent);
 
 export async function sent(name, question, signal) {
   let response;
   try {
     response = await fetch(`ask/${name}`, {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: { "Content-Type": "application/json", "X-Fedpact-Token": token },
       body: JSON.stringify(question),
       signal,
     });

@@ -6,7 +6,7 @@ one, and returns it: notebooks show it and `figure.savefig` writes it to a file.
 """
 
 from fedpact.report.plots.federations import plot_comparison, plot_federation, plot_outcome
-from fedpact.report.plots.negotiations import plot_misreports, plot_negotiation
+from fedpact.report.plots.negotiations import plot_negotiation
 from fedpact.report.plots.pilots import plot_pilot
 from fedpact.report.plots.studies import plot_study
 from fedpact.report.plots.style import new_figure
@@ -20,7 +20,6 @@ __all__ = [
     "plot_delivery",
     "plot_federation",
     "plot_fit",
-    "plot_misreports",
     "plot_negotiation",
     "plot_outcome",
     "plot_pilot",

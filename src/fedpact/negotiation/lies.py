@@ -1,4 +1,7 @@
-"""The most that lies gain, searched for: about costs, values and weights, harm claimed, all at once, and in pairs.
+"""What lies gain: the worst that a search finds, of one member and of two together, and what refusal changes.
+
+The checks of a negotiation find contradictions, not lies: whoever multiplies its numbers by a factor throughout cannot
+be told from a member for whom that is the truth.
 
 A liar reports its costs and its values times a factor, and the weights of the others' data to it times another; a
 factor below zero claims that the others' data harms it. The search tries a grid of each kind alone, then goes on from
@@ -10,7 +13,8 @@ that has less than by itself, by its own true numbers, and the others deal anew 
 by default (`least_gain = 0`): then nobody who is honest ends below standing alone, whatever the lie. Honest members of
 a mechanism that does not give everybody that much leave as well, also when nobody lies.
 
-A search finds lies that pay; that it finds none proves nothing.
+A search finds lies that pay; that it finds none proves nothing. `fedpact.comparison.manipulation` tries a few in one
+batch, to compare mechanisms.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +32,7 @@ from fedpact.mechanisms import Mechanism, mechanism_named
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
+from fedpact.utils.words import join_names
 
 TRUTH = (1.0, 1.0, 1.0)  # factors on costs, values, and weights of the others
 COSTS, VALUES = (0.25, 0.5, 0.8, 1.25, 2.0, 4.0), (0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
@@ -36,6 +42,7 @@ MAX_PASSES = 3  # over all factors at every step
 LOWEST, HIGHEST = 0.1, 10.0  # factors on costs and values
 MOST_HARM, MOST_USE = -1.0, 10.0  # factors on weights
 WITHOUT_REPORTS = ("voluntary", "standalone")  # mechanisms under which everybody decides by itself
+HEADS = ("who lies", "others may leave", "gains", "says its costs are", "its value", "others' data", "honest one loses")
 UTILITY_TOL = 1e-7  # of the values: less is rounding
 
 Factors = tuple[float, float, float]
@@ -66,6 +73,50 @@ class Lie:
     gain: float
     lowest: float
     tried: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LieStudy:
+    """The lies that gain most, in units of payoff.
+
+    Attributes
+    ----------
+    mechanism, title
+        Its name, and what people call it.
+    lies
+        Of one member and of two, each without and with refusal; of two only if there are as many.
+    """
+
+    mechanism: str
+    title: str
+    lies: tuple[Lie, ...]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row for each lie; the factors of two stand side by side."""
+        columns: dict[str, list[Any]] = {
+            "mechanism": [self.mechanism for _ in self.lies],
+            "agents": [join_names(lie.agents) for lie in self.lies],
+            "refusal": [lie.refusal for lie in self.lies],
+            "gain": [lie.gain for lie in self.lies],
+            "lowest": [lie.lowest for lie in self.lies],
+            "tried": [lie.tried for lie in self.lies],
+        }
+        for place, kind in enumerate(("costs", "values", "weights")):
+            columns[kind] = [" and ".join(f"{factors[place]:g}" for factors in lie.factors) for lie in self.lies]
+        return columns
+
+    @property
+    def text(self) -> str:
+        """The study in words, as Markdown."""
+        rows = [HEADS, tuple("---" for _ in HEADS), *(_row(lie) for lie in self.lies)]
+        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return (
+            f"# What the worst lies gain under {self.title}\n\n"
+            f"A liar says a multiple of its costs, of what accuracy is worth to it, and of how useful the others' data "
+            f"is; below zero it claims harm. Amounts are in units of payoff; two that collude count together. The last "
+            f"column is by how much an honest member then has less than by itself.\n\n{table}\n\n"
+            f"These are the lies that a search found. That it finds none proves nothing.\n"
+        )
 
 
 def report_with(federation: Federation, lies: Lies) -> Federation:
@@ -143,6 +194,38 @@ def best_lies(
         lowest=lowest,
         tried=search.tried,
     )
+
+
+def lie_study(
+    federation: Federation,
+    mechanism: str | Mechanism = "externality",
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> LieStudy:
+    """Search for the lies that gain most; `progress` is called with how many members and pairs were tried, of all."""
+    rules = mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism
+    size = federation.n_agents
+    counts = {together: size if together == 1 else size * (size - 1) // 2 for together in (1, 2) if together <= size}
+    lies, done = [], 0
+    for together, count in counts.items():
+        for refusal in (False, True):
+
+            def tell(place: int, _: int, before: int = done) -> None:
+                if progress is not None:
+                    progress(before + place, 2 * sum(counts.values()))
+
+            lies.append(best_lies(federation, rules, together=together, refusal=refusal, progress=tell))
+            done += count
+    return LieStudy(mechanism=rules.name, title=rules.title, lies=tuple(lies))
+
+
+def _row(lie: Lie) -> tuple[str, ...]:
+    who = join_names(lie.agents).replace("|", "\\|").replace("\n", " ")
+    leaves = "yes" if lie.refusal else "no"
+    if lie.gain <= 0.0:
+        return ("no one" if len(lie.agents) == 1 else "no two", leaves, "none found", "", "", "", "")
+    kinds = (" and ".join(f"{factors[place]:.3g}" for factors in lie.factors) for place in range(3))
+    return (who, leaves, f"{lie.gain:.4g}", *(f"x {kind}" for kind in kinds), f"{lie.lowest:.4g}")
 
 
 class _Search:
