@@ -477,6 +477,6 @@ def test_the_page_offers_every_file():
 def test_all_mechanisms_are_held_against_what_they_keep(answers, ask, monkeypatch):
     monkeypatch.setattr("fedpact.explorer.service.ALL", ["externality", "shapley", "vcg"])
     shown = words(answers.mechanisms(ask())["properties"])
-    assert "VCG yes +344,427 yes yes no yes no nobody" in shown
+    assert "VCG yes +344,427 yes yes no yes no no nobody" in shown
     with pytest.raises(Unfinished):
         answers.mechanisms(ask({"costs[0]": "x"}))

@@ -11,8 +11,8 @@ from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
 from fedpact.negotiation.lies import TRUTH, best_lies, lie_study, report_with
 from fedpact.negotiation.lot_agent import agents_of
-from fedpact.scenario.examples import example, hospitals
 from fedpact.solvers.standalone import standalone_optimum
+from old_hospitals import example, hospitals
 from random_cases import cases
 from strategies import random_federations
 
