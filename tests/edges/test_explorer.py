@@ -76,19 +76,13 @@ def varied(**weights):
     for place, weight in weights.items():
         receiver, giver = map(int, place.removeprefix("w"))
         changed[receiver, giver] = weight
-    return fp.Federation(
-        changed,
-        costs=FEDERATION.costs,
-        caps=FEDERATION.caps,
-        payoff=FEDERATION.payoff,
-        names=FEDERATION.names,
-    )
+    return FEDERATION.replace(weights=changed)
 
 
 @pytest.mark.browser
 def test_it_loads_with_the_deal_of_the_library(page):
     assert headline(FEDERATION) in shown(page, "#summary")
-    for sentence in fp.compare(FEDERATION).recommendation.sentences:
+    for sentence in fp.compare(hospitals()).recommendation.sentences:
         assert sentence in shown(page, "#summary")
     for part in ("gains", "payments", "contributions", "fairness", "welfare", "stability", "certificates"):
         assert page.locator(f"#{part}").is_visible()
@@ -211,7 +205,7 @@ def test_a_deal_is_opened_and_held_against_the_federation_on_the_page(page, tmp_
     mine, forged, talk = (tmp_path / name for name in ("mine.json", "forged.json", "talk.jsonl"))
     deal = fp.ExternalityMechanism().solve(FEDERATION).deal
     deal.save(mine)
-    replace(deal, payments=deal.payments + np.array([0.05, -0.05, 0.0, 0.0, 0.0])).save(forged)
+    replace(deal, payments=deal.payments + np.array([5e4, -5e4, 0.0, 0.0, 0.0])).save(forged)
     talk.write_text("{", encoding="utf-8")
     page.set_input_files("#x-file", mine)
     page.wait_for_selector("#x-opened-heading")
@@ -267,7 +261,7 @@ def test_a_heat_map_is_drawn_read_and_saved(page, tmp_path):
     page.keyboard.press("ArrowRight")
     found = fp.sweep(
         FEDERATION,
-        ["weights[0,1]=-0.46:1.54:9", "costs[0]=0.00014:0.0042:9"],
+        ["weights[0,1]=-0.46:1.54:9", "costs[0]=40:1200:9"],
         metrics=["individual-rationality"],
         mechanisms=["shapley"],
     )
@@ -313,7 +307,7 @@ def test_departures_and_negotiations_are_played(page):
     for departure in settled_.departures:
         assert departure.leavers[0] in shown(page, "#x-leave-view h3")
         page.click("#x-leave-player [data-step='1']")
-    assert "University and City stay" in shown(page, "#x-leave-view h3")
+    assert "University, City and County stay" in shown(page, "#x-leave-view h3")
     assert page.locator("#x-leave-player [data-step='1']").is_disabled()
     page.click("#x-tab-talks")
     page.wait_for_selector("#x-talk-view h3")
