@@ -23,6 +23,7 @@ HEADS: Mapping[str, tuple[str, str]] = {
     "joining_costs": ("Joining cost", "paid once for taking part"),
     "budgets": ("Budget", "the most it can pay"),
 }
+COLUMNS_OF_MEMBERS = {"names", "lot_names", "task_names", *HEADS} - {*MEMBER_COLUMNS}
 MODELS = {"common": "one for all", "personal": "one each, which leaves out data that harms"}
 FAMILIES = {
     "power-law": "Power law: 1 − (1 + data)^−beta",
@@ -129,7 +130,7 @@ def _part_of(field: str) -> str:
         return "weights"
     if label in ("family", "models", "") or label.startswith("payoff."):
         return "members" if "[" in field else "payoff"
-    return "members" if label in ("names", "lot_names", "task_names", *HEADS) else "words"
+    return "members" if label in COLUMNS_OF_MEMBERS else "words"
 
 
 def _words_for(draft: Draft, field: str) -> str:
