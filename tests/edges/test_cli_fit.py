@@ -317,6 +317,7 @@ def south(run, runs: Path, tmp_path: Path) -> Path:
     """A member's private file, with a cost that nobody has said."""
     path = tmp_path / "south.json"
     assert run("fit", runs, "--member", "South", "-o", path).code == 0
+    assert path.stat().st_mode & 0o777 == 0o600
     return path
 
 

@@ -10,7 +10,6 @@ import pytest
 SMALL = ("study", "-k", "dense", "-m", "externality", "-m", "voluntary", "--count", "3", "--members", "3")
 
 
-@pytest.mark.slow
 def test_numbers_picture_and_table(run, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     result = run(*SMALL, "--splits", "1")

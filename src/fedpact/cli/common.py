@@ -17,6 +17,7 @@ from rich.markup import escape as escape_markup
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+from rich.text import Text
 
 from fedpact.certificates import Claim, Verdict
 from fedpact.cli.clusters import use_cluster
@@ -216,6 +217,16 @@ def table(title: str, *columns: str) -> Table:
     return made
 
 
+def keep_words_whole(made: Table, heads: Sequence[str]) -> None:
+    """Let a table of many narrow columns fit eighty: names wrap between words, no word of a head is broken.
+
+    Call it when the rows are in.
+    """
+    made.padding = (0, 1, 0, 0)
+    for column, head in zip(made.columns[1:], heads[1:], strict=True):
+        column.width = max(*map(len, head.split()), *(Text.from_markup(str(cell)).cell_len for cell in column.cells))
+
+
 def print_agents(
     title: str,
     agents: Sequence[str],
@@ -226,10 +237,12 @@ def print_agents(
 ) -> None:
     """A row per member (or `kind`) with its text of every column; of many those with the largest sizes."""
     console.print(f"[bold]{escape(title)}[/bold]")
-    made = table("", kind, *(escape(terminal_text(head)) for head, _ in columns))
+    heads = [kind, *(terminal_text(head) for head, _ in columns)]
+    made = table("", *map(escape, heads))
     shown = sorted(np.argsort(-np.abs(sizes), kind="stable")[:MAX_ROWS].tolist())
     for agent in shown:
         made.add_row(escape(agents[agent]), *(terminal_text(texts[agent]) for _, texts in columns))
+    keep_words_whole(made, heads)
     console.print(made)
     if len(agents) > len(shown):
         console.print(f"... and {len(agents) - len(shown)} more {kind}s; --json prints all")

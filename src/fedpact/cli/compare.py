@@ -23,6 +23,7 @@ from fedpact.cli.common import (
     console,
     escape,
     gain_texts,
+    keep_words_whole,
     print_agents,
     print_imbalance,
     print_json,
@@ -298,11 +299,9 @@ def _show_temptations(compared: Comparison, unit: Unit) -> None:
 def _show_properties(compared: Comparison, unit: Unit) -> None:
     """What holds under each mechanism; where it does not balance, the money it needs from outside or leaves over."""
     made = table(f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}", *HEADS)
-    made.padding = (0, 1, 0, 0)  # so that it fits eighty columns
-    for column in (0, 2, -1):  # names and amounts in one piece
-        made.columns[column].no_wrap = True
     for row in property_rows(compared, unit):
         made.add_row(compared.title(row.outcome.mechanism), *map(terminal_text, (*row.cells, row.lies)))
+    keep_words_whole(made, HEADS)
     console.print(made)
     console.print(f"lies gain: {LIES}.")
 

@@ -100,8 +100,6 @@ class Rounds:
                 return f"{agent} is asked again: {reason}"
             case "excluded":
                 return f"[red]{agent} is out[/red]: {reason}. The others continue without it."
-            case "own messages":
-                return f"{agent} sends final messages of its own"
             case "masks opened":
                 return f"Round {event['round']} is void, its masks are opened: {reason}"
             case "no game":

@@ -20,6 +20,7 @@ from fedpact.cli.common import (
     console,
     counter,
     escape,
+    keep_words_whole,
     print_json,
     table,
     working_on,
@@ -28,7 +29,7 @@ from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import FEDERATION_KINDS, FieldStudy
 from fedpact.comparison import study as run_study
-from fedpact.comparison.studies import DEFAULT_AGENTS, DEFAULT_COUNT, DEFAULT_SPLITS
+from fedpact.comparison.studies import DEFAULT_AGENTS, DEFAULT_COUNT, DEFAULT_SPLITS, STUDIED
 from fedpact.mechanisms.registry import ALL
 from fedpact.report.records import study_record
 from fedpact.report.words import PROPERTY_HEADS
@@ -119,11 +120,11 @@ def _run(run: Callable[[Callable[[int, int], None]], FieldStudy]) -> FieldStudy:
 def _show(found: FieldStudy) -> None:
     for kind in found.kinds:
         title = f"{kind}: {found.count} federations of {found.n_agents}, per cent in which each property holds"
-        heads = ("mechanism", *PROPERTY_HEADS.values(), "best", "share")
+        heads = ("mechanism", *(PROPERTY_HEADS[claim] for claim in STUDIED), "best", "share")
         made = table(title, *heads)
-        made.padding, made.columns[0].no_wrap = (0, 1, 0, 0), True  # so that it fits eighty columns
         for name in found.mechanisms:
             made.add_row(found.title(name), *_cells(found, kind, name))
+        keep_words_whole(made, heads)
         console.print(made)
         for name in found.mechanisms:
             missing = int((~found.numbers[kind][name]["solved"].astype(bool)).sum())
@@ -138,7 +139,7 @@ def _show(found: FieldStudy) -> None:
 
 
 def _cells(found: FieldStudy, kind: str, name: str) -> Sequence[str]:
-    shares = [_percent(found.share_holding(kind, name, claim)) for claim in PROPERTY_HEADS]
+    shares = [_percent(found.share_holding(kind, name, claim)) for claim in STUDIED]
     medians = [_percent(found.quantiles(kind, name, number)["median"]) for number in ("share_of_best", "lowest_share")]
     return [*shares, *medians]
 

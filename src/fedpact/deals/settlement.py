@@ -24,6 +24,7 @@ from fedpact.deals.deal import Deal
 from fedpact.deals.delivered import agreed_transfers, checked_delivery, payments_for_delivered, payments_for_shares
 from fedpact.deals.outcome import Outcome
 from fedpact.deals.transfers import GRAINS, fewest_transfers, whole_cents
+from fedpact.federation.lots import check_names
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray, checked_numbers, positive
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -304,15 +305,7 @@ def _check_names(given: Sequence[str]) -> tuple[str, ...]:
         rule = f"must number at most {MAX_SETTLED_AGENTS}"
         given = f", got {len(names)}: settle parts of the federation"
         raise InvalidInput(field="names", rule=rule, value=len(names), given=given)
-    seen: set[str] = set()
-    for agent, name in enumerate(names):
-        if not isinstance(name, str) or not name.strip():
-            raise InvalidInput(field="names", index=agent, rule="must be a non-empty string", value=name)
-        if name in seen:
-            rule, twice = "must differ from the others", f', "{name}" appears twice'
-            raise InvalidInput(field="names", index=agent, rule=rule, value=name, given=twice)
-        seen.add(name)
-    return names
+    return check_names("names", names, None)
 
 
 def _checked_payments(

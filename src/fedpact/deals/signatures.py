@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedpact.deals.ledger import canonical_json
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
-from fedpact.utils.files import read_bytes
+from fedpact.utils.files import PRIVATE, read_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
 PURPOSE = b"fedpact signs this document, version 1\n"  # no signature made for anything else is one of a document
 CURVE = "secp384r1"
-PRIVATE = 0o600
 MAX_KEY_LENGTH = 1000  # characters of a public key
 KEY_RULE = "must be an ECDSA key on the curve P-384 in OpenSSH format, as `fedpact flower key` makes"
 

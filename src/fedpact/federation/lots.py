@@ -15,6 +15,7 @@ that handles only boxes refuses shared caps (`require_own_caps`).
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -90,18 +91,25 @@ def check_names(
     if count is not None and len(names) != count:
         counts = f": {count} {counted}, {len(names)} names given"
         raise InvalidInput(field=field, rule=f"must have one entry per {each}", value=given, given=counts)
-    errors, seen = ErrorCollector(), set()
+    errors, seen = ErrorCollector(), dict[tuple[str | None, str], str]()
     for index, name in enumerate(names):
         owner = None if owners is None else owners[index]
-        if (owner, name) in seen:
+        before = seen.get((owner, looks_of(name)))
+        if before is not None:
             rule = "must differ from the others" if owner is None else "must differ from the owner's others"
-            twice = f', "{name}" appears twice'
+            twice = f', "{name}" appears twice' if before == name else f", {before!a} and {name!a} look alike"
             errors.errors.append(
                 InvalidInput(field=field, index=index, rule=rule, value=name, given=twice, agent=owner)
             )
-        seen.add((owner, name))
+        seen[owner, looks_of(name)] = name
     errors.raise_errors()
     return names
+
+
+def looks_of(name: str) -> str:
+    """What people see of a name: without what is invisible, and whatever way its letters are put together."""
+    shown = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+    return " ".join(shown.split())
 
 
 def check_ownership(names: tuple[str, ...], shape: tuple[int, int], given: Mapping[str, Any]) -> Ownership:

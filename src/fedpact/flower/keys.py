@@ -8,7 +8,6 @@ SuperLink. Organisations should make their own; those made here are for a rehear
 from __future__ import annotations
 
 import ipaddress
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedpact.deals.signatures import PRIVATE
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
 
@@ -68,13 +66,9 @@ def _write(folder: Path, contents: dict[str, bytes]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"the folder cannot be made: {error.strerror}") from error
-    before = os.umask(0o077)  # nobody reads a key while it is written
-    try:
-        replace_files({folder / name: content for name, content in contents.items()})
-    finally:
-        os.umask(before)
-    for name in contents:
-        os.chmod(folder / name, PRIVATE if name.endswith(".key") else 0o644)
+    for private in (True, False):
+        chosen = {folder / name: part for name, part in contents.items() if name.endswith(".key") is private}
+        replace_files(chosen, private=private)
 
 
 def _new_key() -> Key:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from importlib.resources import files
 from pathlib import Path
 
 from fedpact.deals.settlement import MONEY_DECIMALS
-from fedpact.deals.signatures import PRIVATE
 from fedpact.federation.lots import require_single_lots
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
@@ -56,10 +54,8 @@ def write_private_file(path: Path, scenario: Scenario, place: int) -> None:
             raise InvalidInput("there is such a file already; name another one")
         if not path.parent.is_dir():
             raise InvalidInput(f"there is no such folder: {path.parent}")
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE))
     names, unit = list(scenario.federation.names), scenario.unit
     save_agent(agents_of(scenario.federation)[place], path, notes={"agents": names} | ({"unit": unit} if unit else {}))
-    os.chmod(path, PRIVATE)
 
 
 def _make(folder: Path) -> None:

@@ -1,9 +1,10 @@
 """The coordinator: it brings agents to a deal and knows nothing but their answers.
 
-What a protocol comes to goes through the game form (`fedpact.negotiation.message_game`): everybody sends final
-messages, and what these say is the deal, balanced to the last digit whatever anybody says. Where fewer than three
-agents draw on somebody's data the game form does not apply; the deal is then at the personal prices, and the trace says
-so.
+What a protocol comes to goes through the game form (`fedpact.negotiation.message_game`): everybody sends the final
+messages that were agreed, and what these say is the deal, balanced to the last digit. Others than those agreed would
+move money between third members at no cost to whoever sends them: it is then out, and the others deal anew. Where fewer
+than three agents draw on somebody's data the game form does not apply; the deal is then at the personal prices, and the
+trace says so.
 
 On record (`transcript=...`) a negotiation goes on from what is on disk, and ends in the same deal as if it had never
 been interrupted: everything a coordinator knows it knows from answers, so the exchanges alone determine the deal.
@@ -33,7 +34,7 @@ from fedpact.negotiation.session import Listener, MemberExcluded, Session
 from fedpact.negotiation.share_discovery import discover_shares
 from fedpact.negotiation.sum_terms import MIN_SUMMED
 from fedpact.negotiation.sums import SumsProtocol
-from fedpact.negotiation.validation import read_acceptance, read_messages
+from fedpact.negotiation.validation import check_messages, read_acceptance
 from fedpact.utils.arrays import checked_numbers
 from fedpact.utils.errors import InvalidInput
 
@@ -360,18 +361,14 @@ def _game_form(session: Session) -> GameForm | None:
 
 
 def _final_messages(session: Session, proposed: Messages) -> Messages:
-    """Everybody's final messages; they need not be those that were proposed."""
+    """The final messages, by all lots; whoever does not send those that were agreed has no part in the deal."""
     among = np.ix_(session.members, session.lots)
     proposals, prices = np.zeros((2, session.size, session.n_lots))
     proposals[among] = proposed.proposals
     prices[among] = proposed.prices
-    answers = session.ask(
+    session.ask(
         "messages",
         lambda place: {"proposals": proposals[place].tolist(), "prices": prices[place].tolist()},
-        lambda raw, place: read_messages(raw, session.caps, session.uses(place)),
+        lambda raw, place: check_messages(raw, proposals[place], prices[place]),
     )
-    for place, (own_proposals, own_prices) in answers.items():
-        if (own_proposals != proposals[place]).any() or (own_prices != prices[place]).any():
-            session.notify({"event": "own messages", "agent": session.names[place]})
-        proposals[place], prices[place] = own_proposals, own_prices
     return Messages(proposals=proposals, prices=prices)

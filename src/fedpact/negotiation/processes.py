@@ -32,9 +32,9 @@ MAX_LINE = 1 << 24  # bytes
 
 
 def save_agent(agent: AnyAgent, path: Path, *, notes: Mapping[str, Any] | None = None) -> None:
-    """Write what one agent knows: its row, payoff, cost and cap; notes beside it are for people."""
+    """Write what one agent knows, for nobody else to read: its row, payoff, cost and cap; notes are for people."""
     record = dict(notes or {}) | record_of_agent(agent)
-    replace_text(path, encode_line(record) + "\n")
+    replace_text(path, encode_line(record) + "\n", private=True)
 
 
 def load_agent(path: Path) -> AnyAgent:

@@ -326,14 +326,12 @@ def read_acceptance(raw: dict[str, Any]) -> None:
         raise BadAnswer(f"accepts must be true or false, got {_describe(raw.get('accepts'))}")
 
 
-def read_messages(raw: dict[str, Any], caps: FloatArray, uses: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-    """Checked: proposals within the caps and prices of at least zero."""
-    proposals, prices = _numbers(raw, "proposals", caps.size), _numbers(raw, "prices", caps.size)
-    if (proposals[uses] < 0).any() or (proposals[uses] > caps[uses]).any():
-        raise BadAnswer("proposals must lie between zero and the caps")
-    if (prices[uses] < 0).any():
-        raise BadAnswer("prices must be at least zero")
-    return proposals, prices
+def check_messages(raw: dict[str, Any], proposals: FloatArray, prices: FloatArray) -> None:
+    """That final messages are those agreed on: others would move money between third members, at no cost to its own."""
+    for key, agreed in (("proposals", proposals), ("prices", prices)):
+        stated = _numbers(raw, key, agreed.size)
+        if np.abs(stated - agreed).max() > PROPORTION_TOLERANCE * np.abs(agreed).max():
+            raise BadAnswer(f"its final {key} are not those that were agreed")
 
 
 def _check_cost(now: CostAnswer, lot: int, cap: float) -> None:

@@ -28,6 +28,7 @@ from fedpact.solvers.standalone import standalone_optima
 from fedpact.utils.arrays import FloatArray
 
 MAX_ANSWERS, MAX_BISECTIONS = 1000, 200
+JUMP_EVERY = 20  # answers
 ANSWER_TOLERANCE = 1e-12  # of the largest contribution
 HARMED_MULTIPLE = 1e3  # of what could pay without harm: the most a member makes up for harm with, without a cap
 MAX_TURNS, MAX_FULL_TURNS = 100, 40  # later turns go half of the way
@@ -53,7 +54,7 @@ def shaped_equilibria(arrays: FederationArrays, bonus: float = 0.0) -> FloatArra
         return own * flat.marginal_worth(background + own * x) - flat.marginal_costs(x)
 
     with np.errstate(all="ignore"):
-        for _ in range(MAX_ANSWERS):
+        for answer in range(MAX_ANSWERS):
             background = flat.data(profile) - own * profile
             earning = np.maximum(_falling_root(left_to_earn, upper), alone)
             move = np.where(background > 0, earning, _falling_root(marginal, most)) - profile
@@ -62,7 +63,9 @@ def shaped_equilibria(arrays: FederationArrays, bonus: float = 0.0) -> FloatArra
             found[arrived] = profile[arrived]
             # Those of one federation go less far when they overshoot.
             part = np.where(size > before, np.maximum(0.7 * part, 0.02), np.minimum(1.02 * part, 1.0))
-            ahead = np.clip(profile + part[:, None] * move, 0.0, flat.caps)
+            # Where every move is little shorter than the last, now and then to where they would lead (Aitken).
+            slow = (part == 1.0) & (size < before) & (answer % JUMP_EVERY == JUMP_EVERY - 1)
+            ahead = np.clip(profile + np.where(slow, before / (before - size), part)[:, None] * move, 0.0, flat.caps)
             going &= ~arrived & (flat.data(ahead) > flat.floor).all(axis=-1)
             if not going.any():
                 break

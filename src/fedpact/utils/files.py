@@ -34,6 +34,7 @@ except ImportError:  # Windows
 
 Format = TypeVar("Format")
 
+PRIVATE = 0o600
 MAX_FILE_BYTES = 1 << 32
 MAX_ARRAY_BYTES = 1 << 30  # that the arrays of a file take together
 PART_BYTES = 1 << 20
@@ -129,8 +130,8 @@ def check_writable(path: Path) -> None:
         raise InvalidInput("there is no such folder; make it first")
 
 
-def replace_files(contents: Mapping[Path, bytes]) -> None:
-    """Write all of the files or, on failure, leave all of them as they were.
+def replace_files(contents: Mapping[Path, bytes], *, private: bool = False) -> None:
+    """Write all of the files or, on failure, leave all of them as they were; `private` ones nobody else may read.
 
     Everything is on disk under temporary names before the first file takes its place, so what can fail fails before.
     By hand, because libraries of atomic writes do one file at a time.
@@ -140,7 +141,8 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
     drafts = {path.with_name(f".{uuid.uuid4().hex}.tmp"): path for path in contents}
     try:
         for draft, path in drafts.items():
-            with draft.open("xb") as file:
+            mode = PRIVATE if private else 0o666  # less what the user's umask takes away
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(contents[path])
                 file.flush()
                 os.fsync(file.fileno())
@@ -180,10 +182,10 @@ def claim_output(path: Path) -> Iterator[None]:
                 lock.unlink()
 
 
-def replace_text(path: Path, content: str) -> None:
+def replace_text(path: Path, content: str, *, private: bool = False) -> None:
     """Write one UTF-8 file whole, or leave what was there; errors name the file."""
     with error_context(str(path)):
-        replace_files({path: content.encode()})
+        replace_files({path: content.encode()}, private=private)
 
 
 def _reason(error: Exception) -> str:

@@ -20,6 +20,7 @@ Columns = Mapping[str, Sequence[Any]]
 CELL_BYTES = 64  # that a cell takes at least, as an object
 REMEDY = "write fewer rows or columns; large tables and weights fit in an .npz file"
 FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")  # the last four are wide, for East Asian keyboards
+SPLITTING = re.compile(r'[,;|\t"\r\n]')
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-?inf")
 
 
@@ -44,20 +45,14 @@ def csv_text(columns: Columns) -> str:
 
 
 def csv_rows(rows: Iterable[Iterable[Any]], *, line_end: str = "\n") -> str:
-    """Rows as CSV, as `csv_text` writes them.
+    """Rows as CSV, as `csv_text` writes them. By hand: the `csv` module does not quote other countries' separators.
 
     Examples
     --------
     >>> print(csv_rows([["=SUM(A1)", -0.5]]), end="")
     '=SUM(A1),-0.5
     """
-    lines = _Lines()
-    csv.writer(lines, lineterminator="\r\n").writerows(map(_cell, row) for row in rows)  # so that it quotes both
-    return "".join(line.removesuffix("\r\n") + line_end for line in lines)
-
-
-class _Lines(list[str]):
-    write = list.append
+    return "".join(",".join(map(_cell, row)) + line_end for row in rows)
 
 
 def read_csv_rows(content: str, *, separator: str = ",") -> Iterator[list[str]]:
@@ -70,12 +65,16 @@ def read_csv_rows(content: str, *, separator: str = ",") -> Iterator[list[str]]:
         raise InvalidInput(f"the file is not valid CSV: {error} (at line {reader.line_num})") from error
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Any) -> str:
+    """A cell as text, in quotes where a comma, or what stands for one in other countries, would split it."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str):
-        return f"'{value}" if FORMULA.match(value) and not NUMBER.fullmatch(value) else value
-    return "" if isinstance(value, float) and value != value else value  # noqa: PLR0124 - NaN differs from itself
+    if value is None or value != value:  # noqa: PLR0124 - NaN differs from itself
+        return ""
+    if isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value):
+        value = f"'{value}"
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if SPLITTING.search(text) else text
 
 
 def _csv(columns: Columns) -> bytes:

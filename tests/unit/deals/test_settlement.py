@@ -308,7 +308,7 @@ class TestInput:
             ({"currency": " "}, "currency must be a non-empty string"),
             ({"names": "AB"}, "names must be a list of strings"),
             ({"names": None}, "names must be a list of strings"),
-            ({"names": ["A", ""]}, r"names\[1\] must be a non-empty string, got ''"),
+            ({"names": ["A", ""]}, r"names must be non-empty strings, one per member, got \('A', ''\)"),
             ({"names": ["A", "A"]}, r'names\[1\] must differ from the others, "A" appears twice'),
         ],
     )

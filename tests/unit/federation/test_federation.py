@@ -318,3 +318,14 @@ def test_a_fingerprint_tells_federations_apart() -> None:
         )
     )
     assert len({each.fingerprint for each in [hospitals, *others]}) == 4
+
+
+@pytest.mark.parametrize("other", ["City\u200b", " City", "C\u0131ty".replace("\u0131", "i") + "\u00ad", "Ｃity"])
+def test_names_that_look_alike_are_refused(other: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=r"names\[1\] must differ from the others, 'City' and .* look alike"):
+        fp.Federation(np.eye(2), costs=0.1, payoff=fp.Log(), names=["City", other])
+
+
+def test_one_letter_in_two_ways_of_writing_is_one_name() -> None:
+    with pytest.raises(fp.InvalidInput, match=r"'K\\xf6ln' and 'Ko\\u0308ln' look alike"):
+        fp.Federation(np.eye(2), costs=0.1, payoff=fp.Log(), names=["K\u00f6ln", "Ko\u0308ln"])

@@ -61,7 +61,7 @@ def test_between_twenty_a_short_attack_does_not_even_reproduce_the_sums(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page has the long one, which takes minutes and does not either."""
-    monkeypatch.setattr("fedpact.negotiation.secrecy.MAX_EVALUATIONS", 20)
+    monkeypatch.setattr("sums_attack.MAX_EVALUATIONS", 20)
     truth = federation(20)
     fp.negotiate(truth, protocol="sums", transcript=tmp_path / "talks.jsonl")
     found = recover_weights(tmp_path / "talks.jsonl", colluders={1: truth}, starts=1, rng=0)

@@ -13,9 +13,9 @@ from fedpact.negotiation.validation import (
     MarginalAnswer,
     Withdrawal,
     check_answer,
+    check_messages,
     read_introduction,
     read_marginals,
-    read_messages,
 )
 
 QUESTION = {"number": 7, "kind": "prices"}
@@ -154,11 +154,11 @@ def test_introductions(change: dict[str, Any], message: str) -> None:
         read_introduction(raw | change, 0, 3)
 
 
-def test_final_messages() -> None:
-    caps, uses = np.array([1.0, 2.0, 3.0]), np.array([True, True, False])
-    proposals, prices = read_messages({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
-    assert proposals.tolist() == [1.0, 2.0, 9.0] and prices.tolist() == [0.0, 5.0, -1.0]
-    with pytest.raises(BadAnswer, match="between zero and the caps"):
-        read_messages({"proposals": [1.0, 2.1, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
-    with pytest.raises(BadAnswer, match="at least zero"):
-        read_messages({"proposals": [1.0, 2.0, 9.0], "prices": [-1.0, 5.0, -1.0]}, caps, uses)
+def test_final_messages_are_those_agreed() -> None:
+    proposals, prices = np.array([1.0, 2.0, 9.0]), np.array([0.0, 5.0, 1.0])
+    check_messages({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0 + 1e-12, 1.0]}, proposals, prices)
+    with pytest.raises(BadAnswer, match="its final proposals are not those that were agreed"):
+        check_messages({"proposals": [1.0, 2.1, 9.0], "prices": [0.0, 5.0, 1.0]}, proposals, prices)
+    with pytest.raises(BadAnswer, match="its final prices are not those that were agreed"):
+        check_messages({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0, 1.1]}, proposals, prices)
+    check_messages({"proposals": [0.0], "prices": [0.0]}, np.zeros(1), np.zeros(1))

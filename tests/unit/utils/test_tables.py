@@ -157,3 +157,12 @@ def test_names_are_read_as_they_were_written() -> None:
 def test_negative_numbers_stay_numbers() -> None:
     given = [-0.5, -3, "-1.25", "+2e-7", float("-inf"), "-inf"]
     assert csv_rows([given]) == "-0.5,-3,-1.25,+2e-7,-inf,-inf\n"
+
+
+@pytest.mark.parametrize("name", ["North; South", "a|b", "tab\there", 'the "old" one', "two\nlines"])
+def test_no_country_splits_a_name(name: str) -> None:
+    text = csv_rows([["payer", name, 1.5]])
+    assert text.startswith('payer,"')
+    for separator in ",;|\t":
+        (row,) = csv.reader(StringIO(text.replace(",", separator), newline=""), delimiter=separator)
+        assert row == ["payer", name, "1.5"]
