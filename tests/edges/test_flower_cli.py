@@ -159,7 +159,9 @@ def test_a_members_key(run: Run, tmp_path: Path) -> None:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
-    stage = Stage(example("hospitals").federation, tmp_path / "stage", run_config={"title": "Five hospitals", "per-payoff": 1.0})
+    stage = Stage(
+        example("hospitals").federation, tmp_path / "stage", run_config={"title": "Five hospitals", "per-payoff": 1.0}
+    )
     stage.conduct()
     return stage.ledger
 

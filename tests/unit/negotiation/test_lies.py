@@ -72,6 +72,12 @@ def test_claiming_harm_pays_and_takes_others_below_standing_alone() -> None:
     assert refused.lowest == 0.0 < refused.gain < found.gain
 
 
+def test_a_lie_gains_as_much_and_leaves_others_less_where_joining_costs() -> None:
+    dear = HOSPITALS.replace(joining_costs=0.01)
+    free, found = (best_lies(each, "externality", liars=[[CLINIC]]) for each in (HOSPITALS, dear))
+    np.testing.assert_allclose((found.gain, found.lowest), (free.gain, free.lowest + 0.01), rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_under_vcg_nobody_gains_alone_and_two_do_together() -> None:
     assert best_lies(HOSPITALS, "vcg", liars=[[CLINIC]]).gain == 0.0
