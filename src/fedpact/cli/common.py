@@ -17,7 +17,6 @@ from rich.markup import escape as escape_markup
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
-from rich.text import Text
 
 from fedpact.certificates import Claim, Verdict
 from fedpact.cli.clusters import use_cluster
