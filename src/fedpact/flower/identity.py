@@ -16,6 +16,7 @@ The key may be the one the node proves itself to the SuperLink with.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -40,6 +41,8 @@ from fedpact.negotiation.signature_audit import read_receipt
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import replace_files
 
+logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
+
 RECEIPT = "receipt.json"
 KEY = "key"  # the record of a node's state that holds a key made for the run
 
@@ -60,8 +63,13 @@ def _private_file(context: Context) -> Path | None:
 
 
 def own_agent(context: Context) -> AnyAgent:
-    """The agent of a node's private file."""
-    return load_agent(private_file(context))
+    """The agent of a node's private file; what is wrong with it is for the node's own log, not for the coordinator."""
+    path = private_file(context)
+    try:
+        return load_agent(path)
+    except InvalidInput as error:
+        logger.error("%s", error)
+        raise InvalidInput("its private file cannot be used; the node's own log says why") from None
 
 
 def refuse_lots() -> dict[str, Any]:

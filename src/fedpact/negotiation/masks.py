@@ -88,10 +88,8 @@ def to_residues(numbers: Sequence[float] | FloatArray) -> Residues:
     """
     given = np.asarray(numbers, dtype=np.float64)
     if not (np.abs(given) <= MAX_MASKED).all():
-        worst = float(given[np.argmax(np.where(np.isfinite(given), np.abs(given), np.inf))])
-        raise InvalidInput(
-            f"numbers in sums must lie within {MAX_MASKED:.3g}, got {worst:.3g}; state payoffs in a larger unit"
-        )
+        # Not the number itself: this goes to the coordinator.
+        raise InvalidInput(f"numbers in sums must lie within {MAX_MASKED:.3g}; state payoffs in a larger unit")
     whole = b"".join((int(number) % MODULUS).to_bytes(BYTES, "little") for number in np.ldexp(given, FRACTION_BITS))
     return np.frombuffer(whole, dtype="<u8").astype(np.uint64).reshape(-1, 2)
 

@@ -130,7 +130,8 @@ def answer_sums(agent: Speaker, question: Mapping[str, Any]) -> dict[str, Any]:
     """Reveals: nothing by itself; together with the answers of all others, the sum."""
     if question["keys"][agent.index] != masks.public_key(agent.secret):
         return {"stale": True}
-    return {"masked": masks.encode(_masked_terms(agent, question))}
+    masked = masks.encode(_masked_terms(agent, question))
+    return {"masked": masked} | _signature(agent, answer_text(question, agent.index, masked))
 
 
 def answer_payment(agent: Speaker, question: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +140,21 @@ def answer_payment(agent: Speaker, question: dict[str, Any]) -> dict[str, Any]:
     terms = _terms(agent, question | {"points": [question["contributions"]]})
     own = agent.own_lots
     due = payment_of(question["about"], agent.index, own=own, terms=terms, sums=sums, contributions=contributions)
-    return {"payment": due}
+    return {"payment": due} | _signature(agent, payment_text(question["contributions"], agent.index, due))
+
+
+def answer_text(question: Mapping[str, Any], place: int, masked: str) -> bytes:
+    """What a member signs of an answer: that it is its answer to this question."""
+    return masks.PURPOSE + b" answer " + masks.question_digest(question) + f" {place} {masked}".encode()
+
+
+def payment_text(contributions: Sequence[float], place: int, payment: float) -> bytes:
+    """What a member signs of its payment: that it is this at the profile agreed."""
+    return masks.PURPOSE + f" payment {list(contributions)!r} {place} {payment!r}".encode()
+
+
+def _signature(agent: Speaker, text: bytes) -> dict[str, str]:
+    return {} if agent.identity is None else {"signature": agent.identity.sign(text)}
 
 
 def payment_of(
@@ -154,14 +169,22 @@ def payment_of(
 def answer_open(agent: Speaker, question: Mapping[str, Any]) -> dict[str, Any]:
     """Reveals: its terms of the rounds in dispute, and only if what all have answered there contradicts itself.
 
-    Without that a coordinator could ask for any round to be opened.
+    Without that a coordinator could ask for any round to be opened. Where the member knows the others' signing keys,
+    what these have answered counts only if they have signed it.
     """
     rounds, masked = question["rounds"], question["masked"]
-    for asked, answers in zip(rounds, masked, strict=True):
+    payments = question.get("payments")
+    for place, (asked, answers) in enumerate(zip(rounds, masked, strict=True)):
         own = masks.encode(_masked_terms(agent, asked))
         if answers[str(agent.index)] != own:
             raise InvalidInput("it has not answered what it is said to have answered")
-    payments = question.get("payments")
+        if agent.identity is not None and agent.identity.known.is_given:
+            texts = {peer: answer_text(asked, int(peer), text) for peer, text in answers.items()}
+            _check_signed(agent, asked, texts, question["signatures"][place])
+    if payments is not None and agent.identity is not None and agent.identity.known.is_given:
+        at = rounds[-1]["points"][0]
+        texts = {peer: payment_text(at, int(peer), float(payment)) for peer, payment in payments.items()}
+        _check_signed(agent, rounds[-1], texts, question["payment_signatures"])
     if find_contradiction(rounds, [total_of(*each) for each in zip(rounds, masked, strict=True)], payments) is None:
         raise InvalidInput("there is nothing to open: the sums do not contradict themselves")
     return {"seeds": [{str(peer): seed.hex() for peer, seed in _seeds(agent, asked).items()} for asked in rounds]}
@@ -260,6 +283,19 @@ def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any])
         signature = question["signatures"].get(str(place))
         if not is_signature(public, signed_text(name, question["keys"][place]), signature):
             raise InvalidInput(f'the key of "{name}" is not signed by it: somebody may listen')
+
+
+def _check_signed(
+    agent: Speaker, asked: Mapping[str, Any], texts: Mapping[str, bytes], signatures: Mapping[str, str]
+) -> None:
+    """That everybody else in a round has signed a text of its own."""
+    assert agent.identity is not None
+    for place in asked["members"]:
+        if place != agent.index:
+            name = str(asked["names"][place])
+            public = agent.identity.known.key_of(name, place)
+            if public is None or not is_signature(public, texts[str(place)], signatures.get(str(place))):
+                raise InvalidInput(f'what "{name}" is said to have answered is not signed by it: it opens nothing')
 
 
 def _terms(agent: Speaker, question: Mapping[str, Any]) -> FloatArray:

@@ -130,10 +130,11 @@ class SumsProtocol:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _SummedRound:
-    """A question, everybody's masked answers to it, and their sum."""
+    """A question, everybody's masked answers to it with their signatures, and their sum."""
 
     question: dict[str, Any]
     masked: Mapping[int, str]
+    signatures: Mapping[int, str]
     total: FloatArray
 
 
@@ -161,10 +162,11 @@ class _Exchange:
             content = {key: part for key, part in question.items() if key != "kind"}
             count = count_of(question)
             masked = self.session.ask("sums", lambda place: content, lambda raw, place: read_masked(raw, count))  # noqa: B023 - called at once
-            kept = {place: text for place, text in masked.items() if text is not None}
+            kept = {place: answer[0] for place, answer in masked.items() if answer is not None}
             if len(kept) == len(masked):
+                signed = {place: answer[1] for place, answer in masked.items() if answer is not None}
                 total = total_of(question, {str(place): text for place, text in kept.items()})
-                self._last = _SummedRound(question=question, masked=kept, total=total)
+                self._last = _SummedRound(question=question, masked=kept, signatures=signed, total=total)
                 return total
             self._best = None  # nobody could open it any more
             self._agree_on_keys()
@@ -175,15 +177,18 @@ class _Exchange:
         """What everybody works out from the last sum that it is paid, by member; exactly balanced."""
         self.check(0)
         content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
-        payments = self.session.ask("payment", lambda place: content, lambda raw, place: read_payment(raw))
-        self.check(0, payments={str(place): payment for place, payment in payments.items()})
-        return balance_exactly(np.array([payments[int(place)] for place in self.session.members]))
+        stated = self.session.ask("payment", lambda place: content, lambda raw, place: read_payment(raw))
+        self.check(0, payments=stated)
+        return balance_exactly(np.array([stated[int(place)][0] for place in self.session.members]))
 
-    def check(self, number: int, climb: QuasiNewton | None = None, payments: Mapping[str, float] | None = None) -> None:
+    def check(
+        self, number: int, climb: QuasiNewton | None = None, payments: Mapping[int, tuple[float, str]] | None = None
+    ) -> None:
         """Raise `MemberExcluded` once it is found who made the last sum contradict itself or what was said before."""
         assert self._last is not None
         disputed = [self._last]
-        reason = find_contradiction([self._last.question], [self._last.total], payments)
+        amounts = None if payments is None else {str(place): payment for place, (payment, _) in payments.items()}
+        reason = find_contradiction([self._last.question], [self._last.total], amounts)
         if reason is None and climb is not None and self._best is not None:
             disputed = [self._best, self._last]
             reason = find_contradiction([each.question for each in disputed], [each.total for each in disputed])
@@ -222,14 +227,19 @@ class _Exchange:
         }
         return question | ({"names": self.session.names, "signatures": signatures} if signatures else {})
 
-    def _find_liars(self, disputed: list[_SummedRound], payments: Mapping[str, float] | None) -> dict[int, str]:
+    def _find_liars(
+        self, disputed: list[_SummedRound], payments: Mapping[int, tuple[float, str]] | None
+    ) -> dict[int, str]:
         """Who contradicts itself once the masks of the rounds in dispute are open, and how."""
         members = [int(place) for place in self.session.members]
         content: dict[str, Any] = {
             "rounds": [each.question for each in disputed],
             "masked": [{str(place): text for place, text in each.masked.items()} for each in disputed],
+            "signatures": [{str(place): text for place, text in each.signatures.items()} for each in disputed],
         }
-        content |= {} if payments is None else {"payments": dict(payments)}
+        if payments is not None:
+            content["payments"] = {str(place): payment for place, (payment, _) in payments.items()}
+            content["payment_signatures"] = {str(place): signature for place, (_, signature) in payments.items()}
         seeds = self.session.ask(
             "open",
             lambda place: content,
@@ -242,7 +252,7 @@ class _Exchange:
             reason = find_contradiction(alone, terms)
             if reason is None and payments is not None:
                 own = self.session.own_lots(place)
-                reason = _payment_lie(disputed[-1], place, own, terms[-1], payments[str(place)])
+                reason = _payment_lie(disputed[-1], place, own, terms[-1], payments[place][0])
             if reason is not None:
                 liars[place] = f"made the sums contradict themselves: of its own answer {reason}"
         apart = "says of the mask it shares with {} another thing than that one does"

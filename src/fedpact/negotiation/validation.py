@@ -277,28 +277,34 @@ def check_proportions(before: FloatArray, now: FloatArray, *, tol: float = PROPO
 
 def read_key(raw: dict[str, Any]) -> tuple[str, str]:
     """Checked: an X25519 key in hexadecimal, and its signature, which may be empty."""
-    key, signature = raw.get("key"), raw.get("signature", "")
+    key = raw.get("key")
     if not isinstance(key, str) or len(key) != KEY_DIGITS or not set(key) <= set("0123456789abcdef"):
         raise BadAnswer(f"key must be {KEY_DIGITS} hexadecimal digits, got {_describe(key)}")
-    if not isinstance(signature, str) or len(signature) > MAX_SIGNATURE:
-        raise BadAnswer(f"signature must be a text, got {_describe(signature)}")
-    return key, signature
+    return key, _read_signature(raw)
 
 
-def read_masked(raw: dict[str, Any], count: int) -> str | None:
-    """Checked: so many masked numbers, as they came; None if the member says that it has another key now."""
+def read_masked(raw: dict[str, Any], count: int) -> tuple[str, str] | None:
+    """Checked: so many masked numbers, as they came, and their signature; None if the member has another key now."""
     if raw.get("stale") is True:
         return None
     try:
         masks.decode(raw.get("masked"), count)
     except InvalidInput as error:
         raise BadAnswer(str(error)) from error
-    return str(raw["masked"])
+    return str(raw["masked"]), _read_signature(raw)
 
 
-def read_payment(raw: dict[str, Any]) -> float:
-    """Checked: a finite number."""
-    return _number(raw, "payment")
+def read_payment(raw: dict[str, Any]) -> tuple[float, str]:
+    """Checked: a finite number, and its signature."""
+    return _number(raw, "payment"), _read_signature(raw)
+
+
+def _read_signature(raw: dict[str, Any]) -> str:
+    """Checked: a text, empty where the member has no signing key."""
+    signature = raw.get("signature", "")
+    if not isinstance(signature, str) or len(signature) > MAX_SIGNATURE:
+        raise BadAnswer(f"signature must be a text, got {_describe(signature)}")
+    return signature
 
 
 def read_seeds(raw: dict[str, Any], rounds: Sequence[Sequence[int]]) -> list[dict[int, bytes]]:

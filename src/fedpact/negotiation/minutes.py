@@ -1,0 +1,69 @@
+"""What a member's node remembers of a negotiation, so that no later question makes its earlier answers tell more.
+
+Sums hide a member's numbers from a coordinator that keeps to the protocol. One that does not could ask the same node
+for plain prices, for the same sum with and without somebody, or for its payment at a profile of its own choice. So a
+node that knows the others' signing keys answers, in one run,
+
+* by one protocol: the one its owner names, or that of the first question;
+* sums over one set of members: whoever drops out ends the negotiation, and the others begin another run without it;
+* one profile as the one agreed, and what it is paid there.
+
+The same question asked again is answered again. A node without keys of others believes whatever it is told, and hides
+nothing from a coordinator that lies; it keeps to one protocol only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedpact.negotiation.sum_terms import SETTLEMENTS
+from fedpact.utils.errors import InvalidInput
+
+PLAIN, SUMS = "price-discovery", "sums"
+SPOKEN_IN = {
+    "prices": PLAIN,
+    "shares": PLAIN,
+    "messages": PLAIN,
+    "key": SUMS,
+    "sums": SUMS,
+    "payment": SUMS,
+    "open": SUMS,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minutes:
+    """The protocol, who sums, and the profile that was agreed; empty where nothing is known yet."""
+
+    protocol: str = ""
+    members: tuple[int, ...] = ()
+    agreed: tuple[float, ...] = ()
+
+    def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> Minutes:
+        """What is remembered once a question is answered; `InvalidInput` if it must not be."""
+        kind = str(question.get("kind"))
+        spoken = SPOKEN_IN.get(kind, "")
+        if kind == "introduce":
+            spoken = SUMS if question.get("brief") is True else PLAIN
+        if spoken and self.protocol and spoken != self.protocol:
+            raise InvalidInput(f"this negotiation is by {self.protocol}: it does not answer {kind!r}, of {spoken}")
+        members, agreed = self.members, self.agreed
+        if kind == "sums" and knows_keys:
+            asked = tuple(sorted(int(place) for place in question["members"]))
+            if members and asked != members:
+                raise InvalidInput(
+                    "sums over other members than before would tell the numbers of those who are gone: begin another "
+                    "run without them"
+                )
+            members = asked
+        if knows_keys and (kind == "payment" or (kind == "sums" and question["about"] in SETTLEMENTS.values())):
+            profile = question["contributions"] if kind == "payment" else question["points"][0]
+            profile = tuple(float(amount) for amount in profile)
+            if (agreed and profile != agreed) or (kind == "sums" and len(question["points"]) != 1):
+                raise InvalidInput("one profile is agreed in a run, and this is another one: it says no more of itself")
+            if kind == "payment" and not agreed:
+                raise InvalidInput("no profile is agreed yet: it works out no payment")
+            agreed = profile
+        return Minutes(protocol=self.protocol or spoken, members=members, agreed=agreed)

@@ -1,0 +1,120 @@
+"""A coordinator that breaks the protocol of sums learns nothing from real nodes that know each other's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.flower.channel import FlowerChannel, roll_call
+from fedpact.negotiation import masks
+from fedpact.negotiation.session import Session
+from fedpact.negotiation.sum_terms import count_of
+from fedpact.negotiation.sums import _Exchange
+from fedpact.scenario.examples import example
+from unit.flower.in_process import Stage
+from unit.flower.test_run_negotiation import keys_by_name
+
+FEDERATION = example("hospitals").federation
+AT = 0.3 * FEDERATION.caps
+
+
+class Coordinator:
+    """Asks the nodes of a run whatever it likes; `exchange` is how an honest one asks for sums."""
+
+    def __init__(self, folder: Path, **config: Any) -> None:
+        keys = keys_by_name(FEDERATION, folder / "keys")
+        self.stage = Stage(FEDERATION, folder / "run", node_config={place: keys[place] | config for place in keys})
+        grid = self.stage.grid()
+        present = roll_call(grid, FEDERATION.n_agents, run="0" * 64, patience=0.0, timeout=0.02)
+        self.channel = FlowerChannel(grid, present, timeout=0.02)
+        self.number = 1000
+
+    def ask(self, place: int, question: Mapping[str, Any]) -> dict[str, Any]:
+        """One node's answer; why it gives none is its error."""
+        self.number += 1
+        return dict(self.channel.ask({place: {**question, "number": self.number}})[place])
+
+    def begin(self) -> _Exchange:
+        session = Session(self.channel, None)
+        session.introduce(brief=True)
+        return _Exchange(session)
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Coordinator:
+    return Coordinator(tmp_path)
+
+
+def refusal(answer: Mapping[str, Any]) -> str:
+    assert set(answer) == {"number", "error"}, answer
+    return str(answer["error"])
+
+
+def test_plain_questions_are_refused_where_sums_are_negotiated(coordinator: Coordinator) -> None:
+    coordinator.begin()
+    for kind in ("prices", "shares"):
+        answer = coordinator.ask(1, {"kind": kind, "contributions": AT.tolist()})
+        assert "this negotiation is by sums" in refusal(answer)
+
+
+def test_a_node_whose_owner_wants_sums_answers_nothing_else(tmp_path: Path) -> None:
+    coordinator = Coordinator(tmp_path, protocol="sums")
+    assert "this negotiation is by sums" in refusal(coordinator.ask(1, {"kind": "introduce"}))
+    assert "this negotiation is by sums" in refusal(
+        coordinator.ask(1, {"kind": "prices", "contributions": AT.tolist()})
+    )
+
+
+def test_sums_with_and_without_somebody_are_not_both_answered(coordinator: Coordinator) -> None:
+    exchange = coordinator.begin()
+    exchange.ask("welfare", [AT], 1)
+    question = exchange._question("welfare", [AT], 1) | {"members": [0, 2, 3, 4]}
+    for place in (0, 2, 3, 4):
+        assert "begin another run without them" in refusal(coordinator.ask(place, question))
+
+
+def test_a_payment_at_invented_sums_is_told_once_and_at_the_agreed_profile_alone(coordinator: Coordinator) -> None:
+    exchange = coordinator.begin()
+    exchange.ask("welfare", [AT], 1)
+    invented = {"kind": "payment", "about": "prices", "sums": [0.0] * 5}
+    early = coordinator.ask(1, invented | {"contributions": AT.tolist()})
+    assert "no profile is agreed yet" in refusal(early)
+    exchange.ask("prices", [AT], 0)
+    assert "payment" in coordinator.ask(1, invented | {"contributions": AT.tolist()})
+    for place in range(5):
+        elsewhere = np.where(np.arange(5) == place, 1.0, 0.0).tolist()
+        answer = coordinator.ask(1, invented | {"contributions": elsewhere})
+        assert "one profile is agreed in a run" in refusal(answer)
+
+
+def test_masks_are_not_opened_for_answers_that_nobody_signed(coordinator: Coordinator) -> None:
+    """Others' answers are put into their mouths, so that the sums contradict themselves."""
+    exchange = coordinator.begin()
+    exchange.ask("welfare", [AT], 1)
+    summed = exchange._last
+    assert summed is not None
+    invented = {str(place): text for place, text in summed.masked.items()}
+    invented["2"] = masks.encode(masks.negate(masks.decode(invented["2"], count_of(summed.question))))
+    signatures = {str(place): text for place, text in summed.signatures.items()}
+    question = {"kind": "open", "rounds": [summed.question], "masked": [invented], "signatures": [signatures]}
+    assert 'what "County" is said to have answered is not signed by it' in refusal(coordinator.ask(1, question))
+    honest = question | {"masked": [{str(place): text for place, text in summed.masked.items()}]}
+    assert "there is nothing to open" in refusal(coordinator.ask(1, honest))
+
+
+def test_no_error_quotes_a_private_number(tmp_path: Path) -> None:
+    rich = FEDERATION.replace(values=FEDERATION.values * 3.21e13)
+    stage = Stage(rich, tmp_path / "run")
+    with pytest.raises(fp.NotConverged, match="numbers in sums must lie within") as caught:
+        stage.conduct(protocol="sums")
+    assert "3.2" not in str(caught.value)
+    private = tmp_path / "run" / "agents" / "1.json"
+    private.write_text(private.read_text().replace('"value":', '"value": -77.125, "old":', 1))
+    with pytest.raises(fp.FedpactError) as told:
+        stage.conduct()
+    assert "77.125" not in str(told.value)
