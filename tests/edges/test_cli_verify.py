@@ -183,3 +183,25 @@ def test_weights_of_another_procedure_cannot_judge(run, scenario: Path, short: P
     assert "Cannot judge: the weights and curves do not fit" in result.words
     assert "1000 %" not in result.words
     assert "flagged:" not in result.words
+
+
+def test_rounds_of_other_tools(tmp_path: Path, run) -> None:
+    """Three members, the last of whom delivers half."""
+    rng = np.random.default_rng(0)
+    weights = np.full((3, 3), 0.02)
+    federation = fp.Federation(weights, costs=1e-3, caps=200.0, payoff=fp.PowerLaw(0.7), names=["A", "B", "C"])
+    scenario = fp.Scenario(federation=federation)
+    fp.save_scenario(scenario, tmp_path / "three.toml")
+    agreed = fp.ExternalityMechanism().solve(federation).contributions
+    lines = ["round,member,samples,score,subset,test_size"]
+    for subset in [("A", "B", "C"), ("A",), ("B",), ("C",), ("A", "B"), ("A", "C"), ("B", "C")]:
+        inside = np.array([name in subset for name in federation.names])
+        data = weights @ (inside * agreed * [1.0, 1.0, 0.5])
+        for member, score in zip(
+            federation.names, rng.binomial(4000, federation.payoff.value(data)) / 4000, strict=True
+        ):
+            lines.append(f"1,{member},200,{score},{'+'.join(subset)},4000")
+    (tmp_path / "rounds.csv").write_text("\n".join(lines) + "\n")
+    found = run("verify", "rounds.csv", "three.toml", "--json")
+    shares = found.record["shares"]
+    assert shares[2] < 0.75 < min(shares[:2])

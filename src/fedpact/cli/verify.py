@@ -28,7 +28,8 @@ from fedpact.fitting import Delivery, estimate_delivery
 from fedpact.fitting.calibration import calibrate_delivery
 from fedpact.fitting.ledger_shares import ledger_calibration
 from fedpact.fitting.logs import read_verified
-from fedpact.fitting.runs_file import SUBSET, read_subsets
+from fedpact.fitting.plain_rounds import holds_plain_rounds, read_plain_rounds
+from fedpact.fitting.runs_file import SUBSET, LogTable, read_subsets
 from fedpact.negotiation.audit import audit_ledger
 from fedpact.report.numbers import given_text
 from fedpact.report.records import delivery_record
@@ -83,11 +84,12 @@ def verify(
 ) -> None:
     """Estimate which share of its agreed contribution each member delivered in effect.
 
-    FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME; a ledger holds its deal too, and
-    the calibration if members agreed to be paid by one: then it needs no scenario. EARLIER, of the same training
-    procedure, says what data is worth under it; without, members are held against each other by the scenario's
-    weights, with the doubt that it states. Exit code 1 if somebody is flagged: it delivered too little beyond doubt.
-    Where weights and curves do not fit the models it says that it cannot judge, and the exit code is 0.
+    FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME; or round, member, samples,
+    score, subset, as other tools write rounds down. A ledger holds its deal too, and the calibration if members agreed
+    to be paid by one: then it needs no scenario. EARLIER, of the same training procedure, says what data is worth under
+    it; without, members are held against each other by the scenario's weights, with the doubt that it states. Exit code
+    1 if somebody is flagged: it delivered too little beyond doubt. Where weights and curves do not fit the models it
+    says that it cannot judge, and the exit code is 0.
     """
     if plot is not None:
         check_picture(plot)
@@ -131,9 +133,16 @@ def verify(
         raise typer.Exit(SOMEBODY_FLAGGED)
 
 
+def _read_models(path: Path) -> LogTable:
+    """Models made of subsets of the updates, of a ledger, of rounds, or of a file of their own."""
+    if is_ledger(path):
+        return read_verified(path)
+    return read_plain_rounds(path, as_subsets=True) if holds_plain_rounds(path) else read_subsets(path)
+
+
 def _tests(path: Path, federation: Federation, deal: Deal) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """What was agreed, the subsets, accuracies and test sizes; who is not in the file gave and measured nothing."""
-    seen, names = read_verified(path) if is_ledger(path) else read_subsets(path), federation.names
+    seen, names = _read_models(path), federation.names
     for name in seen.names:
         if name not in names:
             raise InvalidInput(f'{SUBSET}.{name}: there is no member "{name}"; members are {", ".join(names)}')

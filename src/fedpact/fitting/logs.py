@@ -1,4 +1,4 @@
-"""Logs of every kind as observations: files of runs, runs of `fedpact train`, ledgers; one or several together.
+"""Logs of every kind as observations: files of runs, rounds of other tools, runs of `fedpact train`, ledgers.
 
 A run of `fedpact train` and the run of a ledger are one observation each, of the model they ended in: earlier rounds
 are the same data, trained less. Beside it stand the models that agents trained alone, and those made of subsets of the
@@ -19,6 +19,7 @@ import numpy as np
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, Entry, is_ledger
 from fedpact.federation.lots import Ownership
 from fedpact.fitting.observations import Observations, check_accuracies, checked_test_sizes
+from fedpact.fitting.plain_rounds import holds_plain_rounds, read_plain_rounds
 from fedpact.fitting.runs_file import Keys, LogTable, read_runs
 from fedpact.negotiation.audit import LedgerAudit, audit_ledger
 from fedpact.utils.arrays import FloatArray
@@ -135,6 +136,8 @@ def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tup
             head = next(iter(read_cells(path, max_rows=1)), (1, []))[1]
         if head[:2] == list(ROUND_HEADS[:2]):
             return [(path, _read_rounds(path))]
+        if holds_plain_rounds(path):
+            return [(path, read_plain_rounds(path))]
     return [(path, read_runs(path, member=member, lots=lots))]
 
 
