@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.scenario.examples import hospitals
+from old_hospitals import hospitals
 from strategies import random_lots
 
 FREE = hospitals().federation

@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.mechanisms import MECHANISMS
-from fedpact.scenario.examples import example
+from old_hospitals import example
 from random_cases import some
 from strategies import random_lots
 

@@ -10,8 +10,8 @@ from itertools import permutations
 import numpy as np
 
 import fedpact as fp
-from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
+from old_hospitals import example
 
 MECHANISMS: dict[str, fp.Mechanism] = {
     mechanism.name: mechanism

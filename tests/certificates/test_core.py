@@ -11,8 +11,8 @@ import fedpact as fp
 from fedpact.certificates import core
 from fedpact.certificates.core import GroupProfiles, group_gains, member_bounds
 from fedpact.deals import outcome as outcomes
-from fedpact.scenario.examples import hospitals
 from fedpact.solvers.groups import GroupOptima, group_optima
+from old_hospitals import hospitals
 from strategies import FAMILIES, random_federation, random_federations, random_profile
 
 ROUNDING = 1e-12  # of the largest value of a group

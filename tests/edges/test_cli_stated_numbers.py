@@ -86,12 +86,12 @@ def test_one_of_many_optima_states_what_follows(run, tmp_path: Path) -> None:
 
 def test_a_difference_is_named_and_fails(run, tmp_path: Path) -> None:
     record = run("solve", "hospitals", "--json").record
-    record["utilities"][1] += 0.01
+    record["utilities"][1] += 1.0
     record["certificates"]["reciprocity"]["verdict"] = "holds"
     (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
     checked = run("check", "hospitals", "deal.json")
     assert checked.code == 1
-    assert "Stated wrongly: utilities[1] is 0.663949, the file says 0.673949." in checked.words
+    assert "Stated wrongly: utilities[1] is 34430.6, the file says 34431.6." in checked.words
     assert "certificates.reciprocity.verdict is 'violated', the file says 'holds'" in checked.words
     assert "is proved" not in checked.out
     found = run("check", "hospitals", "deal.json", "--json").record

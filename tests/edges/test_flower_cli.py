@@ -44,13 +44,13 @@ def test_new_writes_an_app_and_private_files(run: Run, tmp_path: Path) -> None:
     settings = AppSettings.of(config)
     federation = example("hospitals").federation
     assert settings.seats == federation.names and settings.rounds == 4 and settings.samples_per_unit == 2.5
-    assert (settings.currency, settings.per_payoff) == ("EUR", 1e6)
+    assert (settings.currency, settings.per_payoff) == ("EUR", 1.0)
     assert settings.folder == tmp_path / "deal" / "record"
     for place in range(5):
         private = tmp_path / "deal" / "agents" / f"{place}.json"
         agent = load_agent(private)
         assert agent.name == federation.names[place] and agent.index == place
-        np.testing.assert_array_equal(agent.weights, federation.weights[place])
+        np.testing.assert_array_equal(agent.weights, federation.arrays.weights[place])
         assert stat.S_IMODE(private.stat().st_mode) == 0o600
     for module in ("client_app", "server_app"):
         compile((tmp_path / f"deal/app/deal/{module}.py").read_text(), module, "exec")
@@ -159,7 +159,9 @@ def test_a_members_key(run: Run, tmp_path: Path) -> None:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
-    stage = Stage(example("hospitals").federation, tmp_path / "stage", run_config={"title": "Five hospitals"})
+    stage = Stage(
+        example("hospitals").federation, tmp_path / "stage", run_config={"title": "Five hospitals", "per-payoff": 1.0}
+    )
     stage.conduct()
     return stage.ledger
 
@@ -169,7 +171,7 @@ def test_check_shows_a_ledger(run: Run, ledger: Path) -> None:
     assert result.code == 0
     for words in ("The ledger of Five hospitals", "chain holds", "settlement holds", "Every claim that can be checked"):
         assert words in result.words
-    assert "171624.74" in result.words  # what University is paid
+    assert "73992.51" in result.words  # what University is paid
 
 
 def test_check_says_what_is_signed_by_whom(run: Run, ledger: Path) -> None:
@@ -236,7 +238,7 @@ def test_settle_by_a_payment_rule_where_there_are_no_prices(run: Run) -> None:
     profile = fp.ShapleyMechanism().solve(federation).contributions * [0, 1, 1, 1, 1]
     due = fp.shapley_values(federation, profile).values - federation.payoffs(profile)
     paid = [float(entry["amount"]) for entry in record["balances"]]
-    np.testing.assert_allclose(paid, 1e6 * due, atol=0.02)
+    np.testing.assert_allclose(paid, due, atol=0.02)
 
 
 def test_check_as_json(run: Run, ledger: Path) -> None:
@@ -255,7 +257,7 @@ def test_check_a_ledger_against_its_scenario(run: Run, ledger: Path) -> None:
 
 
 def test_check_finds_a_change(run: Run, ledger: Path) -> None:
-    ledger.write_text(ledger.read_text().replace('"171624.74"', '"171624.75"'))
+    ledger.write_text(ledger.read_text().replace('"73992.51"', '"73992.52"'))
     result = run("check", ledger)
     assert result.code == 1 and "chain is violated" in result.words and "it was changed" in result.words
     assert run("check", ledger, "--json").record["failed"] == ["chain"]
@@ -273,7 +275,7 @@ def test_check_finds_another_transcript(run: Run, ledger: Path) -> None:
 
 
 def test_check_shows_a_run_that_failed(run: Run, tmp_path: Path) -> None:
-    stage = Stage(example("hospitals").federation, tmp_path / "stage", node_config={1: {"least-gain": 9.0}})
+    stage = Stage(example("hospitals").federation, tmp_path / "stage", node_config={1: {"least-gain": 90_000.0}})
     with pytest.raises(fp.InvalidInput):
         stage.conduct()
     result = run("check", stage.ledger)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.cli import main
+from old_hospitals import FILES
 
 DEAL = "deal.json"
 COMMANDS = (
@@ -42,8 +43,9 @@ def all_key_paths(folder: Path) -> dict[str, set[str]]:
 
 
 def run_json(command: str) -> Any:
-    """The JSON object that a command prints, run in this process."""
-    given, sys.argv = sys.argv, ["fedpact", *command.split(), "--json"]
+    """The JSON object that a command prints, run in this process on the hospitals of version 0.2."""
+    words = [str(FILES.get(word, word)) for word in command.split()]
+    given, sys.argv = sys.argv, ["fedpact", *words, "--json"]
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedpact as fp
-from fedpact.scenario.examples import example
+from old_hospitals import example
 
 Spec = Mapping[str, Any]
 ANSWERS = Path(__file__).parent / "answers"

@@ -51,7 +51,10 @@ class Assumption:
 
 
 def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assumption, ...]:
-    """All assumptions the paper's theorems rest on, in the order the paper makes them."""
+    """All assumptions the paper's theorems rest on, in the order the paper makes them.
+
+    What members would use alone is one where they pay for it. With data at home alone nobody shares anything.
+    """
     arrays = federation.arrays
     alone = isolation(federation, contributions).actions
     harmful = np.asarray((arrays.weights < 0).sum(axis=0)).ravel() > 0
@@ -64,10 +67,13 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
         "interior standalone optimum": lots[on_bound(arrays, alone)],
         "domain": tasks[outside],
     }
+    if federation.home is not None:
+        del failing["interior standalone optimum"]
     found = []
-    for name, consequence in CONSEQUENCES.items():
-        agents = tuple(federation.names[agent] for agent in np.unique(failing[name]))
-        found.append(Assumption(name=name, holds=not agents, agents=agents, consequence=consequence if agents else ""))
+    for name, members in failing.items():
+        agents = tuple(federation.names[agent] for agent in np.unique(members))
+        consequence = CONSEQUENCES[name] if agents else ""
+        found.append(Assumption(name=name, holds=not agents, agents=agents, consequence=consequence))
     return tuple(found)
 
 

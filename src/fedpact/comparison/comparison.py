@@ -283,7 +283,7 @@ def compare(
     >>> comparison.recommendation.mechanism
     'externality'
     >>> comparison["shapley"].leavers
-    ("Children's", 'Clinic')
+    ('Clinic',)
     """
     not_recommended, money = "", None
     if isinstance(federation, Scenario):

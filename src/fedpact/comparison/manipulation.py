@@ -35,8 +35,8 @@ def misreporting_gains(outcome: Outcome, mechanism: Mechanism) -> Mapping[str, f
     >>> from fedpact.mechanisms import ExternalityMechanism
     >>> from fedpact.scenario.examples import hospitals
     >>> outcome = ExternalityMechanism().solve(hospitals().federation)
-    >>> round(misreporting_gains(outcome, ExternalityMechanism())["Clinic"], 4)
-    0.0263
+    >>> round(misreporting_gains(outcome, ExternalityMechanism())["Clinic"])
+    20638
     """
     federation, true = outcome.federation, outcome.arrays
     n_agents, n_factors = federation.n_agents, len(FACTORS)
@@ -51,7 +51,7 @@ def misreporting_gains(outcome: Outcome, mechanism: Mechanism) -> Mapping[str, f
         values=true.values * of_values[:, true.task_owners],
     )
     found = solve_arrays(federation, reports, mechanism)
-    spent = true.spending(found.contributions)
+    spent = true.spending(found.contributions) + true.joining_costs
     utilities = found.payoffs / of_values - spent + found.payments
     own = utilities[np.arange(2 * liars.size), np.tile(liars, 2)].reshape(2, n_agents, n_factors)
     gains = own - outcome.utilities[:, None]

@@ -100,10 +100,14 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     """What it reaches, who would leave, how fair it is, and what the others would do instead."""
     outcome, settled = comparison[chosen], comparison.after_departures[chosen]
     alone = float(outcome.standalone.sum())
-    gained = f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone" if alone > 0 else ""
+    gained = (
+        f"{100.0 * (settled.welfare / alone - 1.0):+.1f} % against"
+        if alone > 0
+        else f"{comparison.amount(settled.welfare - alone)} more than"
+    )
     share = _percent(comparison.share_of_best(settled.welfare))
     without = f"Without {_names(settled.leavers)}, who would leave, " if settled.leavers else ""
-    yield f"{without}{comparison.title(chosen)} reaches {share} of the best welfare{gained}"
+    yield f"{without}{comparison.title(chosen)} reaches {share} of the best welfare, {gained} everybody alone"
     if not settled.leavers:
         yield _who_leaves(comparison, chosen)
     yield from _who_should_be_in(comparison)
@@ -202,6 +206,8 @@ def _alternative(comparison: Comparison, other: str) -> list[str]:
     settled = comparison.after_departures[other]
     share = _percent(comparison.share_of_best(settled.welfare))
     verb = f"loses {_names(settled.leavers)}" if settled.leavers else "keeps everybody too"
+    if settled.outcome is None:
+        verb = f"loses everybody, {_names(settled.departures[0].leavers)} first,"
     if not settled.leavers and comparison.group_verdict(other) is Verdict.VIOLATED:
         return [f"Under {comparison.title(other)}, which reaches {share}, {_group_gain(comparison, other)}"]
     unpaid = settled.outcome.over_budget if settled.outcome is not None else ()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.comparison import Axis
-from fedpact.explorer.draft import LOT_COLUMNS, typed_text
+from fedpact.explorer.draft import LOT_COLUMNS, MEMBER_COLUMNS, typed_text
 from fedpact.explorer.validation import typed_number
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -21,6 +21,7 @@ PARAMETER_KINDS: Mapping[str, str] = {
     "quadratic": "Rising cost",
     "caps": "Cap",
     "values": "Value",
+    "joining_costs": "Joining cost",
 }
 # Axes of sweeps call the quadratic cost by another name than its field on the page.
 LABELS = {"quadratic": "costs.quadratic"}
@@ -119,6 +120,7 @@ class Parameter:
             "quadratic": costs.quadratic,
             "caps": federation.caps,
             "values": federation.values,
+            "joining_costs": federation.joining_costs,
         } | {
             label: np.broadcast_to(numbers, federation.n_tasks)
             for label, numbers in federation.payoff.parameters.items()
@@ -134,8 +136,10 @@ class Parameter:
             around = max(AROUND, abs(now))
             return (_short(NEARLY * now), _short(WIDE * now)) if own else (_short(now - around), _short(now + around))
         if not np.isfinite(now) or now == 0:
-            return 0.0, 100.0 if self.kind == "caps" else 0.001
-        return (0.0 if self.kind in ("caps", "quadratic") else _short(NEARLY * now)), _short(WIDE * now)
+            return 0.0, 100.0 if self.kind == "caps" else _short(0.001 * float(federation.values.max()))
+        return (0.0 if self.kind in ("caps", "quadratic", "joining_costs") else _short(NEARLY * now)), _short(
+            WIDE * now
+        )
 
 
 def kinds_of(federation: Federation) -> Sequence[str]:
@@ -168,6 +172,8 @@ def points_between(low: float, high: float, count: int) -> FloatArray:
 
 def _names(federation: Federation, kind: str, key: str) -> Sequence[str]:
     """Whose a number of this kind can be: lots', tasks' or, where everybody has one of each, members'."""
+    if kind in MEMBER_COLUMNS:
+        return federation.names
     of_lots = key == "giver" or (key == "agent" and kind in LOT_COLUMNS)
     return federation.lot_labels if of_lots else federation.task_labels
 

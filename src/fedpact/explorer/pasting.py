@@ -13,13 +13,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, Draft, typed_text, with_agent, without_agent
+from fedpact.explorer.draft import (
+    COLUMNS,
+    MAX_MEMBERS,
+    MEMBER_COLUMNS,
+    Draft,
+    typed_text,
+    with_agent,
+    without_agent,
+)
 from fedpact.utils.cells import NumberFormat, is_missing, is_number, text_cells
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text
 
 FIELD = re.compile(
-    r"(?P<label>names|costs|quadratic|caps|values|weights|payoff\.\w+)\[(?P<row>\d+)(?:,(?P<column>\d+))?\]"
+    rf"(?P<label>{'|'.join((*COLUMNS, *MEMBER_COLUMNS))}|weights|payoff\.\w+)\[(?P<row>\d+)(?:,(?P<column>\d+))?\]"
 )
 HEADS: Mapping[str, frozenset[str]] = {
     "names": frozenset({"name", "names", "member", "members", "agent", "agents", "who"}),
@@ -27,6 +35,9 @@ HEADS: Mapping[str, frozenset[str]] = {
     "quadratic": frozenset({"rising cost", "rising costs", "quadratic", "quadratic cost"}),
     "caps": frozenset({"cap", "caps", "limit", "most", "data", "records", "the most it can give"}),
     "values": frozenset({"value", "values", "worth"}),
+    "home": frozenset({"at home", "home", "used anyway"}),
+    "joining_costs": frozenset({"joining cost", "joining costs"}),
+    "budgets": frozenset({"budget", "budgets"}),
 }
 MAX_TEXTS_TOLD = 5
 LONE_NUMBERS = re.compile(r"\s*[+\-−]?\d*[.,]?\d+\s*%?\s*(\r?\n\s*[+\-−]?\d*[.,]?\d+\s*%?\s*)*")
@@ -157,7 +168,7 @@ def _typed(cell: str, written: NumberFormat) -> str:
 
 def _shown_columns(draft: Draft) -> list[str]:
     own = [f"payoff.{label}" for label in draft.parameters] if draft.own_curves else []
-    return [*COLUMNS, *own]
+    return [*COLUMNS, *own, *MEMBER_COLUMNS]
 
 
 def _head_columns(head: Sequence[str], draft: Draft) -> list[str | None]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedpact.explorer.draft import LOT_COLUMNS, UNLIMITED, Draft, field_names
+from fedpact.explorer.draft import LOT_COLUMNS, MEMBER_COLUMNS, UNLIMITED, Draft, field_names
 from fedpact.federation import Federation, Payoff, Quadratic
 from fedpact.federation.costs import MUST_RISE
 from fedpact.federation.payoffs import FAMILIES
@@ -39,12 +39,15 @@ TEXTS: Mapping[str, Callable[[str, str], str]] = {
     "title": text,
     "description": text,
     "not_recommended": text,
+    "models": text,
     "unit": _unit_of_data,
     "money.currency": text,
 }
 INFINITE = ("inf", "infinity", "∞", UNLIMITED)
 # What stands in for a refused entry while the others are looked at.
-STAND_INS = {"costs": 1.0, "quadratic": 0.0, "caps": 1.0, "values": 1.0, "money.per_payoff": 1.0}
+STAND_INS = {"quadratic": 0.0, "home": 0.0, "joining_costs": 0.0}
+# What an empty field says.
+EMPTY: Mapping[str, Any] = {"home": None, "joining_costs": 0.0, "budgets": math.inf, "models": "common"}
 FALLBACK = FAMILIES["log"]()
 # The page has other words than the library for these.
 LABELS = {"costs.linear": "costs", "costs.quadratic": "quadratic"}
@@ -108,8 +111,10 @@ def _entry(draft: Draft, field: str) -> tuple[Any, str | None]:
         return given, None if given in FAMILIES else f"must be one of {', '.join(FAMILIES)}"
     if label == "money.per_payoff" and not given.strip() and not draft["money.currency"].strip():
         return None, None
-    if label == "caps" and given.strip().lower() in INFINITE:
+    if label in ("caps", "budgets") and given.strip().lower() in INFINITE:
         return math.inf, None
+    if label in EMPTY and not given.strip():
+        return EMPTY[label], None
     try:
         return TEXTS[label](label, given) if label in TEXTS else typed_number(given), None
     except InvalidInput as error:
@@ -131,7 +136,8 @@ def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector)
     lots, tasks = range(len(draft.lots)), range(len(draft.tasks))
     columns = {label: [entries[f"{label}[{lot}]"] for lot in lots] for label in LOT_COLUMNS}
     columns["values"] = [entries[f"values[{task}]"] for task in tasks]
-    columns["names"] = [entries[f"names[{agent}]"] for agent in range(draft.n_agents)]
+    for label in ("names", *MEMBER_COLUMNS):
+        columns[label] = [entries[f"{label}[{agent}]"] for agent in range(draft.n_agents)]
     owned: dict[str, Any] = {}
     if draft.has_lots:
         owned = {"lot_owners": list(draft.lots), "task_owners": list(draft.tasks)}
@@ -148,22 +154,36 @@ def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector)
         [[entries[f"weights[{receiver},{giver}]"] for giver in lots] for receiver in tasks],
         costs=costs,
         payoff=payoff or FALLBACK,
-        caps=columns["caps"],
-        names=columns["names"],
-        values=columns["values"],
+        home=refused.attempt(_home, columns["home"]),
+        **{label: columns[label] for label in ("caps", "names", "values", *MEMBER_COLUMNS)},
         **owned,
     )
     money = refused.attempt(_money, entries)
     if federation is None or refused.errors:
         return None
-    return Scenario(
+    return refused.attempt(
+        Scenario,
         federation=federation,
+        models=entries["models"],
         title=entries["title"],
         description=entries["description"],
         not_recommended=entries["not_recommended"],
         unit=entries["unit"],
         money=money,
     )
+
+
+def _home(amounts: Sequence[float | None]) -> list[float] | None:
+    """The data that is used at home, of each lot or of none."""
+    given = [amount for amount in amounts if amount is not None]
+    if not given:
+        return None
+    if len(given) < len(amounts):
+        rule = "must be a number, 0 for nothing, as others use data at home"
+        raise InvalidInput(
+            field="home", index=amounts.index(None), rule=rule, value="", given="; nothing is typed here"
+        )
+    return given
 
 
 def _parameters(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -182,6 +182,10 @@ def agent_text(agent: AnyAgent, notes: MemberNotes) -> str:
         own, holds = np.arange(len(everybody)) == agent.index, ""
         given, utility = standalone_plan(agent)
         alone = f"Alone it would use {given:.4g} {notes.counted} and have {utility:.4g} of payoff."
+    if not rows[:, own].any():
+        alone = (
+            "It uses its own data at home: values and weights count what the others' data adds to that. Alone it has 0."
+        )
     lines = [f"{agent.name}, number {agent.index + 1} of {count_text(agent.n_agents, 'member')}{holds}."]
     linear, quadratic = (np.broadcast_to(part, len(lots)) for part in (costs.linear, costs.quadratic))
     for lot, name in enumerate(lots):

@@ -121,9 +121,10 @@ class FairMechanism(SidePaymentMechanism):
     --------
     >>> from fedpact import ExternalityMechanism
     >>> from fedpact.scenario.examples import hospitals
-    >>> rules = (ExternalityMechanism(), FairMechanism(), FairMechanism(keep="members", by="reciprocity"))
-    >>> [round(each.solve(hospitals().federation).reciprocity, 3) for each in rules]
-    [0.663, 0.642, 0.798]
+    >>> rules = (ExternalityMechanism(), FairMechanism(), FairMechanism(by="reciprocity"))
+    >>> outcomes = [each.solve(hospitals().federation) for each in rules]
+    >>> [round(each.lowest_gain_share, 3) for each in outcomes], [round(each.reciprocity, 3) for each in outcomes]
+    ([0.834, 1.0, 0.078], [0.594, 0.63, 0.862])
     """
 
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.INDIVIDUAL_RATIONALITY)

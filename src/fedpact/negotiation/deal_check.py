@@ -168,9 +168,10 @@ def check_deal(
         named = chosen if chosen.name == deal.mechanism else MECHANISMS.get(deal.mechanism)
         record = read_record(path, mechanism=which) if found is None else {}
         stated: Sequence[str] = ()
-        if found is not None and np.isfinite(deal.provenance.welfare):  # by what members said: is it theirs?
-            net = deal.provenance.welfare - float(outcome.joining_costs.sum())  # which no answer of a member counts
+        if np.isfinite(deal.provenance.welfare):  # by what members said, who do not count what joining costs them
+            net = deal.provenance.welfare - float(outcome.joining_costs.sum())
             stated = contradictions({"agents": outcome.agents, "welfare": net}, outcome)
+            record = {key: entry for key, entry in record.items() if key != "welfare"}
         if named is not None:
             stated = [*stated, *_contradictions(record, deal, outcome, named, federation)]
     return CheckedDeal(

@@ -24,13 +24,13 @@ def example(name: str) -> Scenario:
 
 
 def hospitals() -> Scenario:
-    """Five hospitals of different size, speciality and privacy noise, in thousands of patient records."""
+    """Five hospitals of different size, speciality and privacy noise, in thousands of patient records and EUR."""
     return example("hospitals")
 
 
-def hospitals_with_privacy(privacy_price: float = 0.001) -> Scenario:
-    """Three hospitals that bring each record raw or with noise; a thousand raw ones cost `privacy_price` more."""
+def hospitals_with_privacy(privacy_price: float = 1000.0) -> Scenario:
+    """Three hospitals that share each record raw or with noise; a thousand raw ones cost EUR `privacy_price` more."""
     made = example("hospitals-privacy")
     costs, raw = made.federation.costs, np.array([name == "raw" for name in made.federation.lot_names])
-    dearer = Quadratic(np.where(raw, 0.001 + privacy_price, costs.linear), costs.quadratic)
+    dearer = Quadratic(np.where(raw, costs.linear[~raw][0] + privacy_price, costs.linear), costs.quadratic)
     return made.replace_federation(made.federation.replace(costs=dearer))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.scenario.examples import hospitals
 from fedpact.solvers.groups import group_optima
+from old_hospitals import hospitals
 from strategies import random_federations
 
 

@@ -13,7 +13,7 @@ import fedpact as fp
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report import write_report
-from fedpact.scenario.examples import example
+from old_hospitals import example
 
 
 def figure_5() -> fp.Federation:

@@ -41,6 +41,14 @@ def test_gains_are_those_of_the_best_lie_solved_by_itself(federation: fp.Federat
     np.testing.assert_allclose(list(gains.values()), expected, atol=1e-7)
 
 
+def test_what_joining_costs_is_paid_by_liars_and_honest_members_alike(federation: fp.Federation) -> None:
+    rules = fp.ExternalityMechanism()
+    free, dear = (
+        misreporting_gains(rules.solve(each), rules) for each in (federation, federation.replace(joining_costs=0.3))
+    )
+    np.testing.assert_allclose(list(dear.values()), list(free.values()), atol=1e-9)
+
+
 def test_lying_brings_nothing_where_everybody_trains_alone(federation: fp.Federation) -> None:
     gains = misreporting_gains(fp.Standalone().solve(federation), fp.Standalone())
     assert max(gains.values()) < 0.0

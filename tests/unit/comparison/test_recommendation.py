@@ -7,7 +7,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison.recommendation import CLOSE_SHARE
-from fedpact.scenario.examples import example
+from fedpact.scenario.examples import example as built_in
+from old_hospitals import example
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +105,15 @@ def test_where_all_at_once_leave_nobody_the_worst_off_leave_first() -> None:
     assert comparison.best_welfare > comparison["standalone"].welfare > comparison.best_welfare_together
     reached = [comparison.share_of_best(outcome.welfare) for outcome in comparison]
     assert max(reached) < 1.0 == comparison.share_of_best(comparison.best_welfare)
+
+
+def test_with_data_at_home_the_gain_is_said_in_money() -> None:
+    compared = fp.compare(built_in("hospitals"))
+    gained = compared["externality"].welfare
+    assert f"100.0 % of the best welfare, EUR {gained:,.0f} more than everybody alone" in compared.recommendation.reason
+
+
+def test_where_nobody_stays_it_is_said_who_leaves_first() -> None:
+    scenario = built_in("hospitals")
+    dearer = scenario.replace_federation(scenario.federation.replace(joining_costs=5000.0))
+    assert "Shapley loses everybody, Clinic first, and reaches 0.0 %." in fp.compare(dearer).recommendation.reason

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import fedpact as fp
-from fedpact.scenario.examples import hospitals
+from old_hospitals import hospitals
 from random_cases import cases
 from strategies import federations
 

@@ -12,7 +12,7 @@ from fedpact.deals.deal_file import deal_from_record, deal_record, outcome_recor
 from fedpact.deals.stated import contradictions
 from fedpact.mechanisms import AccuracyShaping, ProportionalSharing
 from fedpact.negotiation.lies import best_lies
-from fedpact.scenario.examples import example, hospitals_with_privacy
+from old_hospitals import example, hospitals_with_privacy
 
 FEDERATION = example("hospitals-lots").federation
 

@@ -6,7 +6,7 @@ import pytest
 
 from fedpact.explorer.draft import draft_of
 from fedpact.explorer.questions import Questions
-from fedpact.scenario.examples import hospitals
+from old_hospitals import hospitals
 
 
 @pytest.fixture(scope="session")

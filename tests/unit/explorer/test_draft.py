@@ -186,7 +186,7 @@ def test_lots_come_and_go():
     more = with_lot(draft, 1)
     assert more.lots_of(1) == [*draft.lots_of(1), len(draft.lots)]
     federation = read_draft(more).scenario.federation
-    assert federation.lot_labels[-1] == "City: lot 3" and federation.caps[-1] == 100.0
+    assert federation.lot_labels[-1] == "City: lot 3" and federation.caps[-1] == federation.caps[-2]
     own = federation.task_owners == 1
     np.testing.assert_array_equal(federation.weights[:, -1], own.astype(float))
     assert without_lot(more, len(draft.lots)) == draft
@@ -254,3 +254,40 @@ def test_what_lots_refuse():
 def with_lot_names(federation):
     made = draft_of(fp.Scenario(federation=federation))
     return replace(made, lot_owners=(0,), task_owners=(0,))
+
+
+def test_what_members_have_and_want_comes_back():
+    base = hospitals().federation
+    given = base.replace(
+        home=[120.0, 0.0, 30.0, 40.0, 30.0], joining_costs=[0.1, 0, 0, 0, 0], budgets=[5, *[np.inf] * 4]
+    )
+    scenario = fp.Scenario(federation=given, models="personal")
+    draft = draft_of(scenario)
+    assert (draft["home[2]"], draft["joining_costs[0]"], draft["budgets[0]"], draft["budgets[1]"]) == (
+        "30",
+        "0.1",
+        "5",
+        "",
+    )
+    assert read_draft(draft).scenario == scenario
+    assert read_draft(draft).scenario.models == "personal"
+    grown = read_draft(with_agent(draft)).scenario.federation
+    np.testing.assert_array_equal(grown.home, [120.0, 0.0, 30.0, 40.0, 30.0, 30.0])
+    left = read_draft(without_agent(draft, 1)).scenario.federation
+    np.testing.assert_array_equal(left.joining_costs, [0.1, 0.0, 0.0, 0.0])
+
+
+def test_data_at_home_is_of_all_lots_or_of_none():
+    draft = draft_of(hospitals())
+    nobody = {f"home[{lot}]": "" for lot in range(5)}
+    assert read_draft(replace(draft, texts={**draft.texts, **nobody})).scenario.federation.home is None
+    some = read_draft(replace(draft, texts={**draft.texts, "home[3]": " "}))
+    assert some.errors == {
+        "home[3]": "must be a number, 0 for nothing, as others use data at home; nothing is typed here"
+    }
+    wrong = read_draft(
+        replace(draft, texts={**draft.texts, "home[3]": "-1", "joining_costs[0]": "x", "models": "many"})
+    )
+    assert list(wrong.errors) == ["joining_costs[0]", "home[3]"]
+    models = read_draft(replace(draft, texts={**draft.texts, "models": "many"}))
+    assert models.errors == {"models": "must be one of common, personal, got 'many'"}

@@ -15,7 +15,7 @@ from fedpact.deals.deal_file import deal_record, outcome_record
 from fedpact.deals.ledger import AGREED
 from fedpact.explorer.files import check_deal_file
 from fedpact.explorer.views import check_view
-from fedpact.scenario.examples import example, hospitals
+from old_hospitals import example, hospitals
 
 FEDERATION = hospitals().federation
 SOLVED = fp.ExternalityMechanism().solve(FEDERATION)

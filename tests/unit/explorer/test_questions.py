@@ -24,7 +24,8 @@ from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import negotiation_rounds
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
-from fedpact.scenario.examples import example, hospitals
+from fedpact.scenario.examples import example as built_in
+from old_hospitals import hospitals
 from random_cases import some
 
 WEIGHT = {"kind": "weights", "receiver": 0, "giver": 1}
@@ -55,7 +56,7 @@ def mapped(ask, **changes):
 @pytest.mark.parametrize("name", EXAMPLE_TITLES)
 def test_examples_are_there_to_start_from(answers, name):
     answer = answers.example({"name": name})
-    assert read_draft(Draft.of_record(answer["draft"])).scenario == example(name)
+    assert read_draft(Draft.of_record(answer["draft"])).scenario == built_in(name)
     assert "<form" in answer["form"] and answer["notes"] == []
 
 
@@ -114,7 +115,7 @@ def test_the_deal_is_the_librarys(answers, ask):
     for part in ("gains", "payments", "contributions", "fairness", "welfare", "certificates", "conditions"):
         assert f'id="{part}"' in answer["deal"]
     assert answer["agents"] == list(FEDERATION.names)
-    assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "beta"]
+    assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "joining_costs", "beta"]
 
 
 def test_a_deal_that_was_measured_to_lose_is_not_recommended(answers):

@@ -12,7 +12,7 @@ import fedpact as fp
 from fedpact.flower.statement import Refused, check_statement
 from fedpact.mechanisms import personal_prices, resolve_mechanism
 from fedpact.negotiation import Agent
-from fedpact.scenario.examples import example
+from old_hospitals import example
 from strategies import random_federations
 
 

@@ -9,8 +9,8 @@ import fedpact as fp
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import resolve_mechanism
 from fedpact.negotiation.payment_check import check_payments
-from fedpact.scenario.examples import hospitals
 from fedpact.solvers.groups import group_optima
+from old_hospitals import hospitals
 from random_cases import cases
 from strategies import random_federations
 

@@ -12,7 +12,7 @@ import fedpact as fp
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, recompute
 from fedpact.negotiation.consent import accepts_deal, standalone_utility
 from fedpact.negotiation.processes import Processes, load_agent, save_agent
-from fedpact.scenario.examples import hospitals
+from old_hospitals import hospitals
 
 HOSPITALS = hospitals()
 FEDERATION = HOSPITALS.federation

@@ -11,8 +11,8 @@ from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
 from fedpact.negotiation.lies import TRUTH, best_lies, lie_study, report_with
 from fedpact.negotiation.lot_agent import agents_of
-from fedpact.scenario.examples import example, hospitals
 from fedpact.solvers.standalone import standalone_optimum
+from old_hospitals import example, hospitals
 from random_cases import cases
 from strategies import random_federations
 
@@ -70,6 +70,12 @@ def test_claiming_harm_pays_and_takes_others_below_standing_alone() -> None:
     np.testing.assert_allclose(found.lowest, np.delete(alone - true, CLINIC).max(), rtol=1e-9)
     refused = best_lies(HOSPITALS, "externality", liars=[[CLINIC]], refusal=True)
     assert refused.lowest == 0.0 < refused.gain < found.gain
+
+
+def test_a_lie_gains_as_much_and_leaves_others_less_where_joining_costs() -> None:
+    dear = HOSPITALS.replace(joining_costs=0.01)
+    free, found = (best_lies(each, "externality", liars=[[CLINIC]]) for each in (HOSPITALS, dear))
+    np.testing.assert_allclose((found.gain, found.lowest), (free.gain, free.lowest + 0.01), rtol=1e-9)
 
 
 @pytest.mark.slow

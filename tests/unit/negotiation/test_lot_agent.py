@@ -12,7 +12,7 @@ import pytest
 import fedpact as fp
 from fedpact.negotiation import InProcess, LotAgent, agents_of, coordinate, recompute
 from fedpact.negotiation.processes import load_agent, save_agent
-from fedpact.scenario.examples import example
+from old_hospitals import example
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import fedpact as fp
 from fedpact.federation.arrays import FederationArrays
 from fedpact.negotiation import payment_check
 from fedpact.negotiation.payment_check import check_payments
-from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
+from old_hospitals import example
 
 SCENARIO = example("hospitals")
 FEDERATION, EUR = SCENARIO.federation, SCENARIO.money.per_payoff

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.scenario.examples import example, hospitals
+from fedpact.scenario.examples import example as built_in
+from old_hospitals import example, hospitals
 
 VOID = {"br", "col", "hr", "meta"}
 ODD_NAMES = ["<script>alert('x')</script>", 'O\'Brien & "Sons"', "W" * 120, "a\x00\ud800b\n", "\u202e&amp;"]
@@ -92,6 +93,7 @@ def unsolved() -> fp.Comparison:
 
 CASES: dict[str, Callable[[], fp.Comparison]] = {
     "hospitals": lambda: fp.compare(hospitals().federation),
+    "data at home": lambda: fp.compare(built_in("hospitals").federation),
     "equal agents": lambda: fp.compare(example("paper-w1").federation),
     "harmful weight": lambda: fp.compare(example("paper-w3").federation),
     "one agent, no cap": lambda: fp.compare(harmless(1, caps=np.inf)),

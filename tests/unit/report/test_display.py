@@ -31,7 +31,7 @@ from fedpact import (
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.report.display import MAX_JUDGED, MAX_ROWS, who_would_leave
 from fedpact.report.numbers import lowest_share_text, share_texts
-from fedpact.scenario.examples import example, hospitals
+from old_hospitals import example, hospitals
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.report import render_member_page
-from fedpact.scenario.examples import hospitals
 from fedpact.utils.errors import InvalidInput
+from old_hospitals import hospitals
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from fedpact.deals.diagnosis import diagnose
 from fedpact.deals.settlement import settle_payments
 from fedpact.report import render_report, write_report
 from fedpact.report.numbers import SPACE, Unit
-from fedpact.scenario.examples import hospitals
 from fedpact.utils.errors import InvalidInput
+from old_hospitals import hospitals
 from random_cases import some
 
 EUROS = fp.Money("EUR", 1_000_000.0)

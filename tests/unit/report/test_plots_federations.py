@@ -17,7 +17,7 @@ from fedpact import Comparison, Federation, Log, MissingExtra, Outcome, PowerLaw
 from fedpact.report.plots import plot_comparison, plot_federation, plot_outcome
 from fedpact.report.plots.federations import MAX_NAMED, MAX_NAMED_COMPARED, MAX_NAMED_WEIGHTS
 from fedpact.report.plots.style import AMOUNT, BAD, GOOD
-from fedpact.scenario.examples import example, hospitals
+from old_hospitals import example, hospitals
 
 ROUNDING = 1e-12  # of payoffs of the size of one: drawn as zero
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from fedpact import Comparison, Money, compare
-from fedpact.scenario.examples import example
+from old_hospitals import example
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from fedpact.report.records import (
     comparison_record,
     departures_record,
 )
-from fedpact.scenario.examples import example
 from fedpact.utils.jsonl import jsonable
+from old_hospitals import example
 
 
 def strict(record: Any) -> Any:

@@ -12,7 +12,7 @@ from fedpact.certificates import Claim, Verdict
 from fedpact.report import render_report
 from fedpact.report.numbers import Unit
 from fedpact.report.stability import NOBODY, NOT_WORKED_OUT, Temptation, leaving_group, limits_text, posing_as_two
-from fedpact.scenario.examples import example
+from old_hospitals import example
 
 UNIT = Unit.of(fp.Money("EUR", 1_000_000.0))
 

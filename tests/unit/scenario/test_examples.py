@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.scenario.examples import EXAMPLES, example, hospitals
+from fedpact.scenario.examples import EXAMPLES, example, hospitals, hospitals_with_privacy
 
 
 def test_names_of_the_examples() -> None:
@@ -29,15 +29,35 @@ def test_paper_instances_are_told_apart() -> None:
 
 
 def test_hospitals_tell_the_story_they_are_there_for() -> None:
-    """Externality keeps everybody at the most welfare; Shapley is fair and loses those it overcharges."""
+    """Everybody shares something and gains by it; Shapley loses the clinic, and without payments nobody shares."""
     scenario = hospitals()
-    assert scenario.money == fp.Money(currency="EUR", per_payoff=1_000_000.0)
-    comparison = fp.compare(scenario.federation)
-    assert comparison["externality"].leavers == ()
-    assert set(comparison["shapley"].leavers) == {"Children's", "Clinic"}
-    for outcome in comparison:
-        inside = (outcome.contributions > 0) & (outcome.contributions < scenario.federation.caps)
-        assert inside.all(), "an interior example: no cap obscures it"
+    assert scenario.money == fp.Money(currency="EUR", per_payoff=1.0)
+    federation = scenario.federation
+    np.testing.assert_array_equal(federation.home, federation.caps)
+    comparison = fp.compare(federation)
+    deal = comparison["externality"]
+    assert ((deal.contributions > 0) & (deal.contributions < federation.caps)).all(), "no cap obscures it"
+    assert (deal.ir_gaps > 5 * federation.joining_costs).all()
+    assert (deal.gain_shares > 0.8).all() and (deal.gain_shares < 1.2).all()
+    assert comparison.holds_together("externality") and comparison.holds_together("fair")
+    assert comparison.best_members.members == federation.names
+    assert comparison["shapley"].leavers == ("Clinic",)
+    assert comparison.after_departures["shapley"].leavers == ("Clinic", "Children's")
+    assert not comparison["voluntary"].contributions.any()
+
+
+def test_hospitals_with_lots_bring_all_kinds_but_what_misleads() -> None:
+    federation = example("hospitals-lots").federation
+    deal = fp.ExternalityMechanism().solve(federation)
+    kept = [label for label, brought in zip(federation.lot_labels, deal.contributions, strict=True) if not brought]
+    assert kept == ["City: old device"] and (deal.ir_gaps > 10 * federation.joining_costs).all()
+
+
+def test_hospitals_with_privacy_share_raw_records_and_noisy_ones() -> None:
+    deal = fp.ExternalityMechanism().solve(hospitals_with_privacy().federation)
+    assert (deal.contributions > 0).all() and (deal.ir_gaps > 0).all()
+    dear = fp.ExternalityMechanism().solve(hospitals_with_privacy(privacy_price=4000.0).federation)
+    assert not dear.contributions[::2].any(), "nobody shares a raw record"
 
 
 def test_unknown_example_lists_the_known() -> None:

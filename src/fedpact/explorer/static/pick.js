@@ -5,6 +5,7 @@ import { typed } from "./form.js";
 
 const EVERYBODY = "everybody";
 const OF_LOTS = new Set(["costs", "quadratic", "caps"]);
+const OF_MEMBERS = new Set(["joining_costs"]);
 
 function fill(select, options) {
   const before = select.value;
@@ -45,7 +46,8 @@ export class Picker {
   }
 
   // Kinds and names as the federation has them now; lots and tasks are the members where these have one of each.
-  async fill({ lots, tasks, kinds }) {
+  async fill({ agents, lots, tasks, kinds }) {
+    this.agents = agents;
     this.lots = lots;
     this.tasks = tasks;
     fill(this.part("kind"), Object.entries(kinds));
@@ -70,7 +72,9 @@ export class Picker {
 
   // Whose a number of the chosen kind is: costs and caps are of lots.
   owners() {
-    return OF_LOTS.has(this.part("kind").value) ? this.lots : this.tasks;
+    const kind = this.part("kind").value;
+    if (OF_MEMBERS.has(kind)) return this.agents;
+    return OF_LOTS.has(kind) ? this.lots : this.tasks;
   }
 
   arrange() {
