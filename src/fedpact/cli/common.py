@@ -14,6 +14,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape as escape_markup
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -35,6 +36,7 @@ from fedpact.utils.files import check_writable, choose_format
 from fedpact.utils.words import CONTROL, printable
 
 DEFAULT_EXAMPLE = "hospitals"
+MAX_WIDTH = 10_000  # of a table that may be as wide as it likes
 MAX_ROWS = 20
 TERMINAL_SIGNS = str.maketrans({MINUS: "-", SPACE: " ", "∞": "inf"})
 
@@ -217,10 +219,12 @@ def table(title: str, *columns: str) -> Table:
 
 
 def keep_words_whole(made: Table, heads: Sequence[str]) -> None:
-    """Let a table of many narrow columns fit eighty: names wrap between words, no word of a head is broken.
+    """Let a table that is too wide fit: names wrap between words, and no word of a head or a cell is broken.
 
     Call it when the rows are in.
     """
+    if Measurement.get(console, console.options.update(max_width=MAX_WIDTH), made).maximum <= console.width:
+        return
     made.padding = (0, 1, 0, 0)
     for column, head in zip(made.columns[1:], heads[1:], strict=True):
         column.width = max(*map(len, head.split()), *(Text.from_markup(str(cell)).cell_len for cell in column.cells))

@@ -68,6 +68,8 @@ def own_agent(context: Context) -> AnyAgent:
     try:
         return load_agent(path)
     except InvalidInput as error:
+        if not path.is_file():
+            raise
         logger.error("%s", error)
         raise InvalidInput("its private file cannot be used; the node's own log says why") from None
 
