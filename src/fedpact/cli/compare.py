@@ -40,6 +40,7 @@ from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
+from fedpact.report.deal_table import PAID_AT, price_texts
 from fedpact.report.measured import no_deal_text
 from fedpact.report.numbers import (
     Unit,
@@ -235,6 +236,21 @@ def _show_payments(compared: Comparison, unit: Unit) -> None:
     print_agents(f"Payments (+ received, - paid), in {unit.label}", compared.federation.names, columns, sizes=sizes)
     for outcome in paying:
         print_imbalance(outcome, unit, compared.title(outcome.mechanism))
+    _show_prices(compared, unit)
+
+
+def _show_prices(compared: Comparison, unit: Unit) -> None:
+    """What a unit of each lot is paid; mechanisms with the same prices share a column."""
+    titles: dict[tuple[str, ...], list[str]] = {}
+    for outcome in compared:
+        titles.setdefault(tuple(price_texts(outcome, unit)), []).append(compared.title(outcome.mechanism))
+    columns = [(", ".join(those), texts) for texts, those in titles.items() if texts]
+    if columns:
+        federation = compared.federation
+        kind = "lot" if federation.has_lots else "member"
+        console.print()
+        sizes = np.max([outcome.contributions for outcome in compared], axis=0)
+        print_agents(f"Prices, in {unit.per_data}: {PAID_AT}", federation.lot_labels, columns, sizes=sizes, kind=kind)
 
 
 def _show_gains(compared: Comparison, unit: Unit) -> None:

@@ -27,6 +27,7 @@ from fedpact.report.charts import (
     sign_class,
     whisker,
 )
+from fedpact.report.deal_table import PAID_AT, price_texts
 from fedpact.report.markup import mention_list, name_tag
 from fedpact.report.numbers import (
     Unit,
@@ -167,6 +168,7 @@ class PaymentPanel:
     picture: str = ""
     turnover: int = 0
     chosen: Selection | None = None
+    prices: Sequence[tuple[str, ...]] = ()
 
 
 def payments(view: View) -> dict[str, Any]:
@@ -182,7 +184,20 @@ def payments(view: View) -> dict[str, Any]:
             tiny.append(view.title_of(outcome))
         else:
             quiet.append(view.title_of(outcome))
-    return {"paying": paying, "quiet": join_names(quiet), "tiny": join_names(tiny), "few": FEW_TRANSFERS}
+    return {
+        "paying": [replace(panel, prices=_prices(view, panel.outcome)) for panel in paying],
+        "quiet": join_names(quiet),
+        "tiny": join_names(tiny),
+        "few": FEW_TRANSFERS,
+        "paid_at": PAID_AT,
+    }
+
+
+def _prices(view: View, outcome: Outcome) -> list[tuple[str, ...]]:
+    """What is brought of each lot, and what its owner receives for a unit of it."""
+    prices, brought = price_texts(outcome, view.unit), number_texts(outcome.contributions)
+    chosen = view.select(outcome.contributions, "").agents if prices else []
+    return [(name_tag(view.lots[lot]), brought[lot], prices[lot]) for lot in chosen]
 
 
 def _transfers(view: View, outcome: Outcome, settlement: Settlement) -> PaymentPanel:

@@ -15,6 +15,7 @@ from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
 from fedpact.report.background_sections import checked_claims
+from fedpact.report.deal_table import PAID_AT, price_texts, prices_paid_text
 from fedpact.report.markup import mention, render
 from fedpact.report.numbers import gain_share_texts, money_text, number_text, percent, probability_text, share_texts
 from fedpact.report.page import style_sheet
@@ -130,6 +131,7 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         ("What its data costs it", unit.text(float(outcome.costs[place])), ""),
         ("Payment", unit.text(float(outcome.payments[place]), signed=True), "received (+) or paid (−)"),
     ]
+    rows += _price_rows(view, outcome, place)
     assert outcome.side_payments is not None
     if outcome.side_payments.any():
         fixed = unit.text(float(outcome.side_payments[place]), signed=True)
@@ -157,6 +159,23 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         said = ("not measured", outlook.assumption) if outlook.assumption else (chance, words)
         rows.append(("It would do better alone", *said))
     return rows
+
+
+def _price_rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
+    """What a unit of its own data is paid, and what it pays for a unit of others'."""
+    unit, federation, prices = view.unit, outcome.federation, price_texts(outcome, view.unit)
+    if not prices:
+        return []
+    rows = [
+        (
+            f"Price of {federation.lot_names[lot]}" if federation.has_lots else "Price of its data",
+            f"{prices[lot]} {unit.per_data}",
+            PAID_AT.replace("these", "this"),
+        )
+        for lot in federation.lots_of(place)
+    ]
+    paid = prices_paid_text(outcome, place, unit)
+    return [*rows, ("Prices it pays for others' data", paid, f"{unit.per_data}, as delivered")] if paid else rows
 
 
 def _share_note(outcome: Outcome, place: int) -> str:
