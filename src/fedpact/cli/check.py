@@ -15,6 +15,7 @@ from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     ScenarioArgument,
+    amounts_in,
     choose_mechanism,
     console,
     escape,
@@ -126,11 +127,12 @@ def _check_deal(
 ) -> list[str]:
     """The claims that fail, with those of a ledger that are broken."""
     rules = None if name is None else choose_mechanism(name)
-    if path is None:
-        usual = rules or choose_mechanism(DEFAULT_MECHANISM)
-        found = check_solved(usual, scenario.federation, claims=claims, money=scenario.money)
-    else:
-        found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
+    with amounts_in(scenario.money):
+        if path is None:
+            usual = rules or choose_mechanism(DEFAULT_MECHANISM)
+            found = check_solved(usual, scenario.federation, claims=claims, money=scenario.money)
+        else:
+            found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
     failed = list(dict.fromkeys([*found.failures, *broken]))
     if as_json:
         who = {"excluded": dict(found.out)} if found.out else {}

@@ -40,7 +40,7 @@ from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.report.deal_table import PAID_AT, price_texts
+from fedpact.report.deal_table import PAID_AT, deal_columns, deal_units, price_texts
 from fedpact.report.measured import no_deal_text
 from fedpact.report.numbers import (
     Unit,
@@ -157,7 +157,7 @@ def _write_page(
 def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int | None, seed: int) -> Comparison:
     """The comparison with all that the tables need worked out, under a progress bar."""
     count = len(compared_mechanisms(scenario.federation) if rules is None else resolve_mechanisms(rules))
-    with progress(2 * count + 3) as begin:
+    with progress(2 * count + 4) as begin:
         compared = compare_mechanisms(
             scenario, rules, progress=lambda title: begin(f"solving {title}"), draws=draws, rng=seed
         )
@@ -173,6 +173,8 @@ def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int
             _ = compared.misreporting_gains
         begin("following who leaves")
         _ = compared.recommendation
+        begin("looking for numbers that would change the deal")
+        _ = compared.sensitivity
     return compared
 
 
@@ -202,8 +204,11 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
         console.print(f"{compared.title(name)}: no outcome: {escape(reason)}")
     if compared.recommendation is not None:
         chosen = compared.mechanism(compared.recommendation.mechanism)
-        console.print(f"[bold]Recommendation:[/bold] {escape(chosen.full_title)}.")
-        for sentence in compared.recommendation.sentences:
+        whose = compared.recommendation.whose
+        console.print(f"[bold]Recommendation:[/bold] {escape(chosen.full_title)}{escape(whose)}.")
+        if whose and compared.recommended_outcome is not None:
+            _show_deal(compared.recommended_outcome, unit, f"The deal without {join_names(compared.recommendation.out)}")
+        for sentence in compared.advice:
             console.print(f"- {escape(sentence)}")
     else:
         titles = escape(join_names(_titles(compared.outcomes, compared)))
@@ -212,6 +217,12 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
             f"[bold]Recommendation:[/bold] none. {titles} {verb} there to compare with; name a mechanism to choose as "
             "well, such as -m externality."
         )
+
+
+def _show_deal(outcome: Outcome, unit: Unit, title: str) -> None:
+    """What each brings, pays or receives and gains in one deal."""
+    columns = list(deal_columns(outcome, unit).items())
+    print_agents(f"{title} ({deal_units(outcome, unit)})", outcome.agents, columns, sizes=outcome.ir_gaps)
 
 
 def _show_contributions(compared: Comparison, unit: Unit) -> None:
@@ -288,31 +299,22 @@ def _show_mechanisms(compared: Comparison, unit: Unit) -> None:
 
 
 def _show_temptations(compared: Comparison, unit: Unit) -> None:
-    """Who would leave, alone or in a group, and who gains by posing as two."""
+    """Who would leave, alone or in a group."""
     deals = [outcome for outcome in compared if outcome.federated]
     if not deals:
         return
-    made = table(
-        f"Who would leave, or gain by posing as two; gains in {unit.label}",
-        "mechanism",
-        "leave alone",
-        "gain most by leaving",
-        "pose as two",
-    )
+    made = table(f"Who would leave; gains in {unit.label}", "mechanism", "leave alone", "gain most by leaving")
     for outcome in deals:
-        group = leaving_group(compared, outcome.mechanism, unit)
-        splitting = posing_as_two(compared, outcome.mechanism, unit)
         made.add_row(
             compared.title(outcome.mechanism),
             escape(_few_names(outcome.leavers, outcome.agents)) or NOBODY,
-            _temptation_text(group, outcome.agents),
-            _temptation_text(splitting, outcome.agents),
+            _temptation_text(leaving_group(compared, outcome.mechanism, unit), outcome.agents),
         )
     console.print(made)
 
 
 def _show_properties(compared: Comparison, unit: Unit) -> None:
-    """What holds under each mechanism; where it does not balance, the money it needs from outside or leaves over."""
+    """What holds under each mechanism, its money from or to outside, and what is gained by manipulation."""
     made = table(f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}", *HEADS)
     made.padding = (0, 1, 0, 0)  # so that it fits eighty columns
     for column in (0, 2, -1):  # names and amounts in one piece
@@ -321,6 +323,10 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
         made.add_row(compared.title(row.outcome.mechanism), *map(terminal_text, (*row.cells, row.lies)))
     console.print(made)
     console.print(f"lies gain: {LIES}.")
+    for outcome in (each for each in compared if each.federated):
+        if (posing := posing_as_two(compared, outcome.mechanism, unit)).members:
+            who = _temptation_text(posing, outcome.agents)
+            console.print(f"Under {compared.title(outcome.mechanism)}, posing as two, where anybody can, gains {who}.")
 
 
 def _temptation_text(found: Temptation, everybody: Sequence[str]) -> str:

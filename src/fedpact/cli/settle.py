@@ -15,6 +15,7 @@ from fedpact.cli.common import (
     AsJson,
     Force,
     ScenarioArgument,
+    amounts_in,
     check_output,
     choose_mechanism,
     console,
@@ -103,7 +104,8 @@ def settle(
         "--delivered": delivered,
     }
     run = _finished_run(deal, [option for option, given in options.items() if given is not None])
-    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
+    with amounts_in(chosen.money):
+        agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     money = _money(currency, per_payoff) or chosen.money
     given = _delivered(agreed, delivered or [])
     if run is not None and run.deal is not None:  # as it stands there, in the order of its members

@@ -17,6 +17,7 @@ from fedpact.cli.common import (
     AsJson,
     MechanismOption,
     ScenarioArgument,
+    amounts_in,
     choose_mechanism,
     console,
     escape,
@@ -70,9 +71,9 @@ def solve(
     if asked and leave:
         raise InvalidInput("--group asks about the deal with everybody in it; leave out --leave")
     settled = None
-    if leave:
-        settled = stable_federation(chosen.federation, rules, leave=leave)
-    with progress(2) as begin:
+    with amounts_in(chosen.money), progress(2) as begin:
+        if leave:
+            settled = stable_federation(chosen.federation, rules, leave=leave)
         begin(f"solving {rules.title}")
         outcome = settled.outcome if settled else rules.solve(chosen.federation)
         begin(f"certifying {rules.title}")

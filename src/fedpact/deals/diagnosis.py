@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.federation.arrays import sum_by
 from fedpact.utils.arrays import FloatArray
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from fedpact.deals.outcome import Outcome
 
 NO_EXTERNALITY = 1e-9  # of the largest
+SHORT_OF_FAIR = 0.005  # of a fair gain: less is not seen in whole per cent
 # Why somebody contributes nothing.
 IDLE_REASONS: Mapping[str, str] = {
     "harms": "{whose} data would harm the others on net",
@@ -73,6 +75,20 @@ def budget_sentences(outcome: Outcome, amount: Callable[[float], str] = units_te
         f"{name} is asked for {amount(asked[name])} and can pay {amount(budgets[name])}."
         for name in outcome.over_budget
     )
+
+
+def fairness_sentences(outcome: Outcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
+    """Why a deal that is to give everybody its fair gain does not: whose budgets are used up, who would leave."""
+    short = outcome.gain_shares < 1.0 - SHORT_OF_FAIR
+    if Claim.FAIR_GAINS not in outcome.promised or not short.any():
+        return ()
+    budgets = outcome.federation.budgets
+    spent = np.flatnonzero(-outcome.payments >= budgets - outcome.tolerances).tolist()
+    why = [f"{outcome.agents[agent]} can pay no more than {amount(float(budgets[agent]))}" for agent in spent]
+    if not why:
+        why = ["some group of members would otherwise do better by itself"]
+    who = join_names([outcome.agents[agent] for agent in np.flatnonzero(short)], most=MAX_NAMES)
+    return (f"{who} cannot have all of its fair gain: {join_names(why, most=MAX_NAMES)}.",)
 
 
 def harm_sentences(outcome: Outcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:

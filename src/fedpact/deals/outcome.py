@@ -100,6 +100,7 @@ class MechanismRules(Protocol):
     @property
     def has_payments(self) -> bool: ...
     def solve(self, federation: Federation) -> Outcome: ...
+    def promises(self, federation: Federation) -> Sequence[str]: ...
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations: ...
     def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
     def payoffs(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
@@ -306,6 +307,11 @@ class Outcome(Amounts):
     def has_prices(self) -> bool:
         """Whether data is paid for by the sample."""
         return self.rules.has_prices
+
+    @property
+    def promised(self) -> Sequence[str]:
+        """The claims that the mechanism makes of it by design."""
+        return self.rules.promises(self.federation)
 
     @cached_property
     def equilibria(self) -> Equilibria:

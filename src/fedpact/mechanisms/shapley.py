@@ -111,7 +111,6 @@ class ShapleyMechanism(SemivalueMechanism):
     plain_title = "everybody gets its fair share"
     description = (
         "Payments top up or charge each member until it has its Shapley share of everything the federation achieves. "
-        "A member that poses as several gains by it."
     )
     claims: Sequence[Claim] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
     is_baseline = False

@@ -19,6 +19,7 @@ from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
+from fedpact.report.deal_table import deal_columns, deal_units
 from fedpact.report.markup import mention, mention_list, name_tag
 from fedpact.report.measured import MeasuredTable, measured_tables
 from fedpact.report.numbers import (
@@ -41,7 +42,7 @@ from fedpact.scenario import Measured
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import count_text
 
-MAX_REASON_LENGTH = 1500
+MAX_REASON_LENGTH = 3000
 MAX_CARD_NAMES = 3
 # Of a witness with more entries than this, fewer are shown.
 MAX_WITNESS = 30
@@ -70,14 +71,20 @@ class Card:
 
 def summary(view: View) -> dict[str, Any]:
     """The recommendation with its reason, the headline numbers, the mechanisms at a glance, what was not solved."""
-    comparison, chosen = view.comparison, view.chosen
+    comparison, joined = view.comparison, view.among_best or view
+    chosen = joined.chosen
     if view.measured is not None and not view.measured.has_deal:
         chosen = None
     recommendation = comparison.recommendation if comparison.outcomes else None
-    cards = [Card("Members", f"{view.federation.n_agents:,}", "" if chosen is None else _leavers_note(view, chosen))]
+    count, size = joined.federation.n_agents, view.federation.n_agents
+    members = f"{count:,}" if count == size else f"{count:,} of {size:,}"
+    cards = [Card("Members", members, "" if chosen is None else _leavers_note(joined, chosen))]
     if chosen is not None:
-        cards += [_welfare_card(view, chosen), _money_card(view, chosen), _fairness_card(chosen)]
+        cards += [_welfare_card(joined, chosen), _money_card(joined, chosen), _fairness_card(chosen)]
+    apart = view.among_best is not None and chosen is not None
     return {
+        "deal": _table(chosen.agents, deal_columns(chosen, view.unit)) if apart else None,
+        "deal_units": deal_units(chosen, view.unit) if apart else "",
         "recommendation": recommendation,
         "plain_title": recommendation and comparison.mechanism(recommendation.mechanism).plain_title,
         "about": recommendation and comparison.mechanism(recommendation.mechanism).description,

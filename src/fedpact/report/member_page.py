@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.comparison import Comparison
+from fedpact.comparison.recommendation import addition_text
 from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
@@ -48,10 +49,17 @@ def render_member_page(
     True
     """
     view = View.of(comparison, title=scenario_title, money=money, data=unit)
+    name, aside = comparison.federation.names[agent_index(comparison.federation, member)], Markup()
+    if mechanism is None and view.among_best is not None:
+        if name in view.among_best.names:
+            view = view.among_best
+        else:
+            said = Markup("{} should stay out of the deal that is recommended: it {}. This is the deal with everybody in.")
+            aside = said.format(mention(name), addition_text(comparison, name))
     outcome = view.chosen if mechanism is None else view.comparison[mechanism]
     if outcome is None:
         raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
-    place = agent_index(comparison.federation, member)
+    place = outcome.agents.index(name)
     promised = view.comparison.mechanism(outcome.mechanism).promises(outcome.federation)
     return str(
         render(
@@ -62,6 +70,7 @@ def render_member_page(
             outcome=outcome,
             rules=view.comparison.mechanism(outcome.mechanism),
             lead=_lead(view, outcome, place),
+            aside=aside,
             rows=_rows(view, outcome, place),
             transfers=_transfers(view, outcome, place),
             claims=checked_claims(outcome, promised, view.unit),
@@ -131,11 +140,11 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         ("What its data costs it", unit.text(float(outcome.costs[place])), ""),
         ("Payment", unit.text(float(outcome.payments[place]), signed=True), "received (+) or paid (−)"),
     ]
-    rows += _price_rows(view, outcome, place)
     assert outcome.side_payments is not None
     if outcome.side_payments.any():
         fixed = unit.text(float(outcome.side_payments[place]), signed=True)
         rows.append(("of it fixed", fixed, "whatever anybody contributes"))
+    rows += _price_rows(view, outcome, place)
     if outcome.joining_costs[place]:
         rows.append(("What joining costs it", unit.text(float(outcome.joining_costs[place])), "once"))
     own = "its own model, from which gains count" if outcome.federation.home is not None else "with its own data only"
