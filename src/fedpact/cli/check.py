@@ -27,6 +27,7 @@ from fedpact.cli.exit_codes import CLAIM_FAILS
 from fedpact.cli.solve import show_certificates
 from fedpact.cli.violation_words import violation_detail
 from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
@@ -147,6 +148,8 @@ def _check_deal(
     _show_verdicts(found)
     wrong = found.holds_payments and found.payment_check.exceeds
     console.print(escape(found.payment_text), style="red" if wrong else None)
+    for sentence in budget_sentences(found.outcome, found.amount):
+        console.print(f"[red]{escape(sentence)}[/red]")
     _show_contradictions(found.contradictions)
     if found.unchecked:
         console.print(
@@ -190,6 +193,7 @@ def _check_record(found: CheckedDeal) -> dict[str, Any]:
         "checked": list(dict.fromkeys(checked)),
         "failed": list(found.failures),
         "contradictions": found.contradictions,
+        "over_budget": found.outcome.over_budget,
         "not_checked": found.unchecked,
         "payment_error": payments.error,
         "payment_tolerance": payments.tol,

@@ -207,7 +207,9 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
         whose = compared.recommendation.whose
         console.print(f"[bold]Recommendation:[/bold] {escape(chosen.full_title)}{escape(whose)}.")
         if whose and compared.recommended_outcome is not None:
-            _show_deal(compared.recommended_outcome, unit, f"The deal without {join_names(compared.recommendation.out)}")
+            _show_deal(
+                compared.recommended_outcome, unit, f"The deal without {join_names(compared.recommendation.out)}"
+            )
         for sentence in compared.advice:
             console.print(f"- {escape(sentence)}")
     else:

@@ -34,10 +34,10 @@ from fedpact.cli.violation_words import violation_sentences
 from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
-from fedpact.deals.diagnosis import diagnose, idle_sentences
+from fedpact.deals.diagnosis import diagnose, fairness_sentences, idle_sentences
 from fedpact.report.deal_sections import shared_cap_sentences
 from fedpact.report.deal_table import deal_columns, deal_units, price_texts
-from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes
+from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes, smallest_gain_text
 from fedpact.report.records import blocking_group_record, departures_record
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
@@ -128,7 +128,7 @@ def _show_outcome(outcome: Outcome, unit: Unit) -> None:
     show_certificates(outcome)
     for sentence in violation_sentences(outcome, unit):
         console.print(escape(sentence))
-    for sentence in diagnose(outcome, unit.text):
+    for sentence in (*diagnose(outcome, unit.text), *fairness_sentences(outcome, unit.text)):
         console.print(escape(terminal_text(sentence)))
     for sentence in idle_sentences(outcome):
         if sentence not in outcome.diagnosis:
@@ -192,7 +192,8 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         console.print(escape(terminal_text(sentence)))
     show_side_payments(outcome.deal, unit)
     welfare = terminal_text(unit.text(outcome.welfare))
-    console.print(f"Welfare {escape(welfare)}; {escape(_reciprocity_text(outcome))}")
+    smallest = terminal_text(smallest_gain_text(outcome, unit))
+    console.print(f"Welfare {escape(welfare)}; {escape(smallest)}; {escape(_reciprocity_text(outcome))}")
     print_imbalance(outcome, unit, "It")
 
 

@@ -48,8 +48,9 @@ class Comparison:
         What each mechanism may make of the federation while its numbers are uncertain; empty if they are not.
     not_recommended
         Why no deal is to be recommended, where a trained deal was measured to lose; empty if none was.
-    money, unit
-        What a unit of payoff is worth in money, None if nobody says, and what data is counted in, such as "records".
+    money, unit, models
+        What a unit of payoff is worth in money, None if nobody says; what data is counted in, such as "records"; and
+        "personal" where everybody has a model of its own.
     """
 
     federation: Federation
@@ -60,6 +61,7 @@ class Comparison:
     not_recommended: str = ""
     money: Money | None = None
     unit: str = ""
+    models: str = "common"
 
     def __getitem__(self, mechanism: str) -> Outcome:
         for outcome in self.outcomes:
@@ -216,7 +218,8 @@ class Comparison:
         if self.not_recommended or best is None or not 0 < len(best.members) < len(names):
             return None
         members = self.federation.take(np.isin(names, best.members))
-        found = replace(compare(members, list(self.mechanisms.values())), money=self.money, unit=self.unit)
+        found = compare(members, list(self.mechanisms.values()))
+        found = replace(found, money=self.money, unit=self.unit, models=self.models)
         recommended = found.recommendation
         return None if recommended is None or recommended.mechanism == "standalone" else found
 
@@ -327,10 +330,11 @@ def compare(
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
-    not_recommended, money, unit = "", None, ""
+    not_recommended, words, money = "", dict[str, Any](), None
     if isinstance(federation, Scenario):
         uncertainty = federation.uncertainty if uncertainty is None else uncertainty
-        not_recommended, money, unit = federation.not_recommended, federation.money, federation.unit
+        not_recommended, money = federation.not_recommended, federation.money
+        words = {"money": money, "unit": federation.unit, "models": federation.models}
         federation = federation.federation
     require_federation(federation)
     chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
@@ -343,8 +347,7 @@ def compare(
         except NotConverged as error:
             if not (mechanism.is_baseline or mechanism.has_side_payments):
                 raise
-            in_money = isinstance(error, NoFairDeal) and money is not None
-            unsolved[mechanism.name] = error.text(money.text) if in_money else str(error)
+            unsolved[mechanism.name] = error.text(money.text) if isinstance(error, NoFairDeal) and money else str(error)
         except InvalidInput as error:
             if mechanisms != ALL or mechanism.name in DEFAULT_MECHANISMS:
                 raise
@@ -361,8 +364,7 @@ def compare(
         unsolved=unsolved,
         uncertainty={} if uncertainty is None else outlooks(federation, uncertainty, drawn, count=draws, rng=rng),
         not_recommended=not_recommended,
-        money=money,
-        unit=unit,
+        **words,
     )
 
 

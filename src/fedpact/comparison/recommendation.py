@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedpact.certificates.claims import Verdict
-from fedpact.deals.diagnosis import budget_sentences, fairness_sentences, idle_sentences
+from fedpact.deals.diagnosis import budget_sentences, fairness_sentences, home_sentences, idle_sentences
 from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     members, among = best.federation.names, best.recommendation
     out = tuple(name for name in names if name not in members)
     said = [*_who_should_be_in(comparison), *_harm(comparison)]
+    with_all = comparison.after_departures.get(among.mechanism)
+    if with_all is not None and with_all.leavers:
+        said.append(f"With everybody in, {_names(with_all.leavers)} would leave {comparison.title(among.mechanism)}")
     sentences = (*(f"{part}." for part in said), *among.sentences)
     return Recommendation(mechanism=among.mechanism, sentences=sentences, members=members, out=out)
 
@@ -146,7 +149,8 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         yield from (part.removesuffix(".") for part in fairness_sentences(outcome, comparison.amount))
     if settled.outcome is not None:
         yield from _close_to_leaving(comparison, settled.outcome)
-        yield from (sentence.removesuffix(".") for sentence in idle_sentences(settled.outcome))
+        for sentence in (*idle_sentences(settled.outcome), *home_sentences(settled.outcome)):
+            yield sentence.removesuffix(".")
     if comparison.mechanisms[chosen].has_side_payments:
         yield f"Its fixed sums come from everybody's numbers: {NOT_NEGOTIATED}"
     for other in comparison.after_departures:

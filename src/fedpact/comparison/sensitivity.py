@@ -1,9 +1,9 @@
 """Which number, if it were wrong, would change the deal first.
 
-Every member's cost, value, cap and joining cost, how useful others' data is to it and its data to others, is made larger
-and smaller by up to a factor of two, one at a time. What is watched is who should be in, which mechanism is recommended,
-who would leave it, and who contributes nothing. The smallest change is looked for on a coarse grid first, then by
-bisection among those that change something there; all federations of a step are solved together.
+Every member's cost, value, cap and joining cost, how useful others' data is to it and its data to others, is made
+larger and smaller by up to a factor of two, one at a time. What is watched is who should be in, which mechanism is
+recommended, who would leave it, and who contributes nothing. The smallest change is looked for on a coarse grid first,
+then by bisection among those that change something there; all federations of a step are solved together.
 
 A change that a larger one undoes may be missed. Who should be in, where data harms or joining costs, and which of two
 mechanisms is as good take all groups: they are watched up to `MAX_AGENTS_GROUPED` members.
@@ -41,8 +41,8 @@ NOTHING = 1e-9  # of the largest contribution
 IN_PLAY = 0.9  # of the recommended mechanism's welfare: others with less are left out
 KINDS = ("cost", "value", "cap", "joining cost", "received", "given")
 STEADY = (
-    "No cost, value, cap or joining cost of a member, nor how useful its data or others' data to it is, changes this deal "
-    "by being half or double of what is stated, one at a time"
+    "No cost, value, cap or joining cost of a member, nor how useful its data or others' data to it is, changes this "
+    "deal by being half or double of what is stated, one at a time"
 )
 
 
@@ -110,7 +110,9 @@ def _smallest(watch: _Watch) -> tuple[_Variation, str] | None:
     lows, highs = np.full(len(moved), np.log(low)), np.full(len(moved), np.log(high))
     for _ in range(BISECTIONS):
         middle = (lows + highs) / 2.0
-        changes = watch.changes([each._replace(factor=at) for each, at in zip(moved, np.exp(signs * middle), strict=True)])
+        changes = watch.changes(
+            [each._replace(factor=at) for each, at in zip(moved, np.exp(signs * middle), strict=True)]
+        )
         lows, highs = np.where(changes, lows, middle), np.where(changes, middle, highs)
     for first in np.argsort(highs, kind="stable").tolist():
         variation = moved[first]._replace(factor=float(np.exp(signs[first] * highs[first])))
@@ -149,13 +151,17 @@ class _Watch:
         names, joined = self.comparison.federation.names, self.joined.federation.names
         if then.members != now.members:
             best = [name for name, is_in in zip(names, then.members, strict=True) if is_in]
-            return f"the best federation would be {join_names(best, most=MAX_NAMES)}" if best else "nobody should federate"
+            return (
+                f"the best federation would be {join_names(best, most=MAX_NAMES)}" if best else "nobody should federate"
+            )
         if then.leavers != now.leavers and (left := _new(joined, now.leavers, then.leavers)):
             return f"{join_names(left, most=MAX_NAMES)} would leave {self.comparison.title(self.chosen)}"
         if then.idle != now.idle:
             stop, start = _new(joined, now.idle, then.idle), _new(joined, then.idle, now.idle)
             said = [f"{join_names(stop, most=MAX_NAMES)} would contribute nothing"] if stop else []
-            return " and ".join([*said, *([f"{join_names(start, most=MAX_NAMES)} would contribute too"] if start else [])])
+            return " and ".join(
+                [*said, *([f"{join_names(start, most=MAX_NAMES)} would contribute too"] if start else [])]
+            )
         return self._other_mechanism(variation)
 
     def _other_mechanism(self, variation: _Variation) -> str:
@@ -215,7 +221,7 @@ class _Watch:
             ranked = [_hold_and_share(each, tied, groups, totals, fair) for each in outcomes]
             for index, point in enumerate(tied.tolist()):
                 holds, shares = ([each[part][index] for each in ranked] for part in (0, 1))
-                choices[point] = choose(welfare[:, point], holds, shares)
+                choices[point] = choose(welfare[:, point].tolist(), holds, shares)
         return [int(choice) for choice in choices]
 
 
@@ -247,7 +253,11 @@ def _is_given(federation: Federation, kind: str, name: str) -> bool:
     """Whether a member has a number of this kind that can be larger or smaller."""
     arrays = federation.given_arrays
     parts = _parts(arrays, kind, federation.names.index(name)).items()
-    return any(bool((np.isfinite(found) & (found != 0)).any()) for field, mask in parts for found in [getattr(arrays, field)[mask]])
+    return any(
+        bool((np.isfinite(found) & (found != 0)).any())
+        for field, mask in parts
+        for found in [getattr(arrays, field)[mask]]
+    )
 
 
 def _vary(federation: Federation, variations: Sequence[_Variation]) -> FederationArrays:
@@ -282,6 +292,9 @@ def _input_text(comparison: Comparison, variation: _Variation) -> str:
         text = comparison.amount if kind != "cap" else lambda number: f"{number:.4g}"
         then, now = (text(number) for number in (factor * float(numbers[0]), float(numbers[0])))
         unit = DataUnit.parse(comparison.unit or "unit of data")
-        per = {"cost": f" per {unit.noun if unit.count == 1.0 else comparison.unit}", "cap": f" {comparison.unit}".rstrip()}
+        per = {
+            "cost": f" per {unit.noun if unit.count == 1.0 else comparison.unit}",
+            "cap": f" {comparison.unit}".rstrip(),
+        }
         amounts = f" ({then} instead of {now}{per.get(kind, '')})" if then != now else ""
     return f"{name}'s {kind} were {much}{amounts}"

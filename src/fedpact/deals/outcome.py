@@ -187,7 +187,8 @@ class Amounts:
     def gain_shares(self) -> FloatArray:
         """Gains over fair gains; NaN for those whose fair gain is not above zero, of which there is no share."""
         counts = self.fair_gains > self.tolerances
-        shares = np.divide(self.ir_gaps, self.fair_gains, out=np.full(self.ir_gaps.shape, np.nan), where=counts)
+        gains = np.where(np.abs(self.ir_gaps) <= self.tolerances, 0.0, self.ir_gaps)
+        shares = np.divide(gains, self.fair_gains, out=np.full(gains.shape, np.nan), where=counts)
         return read_only_copy(shares)
 
     @property

@@ -15,6 +15,7 @@ from fedpact.comparison import Comparison, StableFederation, Sweep
 from fedpact.comparison.sweeps import unit_of
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal import Event
+from fedpact.deals.diagnosis import budget_sentences
 from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells
 from fedpact.explorer.files import brought_texts
 from fedpact.explorer.service import GainCurves
@@ -154,6 +155,7 @@ def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
         unit=unit,
         rows=list(zip(outcome.agents, *columns, strict=True)),
         absent=found.out,
+        budgets=budget_sentences(outcome, unit.text),
         is_recomputed=isinstance(found.audit, TranscriptAudit),
         findings={} if found.audit is None else found.audit.findings,
         claims=checked_claims(outcome, found.claims, unit),

@@ -206,7 +206,11 @@ def _no_deal_error(federation: Federation, unkept: Unkept, least: FloatArray) ->
     groups = [tuple(names[int(agent)] for agent in np.flatnonzero(group)) for group in unkept.members]
     if all(len(group) == 1 for group in groups):
         who = join_names([group[0] for group in groups], most=MAX_NAMES)
-        why: tuple[str | float, ...] = (f"{who} need ", float(unkept.values.sum()), " in all to stay, more than there is")
+        why: tuple[str | float, ...] = (
+            f"{who} need ",
+            float(unkept.values.sum()),
+            " in all to stay, more than there is",
+        )
     else:
         said = join_names([f"({join_names(group, most=MAX_NAMES)})" for group in groups], most=MAX_NAMES)
         why = (f"the groups {said} ask for more by themselves than there is to share",)

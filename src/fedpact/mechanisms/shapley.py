@@ -109,9 +109,7 @@ class ShapleyMechanism(SemivalueMechanism):
     name = "shapley"
     title = "Shapley"
     plain_title = "everybody gets its fair share"
-    description = (
-        "Payments top up or charge each member until it has its Shapley share of everything the federation achieves. "
-    )
+    description = "Payments top up or charge each member until it has its Shapley share of all that is achieved."
     claims: Sequence[Claim] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
     is_baseline = False
 

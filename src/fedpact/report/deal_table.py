@@ -24,7 +24,7 @@ def deal_columns(outcome: Outcome, unit: Unit) -> dict[str, list[str]]:
     """The columns of a table with a row per member, by their heads; what is told of lots is left out with several."""
     columns: dict[str, list[str]] = {}
     if not outcome.federation.has_lots:
-        columns["contributes"] = number_texts(outcome.contributions)
+        columns["brings"] = number_texts(outcome.contributions)
         columns |= {"price": prices} if (prices := price_texts(outcome, unit)) else {}
     columns |= {"payoff": unit.column(outcome.payoffs), "cost": unit.column(outcome.costs)}
     if outcome.joining_costs.any():
@@ -46,4 +46,6 @@ def prices_paid_text(outcome: Outcome, agent: int, unit: Unit) -> str:
     prices = outcome.arrays.prices(outcome.contributions)[agent]
     paid = (federation.lot_owners != agent) & (outcome.contributions > 0) & (prices != 0)
     ranked = sorted(np.flatnonzero(paid).tolist(), key=lambda lot: -abs(prices[lot] * outcome.contributions[lot]))
-    return join_names([f"{unit.text(float(prices[lot]))} for {federation.lot_labels[lot]}" for lot in ranked], most=MAX_NAMES)
+    return join_names(
+        [f"{unit.text(float(prices[lot]))} for {federation.lot_labels[lot]}" for lot in ranked], most=MAX_NAMES
+    )

@@ -54,7 +54,9 @@ def render_member_page(
         if name in view.among_best.names:
             view = view.among_best
         else:
-            said = Markup("{} should stay out of the deal that is recommended: it {}. This is the deal with everybody in.")
+            said = Markup(
+                "{} should stay out of the deal that is recommended: it {}. This is the deal with everybody in."
+            )
             aside = said.format(mention(name), addition_text(comparison, name))
     outcome = view.chosen if mechanism is None else view.comparison[mechanism]
     if outcome is None:

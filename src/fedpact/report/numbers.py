@@ -272,7 +272,20 @@ def gain_share_texts(outcome: Outcome) -> list[str]:
     """What part of its fair gain every member has; in words where there is no gain to have a part of."""
     if np.isnan(outcome.fair_gains).any():
         return [UNDEFINED] * len(outcome.agents)
-    return ["no fair gain" if np.isnan(share) else share_text(float(share), 1.0) for share in outcome.gain_shares]
+    return [
+        _no_fair_gain_text(fair < -tol) if np.isnan(share) else share_text(float(share), 1.0)
+        for share, fair, tol in zip(outcome.gain_shares, outcome.fair_gains, outcome.tolerances, strict=True)
+    ]
+
+
+def _no_fair_gain_text(costs: bool) -> str:
+    return "fair gain is below zero" if costs else "fair gain is zero"
+
+
+def smallest_gain_text(outcome: Outcome, unit: Unit) -> str:
+    """The smallest gain of anybody, and whose it is."""
+    agent = int(np.argmin(outcome.ir_gaps))
+    return f"smallest gain {unit.text(float(outcome.ir_gaps[agent]), signed=True)}, of {outcome.agents[agent]}"
 
 
 def lowest_gain_share_text(outcome: Outcome) -> str:

@@ -50,7 +50,11 @@ class Money:
     def text(self, payoff: float) -> str:
         """An amount of payoff in money, for a sentence: whole units of it, or three digits where it is small."""
         amount = payoff * self.per_payoff
-        return f"{self.currency} {amount:,.0f}" if abs(amount) >= MIN_WHOLE or not amount else f"{self.currency} {amount:.3g}"
+        return (
+            f"{self.currency} {amount:,.0f}"
+            if abs(amount) >= MIN_WHOLE or not amount
+            else f"{self.currency} {amount:.3g}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
