@@ -1,20 +1,22 @@
 """What was typed: every field of the page as text, right or wrong.
 
 Fields are called as the library calls what they hold: `names[0]`, `costs[0]`, `quadratic[0]`, `caps[0]`, `values[0]`,
-`weights[0,1]`, `payoff.beta` or, where every member has its own curve, `payoff.beta[0]`; and `title`, `description`,
-`family`, `money.currency`, `money.per_payoff`. A draft keeps the texts of payoff families that are not chosen, so that
-trying another one loses nothing.
+`weights[0,1]`, `payoff.beta` or, where every member has its own curve, `payoff.beta[0]`; `home[0]`, `joining_costs[0]`,
+`budgets[0]`, `models`; and `title`, `description`, `family`, `money.currency`, `money.per_payoff`. A draft keeps the
+texts of payoff families that are not chosen, so that trying another one loses nothing. What a pilot measured is kept
+out of sight as `measured`, and holds for as long as the federation is the one it was measured for.
 
-Where members have several lots of data or several tasks, the draft says whose each is. Costs and caps are then numbered
-by lot, values and curves by task, weights by task and lot, and `lot_names[0]` and `task_names[0]` are what they are
-called. A draft without lots has one of each per member, in the members' order.
+Where members have several lots of data or several tasks, the draft says whose each is. Costs, caps and data at home are
+then numbered by lot, values and curves by task, weights by task and lot, and `lot_names[0]` and `task_names[0]` are
+what they are called. A draft without lots has one of each per member, in the members' order.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +31,30 @@ MAX_MEMBERS = 30
 MAX_LOTS = 60
 
 UNLIMITED = "unlimited"
-LOT_COLUMNS = ("costs", "quadratic", "caps")
-COLUMNS = ("names", *LOT_COLUMNS, "values")
-WORD_FIELDS = ("title", "description", "not_recommended", "unit", "family", "money.currency", "money.per_payoff")
+ALL_AT_HOME = "all"
+LOT_COLUMNS = ("costs", "quadratic", "caps", "home")
+MEMBER_COLUMNS = ("joining_costs", "budgets")
+COLUMNS = ("names", "costs", "quadratic", "caps", "values", "home")
+WORD_FIELDS = (
+    "title",
+    "description",
+    "not_recommended",
+    "unit",
+    "models",
+    "family",
+    "money.currency",
+    "money.per_payoff",
+)
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
 FIRST_PARAMETERS = {"beta": "0.3", "rate": "0.05", "half": "20"}
-NEW_MEMBER = {"costs": "0.01", "quadratic": "0", "caps": "100", "values": "1"}
+NEW_MEMBER = {
+    "costs": "0.01",
+    "quadratic": "0",
+    "caps": "100",
+    "values": "1",
+    "joining_costs": "0",
+    "budgets": UNLIMITED,
+}
 MAX_FIELD_LENGTH = 10_000  # characters of a field
 NUMBERED = re.compile(r"\[(\d+)(?:,(\d+))?\]$")
 
@@ -83,6 +103,11 @@ class Draft:
     def tasks(self) -> tuple[int, ...]:
         """The owner of every task."""
         return tuple(range(self.n_agents)) if self.task_owners is None else self.task_owners
+
+    @property
+    def has_home(self) -> bool:
+        """Whether data is used at home: something is typed there."""
+        return any(self[f"home[{lot}]"].strip() for lot in range(len(self.lots)))
 
     def lots_of(self, agent: int) -> list[int]:
         """The places of a member's lots."""
@@ -140,6 +165,8 @@ def field_names(draft: Draft) -> Iterator[str]:
     for column in LOT_COLUMNS:
         yield from (f"{column}[{lot}]" for lot in lots)
     yield from (f"values[{task}]" for task in tasks)
+    for column in MEMBER_COLUMNS:
+        yield from (f"{column}[{agent}]" for agent in range(draft.n_agents))
     for parameter in draft.parameters:
         if draft.own_curves:
             yield from (f"payoff.{parameter}[{task}]" for task in tasks)
@@ -171,7 +198,10 @@ def draft_of(scenario: Scenario) -> Draft:
                 f"the explorer takes up to {MAX_LOTS} {what}, got {number:,}; `fedpact compare` takes more"
             )
     texts = {"title": scenario.title, "description": scenario.description, "family": federation.payoff.family}
-    texts |= {"unit": scenario.unit, "not_recommended": scenario.not_recommended}
+    texts |= {"unit": scenario.unit, "not_recommended": scenario.not_recommended, "models": scenario.models}
+    if scenario.measured is not None:
+        of = {"scenario": federation.fingerprint, "measured": asdict(scenario.measured)}
+        texts["measured"] = json.dumps(of)
     if scenario.money is not None:
         texts |= {"money.currency": scenario.money.currency, "money.per_payoff": typed_text(scenario.money.per_payoff)}
     texts |= {f"names[{agent}]": name for agent, name in enumerate(federation.names)}
@@ -183,7 +213,12 @@ def draft_of(scenario: Scenario) -> Draft:
         "quadratic": federation.costs.quadratic,
         "caps": federation.caps,
         "values": federation.values,
+        "joining_costs": federation.joining_costs,
+        "budgets": federation.budgets,
     }
+    if federation.home is not None:
+        pairs = enumerate(zip(federation.home, federation.caps, strict=True))
+        texts |= {f"home[{lot}]": ALL_AT_HOME if home == cap else typed_text(home) for lot, (home, cap) in pairs}
     for label, numbers in columns.items():
         texts |= {f"{label}[{agent}]": typed_text(number) for agent, number in enumerate(numbers)}
     own = False
@@ -223,7 +258,8 @@ def with_agent(draft: Draft) -> Draft:
     new = draft.n_agents
     taken = {draft[f"names[{agent}]"].strip() for agent in range(new)}
     name = next(name for number in range(new + 1, 2 * new + 3) if (name := f"Member {number}") not in taken)
-    made = replace(draft, n_agents=new + 1, texts={**draft.texts, f"names[{new}]": name})
+    own = {f"{label}[{new}]": NEW_MEMBER[label] for label in MEMBER_COLUMNS}
+    made = replace(draft, n_agents=new + 1, texts={**draft.texts, f"names[{new}]": name, **own})
     if not draft.has_lots:
         return with_own_curves(_with_row(_with_column(made, new, new), new))
     made = replace(made, task_owners=(*draft.tasks, new))
@@ -254,7 +290,8 @@ def with_lot(draft: Draft, agent: int) -> Draft:
 
 def _with_column(draft: Draft, lot: int, owner: int) -> Draft:
     """The numbers of a new lot."""
-    texts = {f"{label}[{lot}]": NEW_MEMBER[label] for label in LOT_COLUMNS}
+    numbers = NEW_MEMBER | {"home": ALL_AT_HOME if draft.has_home else ""}
+    texts = {f"{label}[{lot}]": numbers[label] for label in LOT_COLUMNS}
     texts |= {f"weights[{task},{lot}]": "1" if whose == owner else "0" for task, whose in enumerate(draft.tasks)}
     return replace(draft, texts={**draft.texts, **texts})
 
@@ -320,8 +357,8 @@ def _kept_texts(draft: Draft, agents: Sequence[int], lots: Sequence[int], tasks:
             continue
         label = field[: numbered.start()]
         places = [int(place) for place in numbered.groups() if place is not None]
-        of_lots = label in LOT_COLUMNS or label == "lot_names"
-        kept = [tasks, lots] if label == "weights" else [lots if of_lots else agents if label == "names" else tasks]
+        of_lots, of_members = label in (*LOT_COLUMNS, "lot_names"), label in (*MEMBER_COLUMNS, "names")
+        kept = [tasks, lots] if label == "weights" else [lots if of_lots else agents if of_members else tasks]
         if all(place in each for place, each in zip(places, kept, strict=True)):
             moved = ",".join(str(list(each).index(place)) for place, each in zip(places, kept, strict=True))
             texts[f"{label}[{moved}]"] = text

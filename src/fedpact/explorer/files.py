@@ -106,6 +106,7 @@ def _report(scenario: Scenario, comparison: Comparison) -> Content:
         description=scenario.description,
         money=scenario.money,
         unit=scenario.unit,
+        measured=scenario.measured,
     )
     return Content(text.encode(), "text/html; charset=utf-8")
 

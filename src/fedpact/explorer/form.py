@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from fedpact.explorer.charts import PACKAGE
-from fedpact.explorer.draft import LOT_COLUMNS, MAX_LOTS, MAX_MEMBERS, PARAMETERS, Draft
+from fedpact.explorer.draft import COLUMNS, LOT_COLUMNS, MAX_LOTS, MAX_MEMBERS, MEMBER_COLUMNS, PARAMETERS, Draft
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP
 from fedpact.explorer.views import MAPPED
@@ -19,6 +19,9 @@ HEADS: Mapping[str, tuple[str, str]] = {
     "quadratic": ("Rising cost", "per unit squared"),
     "caps": ("Cap", "the most it can give"),
     "values": ("Value", "of one unit of payoff"),
+    "home": ("At home", "used anyway: all, or so much"),
+    "joining_costs": ("Joining cost", "paid once"),
+    "budgets": ("Budget", "the most it can pay"),
 }
 FAMILIES = {
     "power-law": "Power law: 1 − (1 + data)^−beta",
@@ -26,8 +29,10 @@ FAMILIES = {
     "log": "Logarithm: log(1 + data)",
     "michaelis": "Michaelis: data / (data + half)",
 }
+MODELS = {"common": "One model for all", "personal": "One for each member, without data that harms it"}
 FIELD_WORDS = {
     "": "The federation",
+    "models": "Models",
     "family": "Curve",
     "title": "Title",
     "description": "Description",
@@ -63,7 +68,7 @@ def form_view(draft: Draft) -> Markup:
         if draft.own_curves
         else {}
     )
-    columns = dict(HEADS) | own
+    columns = {label: HEADS[label] for label in COLUMNS if label in HEADS} | own
     return render(
         "form.html",
         package=PACKAGE,
@@ -72,6 +77,8 @@ def form_view(draft: Draft) -> Markup:
         columns=columns,
         lot_columns={label: HEADS[label] for label in LOT_COLUMNS},
         task_columns={"values": HEADS["values"]} | own,
+        member_columns={label: HEADS[label] for label in MEMBER_COLUMNS},
+        models=MODELS,
         families={name: FAMILIES.get(name, name) for name in PARAMETERS},
         hints=PARAMETER_HINTS,
         has_parameters=bool(PARAMETERS.get(draft["family"])),
@@ -135,7 +142,7 @@ def _words_for(draft: Draft, field: str) -> str:
     called = HEADS[label][0] if label in HEADS else FIELD_WORDS.get(label, label.removeprefix("payoff."))
     if not places:
         return called
-    whose = _lot_called if label in LOT_COLUMNS else _task_called
+    whose = _lot_called if label in LOT_COLUMNS else _called if label in MEMBER_COLUMNS else _task_called
     return f"{called} of {whose(draft, places[0])}"
 
 

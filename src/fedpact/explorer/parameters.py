@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.comparison import Axis
-from fedpact.explorer.draft import LOT_COLUMNS, typed_text
+from fedpact.explorer.draft import LOT_COLUMNS, MEMBER_COLUMNS, typed_text
 from fedpact.explorer.validation import typed_number
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -21,6 +21,8 @@ PARAMETER_KINDS: Mapping[str, str] = {
     "quadratic": "Rising cost",
     "caps": "Cap",
     "values": "Value",
+    "home": "Data at home",
+    "joining_costs": "Joining cost",
 }
 # Axes of sweeps call the quadratic cost by another name than its field on the page.
 LABELS = {"quadratic": "costs.quadratic"}
@@ -119,11 +121,13 @@ class Parameter:
             "quadratic": costs.quadratic,
             "caps": federation.caps,
             "values": federation.values,
+            "home": federation.home,
+            "joining_costs": federation.joining_costs,
         } | {
             label: np.broadcast_to(numbers, federation.n_tasks)
             for label, numbers in federation.payoff.parameters.items()
         }
-        return float(np.mean(arrays[self.kind][self.places(federation)]))
+        return float(np.mean(np.asarray(arrays[self.kind])[self.places(federation)]))
 
     def usual_range(self, federation: Federation) -> tuple[float, float]:
         """A range worth looking at around its value."""
@@ -134,14 +138,16 @@ class Parameter:
             around = max(AROUND, abs(now))
             return (_short(NEARLY * now), _short(WIDE * now)) if own else (_short(now - around), _short(now + around))
         if not np.isfinite(now) or now == 0:
-            return 0.0, 100.0 if self.kind == "caps" else 0.001
-        return (0.0 if self.kind in ("caps", "quadratic") else _short(NEARLY * now)), _short(WIDE * now)
+            return 0.0, 100.0 if self.kind in ("caps", "home") else 0.001
+        from_nothing = self.kind in ("caps", "quadratic", "home", "joining_costs")
+        return (0.0 if from_nothing else _short(NEARLY * now)), _short(WIDE * now)
 
 
 def kinds_of(federation: Federation) -> Sequence[str]:
     """What of a federation can be varied."""
-    kinds = [*PARAMETER_KINDS, *federation.payoff.parameters]
-    return kinds if federation.n_agents > 1 else kinds[1:]
+    absent = {"home"} if federation.home is None else set()
+    absent |= {"weights", "joining_costs"} if federation.n_agents == 1 else set()
+    return [kind for kind in (*PARAMETER_KINDS, *federation.payoff.parameters) if kind not in absent]
 
 
 def typed_range(record: Mapping[str, Any]) -> tuple[float, float]:
@@ -168,6 +174,8 @@ def points_between(low: float, high: float, count: int) -> FloatArray:
 
 def _names(federation: Federation, kind: str, key: str) -> Sequence[str]:
     """Whose a number of this kind can be: lots', tasks' or, where everybody has one of each, members'."""
+    if kind in MEMBER_COLUMNS:
+        return federation.names
     of_lots = key == "giver" or (key == "agent" and kind in LOT_COLUMNS)
     return federation.lot_labels if of_lots else federation.task_labels
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
     "individual-rationality": ("Smallest gain of anybody", False),
     "core": ("Smallest gain of any group by staying", False),
     "welfare": ("Welfare", False),
-    "lowest_fair_part": ("Lowest part of a Shapley share returned", False),
+    "lowest_gain_share": ("Lowest share of a fair gain", False),
+    "lowest_fair_part": ("Reciprocity: lowest part of a Shapley share returned", False),
     "ir_gaps": ("Gain of one member", True),
     "payments": ("Payment of one member", True),
     "contributions": ("Contribution of one member", True),
@@ -68,13 +70,14 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
 
 def view_of(scenario: Scenario, comparison: Comparison) -> View:
     """What the sections of the report look at."""
-    return View.of(
+    view = View.of(
         comparison,
         title=scenario.title,
         description=scenario.description,
         money=scenario.money,
         data=scenario.unit,
     )
+    return replace(view, measured=scenario.measured)
 
 
 # The deal

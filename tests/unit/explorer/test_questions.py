@@ -114,7 +114,7 @@ def test_the_deal_is_the_librarys(answers, ask):
     for part in ("gains", "payments", "contributions", "fairness", "welfare", "certificates", "conditions"):
         assert f'id="{part}"' in answer["deal"]
     assert answer["agents"] == list(FEDERATION.names)
-    assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "beta"]
+    assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "joining_costs", "beta"]
 
 
 def test_a_deal_that_was_measured_to_lose_is_not_recommended(answers):
@@ -231,14 +231,14 @@ def test_curves_go_through_the_gains(answers, ask):
 @pytest.mark.slow
 def test_curves_of_many_members_go_through_fewer_points(answers):
     rng = np.random.default_rng(0)
-    weights = rng.uniform(0.0, 1.0, (12, 12))
+    weights = rng.uniform(0.0, 1.0, (13, 13))
     np.fill_diagonal(weights, 1.0)
     many = fp.Scenario(federation=fp.Federation(weights, costs=0.05, caps=10.0, payoff=fp.Log()))
     points, told = np.linspace(0.01, 0.1, 11), []
     found = answers.service.gains_along(many, Parameter(kind="costs", agent=0), points, lambda *done: told.append(done))
     np.testing.assert_array_equal(found.points, points[::5])
     assert told == [(0, 1), (0, 3), (1, 3), (2, 3)]
-    assert {gaps.shape for gaps in found.gaps.values()} == {(3, 12)}
+    assert {gaps.shape for gaps in found.gaps.values()} == {(3, 13)}
 
 
 def test_ones_own_beta_asks_for_own_curves(answers, ask):
@@ -476,6 +476,6 @@ def test_the_page_offers_every_file():
 def test_all_mechanisms_are_held_against_what_they_keep(answers, ask, monkeypatch):
     monkeypatch.setattr("fedpact.explorer.service.ALL", ["externality", "shapley", "vcg"])
     shown = words(answers.mechanisms(ask())["properties"])
-    assert "VCG yes +344,427 yes yes no yes no nobody" in shown
+    assert "VCG yes +344,427 yes yes no yes no no nobody" in shown
     with pytest.raises(Unfinished):
         answers.mechanisms(ask({"costs[0]": "x"}))

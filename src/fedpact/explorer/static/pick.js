@@ -4,7 +4,8 @@ import { Refused, ask } from "./ask.js";
 import { typed } from "./form.js";
 
 const EVERYBODY = "everybody";
-const OF_LOTS = new Set(["costs", "quadratic", "caps"]);
+const OF_LOTS = new Set(["costs", "quadratic", "caps", "home"]);
+const OF_MEMBERS = new Set(["joining_costs"]);
 
 function fill(select, options) {
   const before = select.value;
@@ -45,7 +46,8 @@ export class Picker {
   }
 
   // Kinds and names as the federation has them now; lots and tasks are the members where these have one of each.
-  async fill({ lots, tasks, kinds }) {
+  async fill({ agents, lots, tasks, kinds }) {
+    this.agents = agents;
     this.lots = lots;
     this.tasks = tasks;
     fill(this.part("kind"), Object.entries(kinds));
@@ -68,9 +70,10 @@ export class Picker {
     fill(this.part(key), [...names.map((name, place) => [String(place), name]), [EVERYBODY, "everybody"]]);
   }
 
-  // Whose a number of the chosen kind is: costs and caps are of lots.
+  // Whose a number of the chosen kind is: costs, caps and data at home are of lots.
   owners() {
-    return OF_LOTS.has(this.part("kind").value) ? this.lots : this.tasks;
+    const kind = this.part("kind").value;
+    return OF_LOTS.has(kind) ? this.lots : OF_MEMBERS.has(kind) ? this.agents : this.tasks;
   }
 
   arrange() {
