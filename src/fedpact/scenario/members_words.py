@@ -198,7 +198,7 @@ def parse_sum(label: str, text: str) -> tuple[float, str] | None:
 
     Examples
     --------
-    >>> parse_sum("budgets", "50,000 EUR"), parse_sum("budgets", "EUR 50000")
+    >>> parse_sum("budgets", "50000 EUR"), parse_sum("budgets", "EUR 50000")
     ((50000.0, 'EUR'), None)
     """
     stated = SUM.fullmatch(text)

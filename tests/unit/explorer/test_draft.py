@@ -23,6 +23,7 @@ from fedpact.explorer.draft import (
 )
 from fedpact.explorer.form import EXAMPLE_TITLES
 from fedpact.explorer.validation import read_draft
+from fedpact.scenario import Measured
 from fedpact.scenario.examples import example, hospitals
 from random_cases import cases
 from strategies import federations
@@ -287,7 +288,7 @@ def test_sums_of_money_and_wrong_amounts():
         draft = draft_of(four_banks())
         return read_draft(replace(draft, texts={**draft.texts, **typed}))
 
-    found = read(**{"joining_costs[0]": "50,000 EUR", "budgets[1]": "", "budgets[2]": "unlimited"}).scenario.federation
+    found = read(**{"joining_costs[0]": "50000 EUR", "budgets[1]": "", "budgets[2]": "unlimited"}).scenario.federation
     assert (found.joining_costs[0], list(found.budgets[1:3])) == (0.05, [np.inf, np.inf])
     wrong = {"home[0]": "", "home[1]": "-1", "joining_costs[1]": "5 USD", "joining_costs[2]": "-1", "models": "two"}
     errors = read(**wrong).errors
@@ -299,7 +300,7 @@ def test_what_was_measured_holds_for_the_federation_it_was_measured_for():
     one = dict.fromkeys(("guess", "alone", "one_model", "own_choice", "points", "point_errors", "worth"), (0.5,) * 4)
     amounts = dict.fromkeys(("shared", "payments", "promised", "gains", "gain_errors"), (1.0,) * 4)
     words = {"verdict": "federate", "advice": "Federate.", "arrangement": "own choice", "score": "accuracy"}
-    scenario = four_banks(measured=fp.Measured(**words, **one, **amounts))
+    scenario = four_banks(measured=Measured(**words, **one, **amounts))
     draft = draft_of(scenario)
     assert read_draft(draft).scenario == scenario
     renamed = replace(draft, texts={**draft.texts, "title": "Banks"})
