@@ -202,8 +202,9 @@ def _close_to_leaving(comparison: Comparison, outcome: Outcome) -> Iterator[str]
     """Who gains so little that a small mistake in the numbers would make it leave."""
     few = (outcome.gain_shares < CLOSE_TO_LEAVING) & ~outcome.would_leave
     for agent in np.flatnonzero(few)[:MAX_NAMES].tolist():
-        gain = comparison.amount(max(float(outcome.ir_gaps[agent]), 0.0))
-        yield f"{outcome.agents[agent]} is close to leaving: it gains {gain}"
+        gain = float(outcome.ir_gaps[agent])
+        much = comparison.amount(gain) if gain > outcome.tolerances[agent] else "nothing"
+        yield f"{outcome.agents[agent]} is close to leaving: it gains {much}"
 
 
 def _who_leaves(comparison: Comparison, name: str) -> str:

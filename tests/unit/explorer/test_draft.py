@@ -290,7 +290,7 @@ def test_sums_of_money_and_wrong_amounts():
 
     found = read(**{"joining_costs[0]": "50000 EUR", "budgets[1]": "", "budgets[2]": "unlimited"}).scenario.federation
     assert (found.joining_costs[0], list(found.budgets[1:3])) == (0.05, [np.inf, np.inf])
-    wrong = {"home[0]": "", "home[1]": "-1", "joining_costs[1]": "5 USD", "joining_costs[2]": "-1", "models": "two"}
+    wrong = {"home[0]": "", "home[1]": "much", "joining_costs[1]": "5 USD", "joining_costs[2]": "-1", "models": "two"}
     errors = read(**wrong).errors
     assert errors.keys() == wrong.keys(), errors
     assert "a sum in the currency below, got one in USD" in errors["joining_costs[1]"]
