@@ -5,8 +5,9 @@ larger and smaller by up to a factor of two, one at a time. What is watched is w
 recommended, who would leave it, and who contributes nothing. The smallest change is looked for on a coarse grid first,
 then by bisection among those that change something there; all federations of a step are solved together.
 
-A change that a larger one undoes may be missed. Who should be in, where data harms or joining costs, and which of two
-mechanisms is as good take all groups: they are watched up to `MAX_AGENTS_GROUPED` members.
+A change that a larger one undoes may be missed, and so may be a mechanism that is recommended for what is left once
+some have left it: here one that somebody leaves is not chosen. Who should be in, where data harms or joining costs, and
+which of two mechanisms is as good take all groups: they are watched up to `MAX_AGENTS_GROUPED` members.
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ def deal_sensitivity(comparison: Comparison) -> Sensitivity | None:
     recommended = comparison.recommendation
     if recommended is None or comparison.not_recommended or not 2 <= comparison.federation.n_agents <= MAX_AGENTS:
         return None
-    found = _smallest(_Watch(comparison))
+    watch = _Watch(comparison)
+    if recommended.mechanism == "standalone" and not watch.watches_members:
+        return None
+    found = _smallest(watch)
     if found is None:
         return Sensitivity(kind="", member="", factor=1.0, sentence=STEADY)
     variation, change = found
@@ -118,7 +122,8 @@ def _smallest(watch: _Watch) -> tuple[_Variation, str] | None:
         variation = moved[first]._replace(factor=float(np.exp(signs[first] * highs[first])))
         if words := watch.words(variation):
             return variation, words
-    return None
+    watch.watches_mechanism = False  # another seemed to be the one to choose, and was not
+    return _smallest(watch)
 
 
 class _Watch:
@@ -130,9 +135,9 @@ class _Watch:
         federation = comparison.federation
         self.joined = comparison.among_best or comparison  # those whose deal is recommended
         self.has_groups = federation.n_agents <= MAX_AGENTS_GROUPED
-        self.is_free = not (federation.has_harm or federation.joining_costs.any())
+        self.watches_members = self.has_groups and (federation.has_harm or bool(federation.joining_costs.any()))
+        self.watches_mechanism = True
         self.rules = [rules for rules in self.joined.mechanisms.values() if self._is_in_play(rules)]
-        (self.now,) = self._states([])
 
     def _is_in_play(self, rules: Mechanism) -> bool:
         """Whether a mechanism is solved for many federations at once, and is recommended or might be."""
@@ -143,7 +148,8 @@ class _Watch:
 
     def changes(self, variations: Sequence[_Variation]) -> list[bool]:
         """Whether each changes something."""
-        return [state != self.now for state in self._states(variations)[1:]]
+        now, *then = self._states(variations)
+        return [state != now for state in then]
 
     def words(self, variation: _Variation) -> str:
         """What a variation changes; empty where the recommendation turns out to be the same."""
@@ -179,9 +185,10 @@ class _Watch:
         every = [_Variation("", "", 1.0), *variations]
         size = self.comparison.federation.n_agents
         members = [(True,) * size] * len(every)
-        if self.has_groups and not self.is_free:
-            arrays = _vary(self.comparison.federation, every)
-            members = [tuple(each) for each in best_groups(size, group_welfare(arrays, all_groups(size))).tolist()]
+        if self.watches_members:
+            totals = group_welfare(_vary(self.comparison.federation, every), all_groups(size))
+            totals = np.where(np.isnan(totals).any(axis=-1, keepdims=True), totals[0], totals)
+            members = [tuple(each) for each in best_groups(size, totals).tolist()]
         if self.chosen == "standalone":
             return [_State(each, (), -1, ()) for each in members]
         federation = self.joined.federation
@@ -193,11 +200,13 @@ class _Watch:
         brought = sum_by(arrays.lot_owners, watched.contributions, arrays.n_agents)
         idle = brought <= NOTHING * brought.max(axis=-1, keepdims=True)
         leaves = watched.would_leave if self.chosen in outcomes else np.zeros_like(idle)
-        choices = self._choices(arrays, list(outcomes.values()))
-        return [
+        choices = self._choices(arrays, list(outcomes.values())) if self.watches_mechanism else [-1] * len(every)
+        states = [
             _State(each, tuple(left), choice, tuple(nothing))
             for each, left, choice, nothing in zip(members, leaves.tolist(), choices, idle.tolist(), strict=True)
         ]
+        # Of a federation without an outcome nothing is known: it counts as no change.
+        return [state if solved else states[0] for state, solved in zip(states, watched.solved, strict=True)]
 
     def _choices(self, arrays: FederationArrays, outcomes: Sequence[Outcomes]) -> list[int]:
         """Which mechanism that keeps everybody, within its budget, is the one to choose, by index; -1 if none does."""

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.sensitivity import STEADY
+from fedpact.comparison.sensitivity import STEADY, _Variation, _vary
+from random_cases import cases
 
 WEIGHTS = [[1.0, 0.6, 0.4, -0.15], [0.7, 1.0, 0.3, -0.05], [0.8, 0.5, 1.0, 0.02], [0.5, 0.4, 0.2, 1.0]]
 NAMES = ["Nord", "Sued", "Tal", "Berg"]
@@ -106,3 +107,34 @@ def test_the_numbers_of_a_members_lots_vary_together() -> None:
     found = fp.compare(split, ["externality"]).sensitivity
     assert (found.kind, found.member) == ("cap", "Nord")
     assert found.factor == pytest.approx(fp.compare(whole, ["externality"]).sensitivity.factor, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(cases(4)))
+def test_the_change_is_one_and_a_smaller_one_of_the_same_number_is_none(seed: int) -> None:
+    """Random federations with harm and joining costs: what people would see changes at the factor, and not before."""
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(-0.2, 1.0, (4, 4))
+    np.fill_diagonal(weights, 1.0)
+    federation = fp.Federation(
+        weights,
+        costs=rng.uniform(0.5, 2.0, 4) * 1e-3,
+        caps=rng.uniform(10.0, 100.0, 4),
+        values=rng.uniform(0.5, 2.0, 4),
+        payoff=fp.PowerLaw(beta=0.3),
+        home="all",
+        joining_costs=rng.uniform(0.0, 0.02, 4),
+    )
+    compared = fp.compare(federation)
+    found = compared.sensitivity
+    if not found or not found.kind:
+        return
+
+    def shown(factor: float) -> tuple[object, ...]:
+        varied = federation.with_arrays(_vary(federation, [_Variation(found.kind, found.member, factor)]).at(0))
+        again = fp.compare(varied)
+        outcome = again.recommended_outcome
+        idle = () if outcome is None else tuple((outcome.contributions <= 1e-9 * outcome.contributions.max()).tolist())
+        return again.recommendation.mechanism, tuple(again.recommendation.out), idle
+
+    now, step = shown(1.0), 1.0 + 5e-3 * np.sign(found.factor - 1.0)
+    assert shown(found.factor / step) == now != shown(found.factor * step)
