@@ -325,10 +325,14 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
         made.add_row(compared.title(row.outcome.mechanism), *map(terminal_text, (*row.cells, row.lies)))
     console.print(made)
     console.print(f"lies gain: {LIES}.")
-    for outcome in (each for each in compared if each.federated):
-        if (posing := posing_as_two(compared, outcome.mechanism, unit)).members:
-            who = _temptation_text(posing, outcome.agents)
-            console.print(f"Under {compared.title(outcome.mechanism)}, posing as two, where anybody can, gains {who}.")
+    posing = {each: posing_as_two(compared, each.mechanism, unit) for each in compared.outcomes if each.federated}
+    gain = [
+        f"{_temptation_text(found, outcome.agents)} under {compared.title(outcome.mechanism)}"
+        for outcome, found in posing.items()
+        if found.members
+    ]
+    if gain:
+        console.print(f"Posing as two, where identities are cheap, gains most: {join_names(gain)}.")
 
 
 def _temptation_text(found: Temptation, everybody: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fedpact.comparison.batches import solve_arrays
 from fedpact.comparison.members import best_groups
 from fedpact.comparison.recommendation import CLOSE_SHARE, choose
+from fedpact.comparison.sweeps import is_vectorised
 from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, sum_by
@@ -88,7 +89,7 @@ def deal_sensitivity(comparison: Comparison) -> Sensitivity | None:
     if recommended is None or comparison.not_recommended or not 2 <= comparison.federation.n_agents <= MAX_AGENTS:
         return None
     watch = _Watch(comparison)
-    if recommended.mechanism == "standalone" and not watch.watches_members:
+    if not watch.watches_members and (recommended.mechanism == "standalone" or not watch.rules):
         return None
     found = _smallest(watch)
     if found is None:
@@ -141,7 +142,10 @@ class _Watch:
 
     def _is_in_play(self, rules: Mechanism) -> bool:
         """Whether a mechanism is solved for many federations at once, and is recommended or might be."""
-        if rules.is_baseline or rules.has_side_payments or type(rules).solve_stack is Mechanism.solve_stack:
+        quick = rules.has_prices or is_vectorised(
+            self.joined.federation, rules
+        )  # optima are quick for many members too
+        if rules.is_baseline or rules.has_side_payments or not quick:
             return False
         welfare = {each.mechanism: each.welfare for each in self.joined}
         return welfare.get(rules.name, -np.inf) >= IN_PLAY * welfare.get(self.chosen, -np.inf)
