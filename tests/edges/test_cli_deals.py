@@ -244,7 +244,7 @@ def test_a_deal_of_another_scenario_is_refused(run, plans: list[Plan], file: Pat
     dearer = FEDERATION.replace(costs=2.0 * FEDERATION.costs.linear)
     fp.save_scenario(fp.Scenario(federation=dearer), tmp_path / "dearer.toml")
     others = {
-        "dearer.toml": "made for another scenario: its members are the same, but weights, costs, caps, values or",
+        "dearer.toml": "made for another scenario: its members are the same, but not all of weights, costs, caps,",
         "paper-w2": "the deal must be between members of the scenario (agent 0, agent 1, agent 2), got 'University'",
     }
     for scenario, difference in others.items():

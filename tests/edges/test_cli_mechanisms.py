@@ -222,6 +222,7 @@ def test_compare_all_puts_mechanisms_against_properties(run) -> None:
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines() if line.strip()}
     assert rows["Externality"][:-1] == ["yes", "yes", "yes", "yes", "no", "yes", "yes", "no"]
     assert rows["VCG"][:3] == ["yes", "+0.0292", "yes"]
+    assert "Posing as two, where identities are cheap, gains most:" in shown.words
     both = run("compare", "paper-w2", "--all", "-m", "vcg")
     assert both.code == 2 and "--all and --mechanism exclude each other" in both.err
 

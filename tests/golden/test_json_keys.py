@@ -14,6 +14,7 @@ RECORDED = json.loads(JSON_KEYS.read_text(encoding="utf-8"))
 # Key paths by command: each is a change that programs which read these records have to be told of.
 PARTS = "certificates.split-proof.witness.part_"
 BINDING = "certificates.fair-gains.witness.groups_that_bind"
+FORGONE = "certificates.fair-gains.witness.gain_forgone"  # of everybody alone
 # Fair gains, in every record of an outcome, and their certificate.
 FAIR_GAINS = {"joining_costs[]", "fair_gains[]", "fair_gain_errors[]", "gain_shares[]", f"{BINDING}[]"} | {
     f"certificates.fair-gains.{key}"
@@ -31,15 +32,22 @@ FAIR_GAINS = {"joining_costs[]", "fair_gains[]", "fair_gain_errors[]", "gain_sha
         "witness.lacking",
     ]
 }
+# Whom a deal asks for more than its budget.
+OVER_BUDGET = "over_budget[]"
+# For whom a mechanism is recommended, and which number would change that.
+ADVICE = {
+    *(f"recommendation.{key}[]" for key in ("members", "out")),
+    *(f"sensitivity.{key}" for key in ("kind", "member", "factor", "sentence")),
+}
 ADDED: dict[str, set[str]] = {
-    **{name: FAIR_GAINS for name in COMMANDS if name.startswith(("solve", "check"))},
+    **{name: FAIR_GAINS for name in COMMANDS if name.startswith("solve")},
+    **{name: FAIR_GAINS | {OVER_BUDGET} for name in COMMANDS if name.startswith("check")},
+    **{name: {OVER_BUDGET} for name in COMMANDS if name.startswith("settle")},
     # Under Shapley's payments some groups have as much as they reach by themselves.
-    **dict.fromkeys(
-        ("solve hospitals --mechanism shapley", "check hospitals --mechanism shapley --claim all"),
-        FAIR_GAINS - {f"{BINDING}[]"} | {f"{BINDING}[][]"},
-    ),
+    "solve hospitals --mechanism shapley": FAIR_GAINS - {f"{BINDING}[]"} | {f"{BINDING}[][]"},
+    "check hospitals --mechanism shapley --claim all": FAIR_GAINS - {f"{BINDING}[]"} | {f"{BINDING}[][]", OVER_BUDGET},
     **{
-        name: {f"outcomes[].{key}" for key in FAIR_GAINS | {f"{BINDING}[][]"}}
+        name: ADVICE | {f"outcomes[].{key}" for key in FAIR_GAINS | {f"{BINDING}[][]", FORGONE}}
         for name in COMMANDS
         if name.startswith("compare")
     },

@@ -69,6 +69,7 @@ PUBLIC = [
     "Recommendation",
     "Scenario",
     "SemivalueMechanism",
+    "Sensitivity",
     "Settlement",
     "ShapleyMechanism",
     "ShapleyValues",

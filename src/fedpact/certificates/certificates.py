@@ -159,7 +159,7 @@ def certify_rationality(outcome: CertifiedOutcome) -> Certificate:
     tols, names = outcome.tolerances, outcome.federation.names
     alone, refuted = isolation(outcome.federation, outcome.contributions).compare(outcome.utilities, tols)
     gaps = outcome.utilities - alone
-    agent = int(np.argmin(gaps / tols))
+    agent = int(np.argmin(gaps / tols if (gaps < -tols).any() else gaps))  # who loses most surely, or gains least
     witness = about(outcome, agent) | {
         "ir_gap": float(gaps[agent]),
         "utility": float(outcome.utilities[agent]),

@@ -61,12 +61,16 @@ def _judge(outcome: CertifiedOutcome, groups: GroupProfiles) -> Certificate:
     witness: dict[str, Any] = about(outcome, agent) | {
         "member_gain": float(gains[agent]),
         "fair_gain": float(fair[agent]),
-        "distance_from_fair": remainder,
-        "lacking": lacking,
-        "groups_that_bind": [[federation.names[i] for i in np.flatnonzero(group)] for group in binding],
     }
     proven = bool((most - reached).max() <= tol)
-    scope = "all groups, by multipliers of those that would leave"
+    if outcome.rules.federated:
+        scope = "all groups, by multipliers of those that would leave"
+        witness |= {"distance_from_fair": remainder, "lacking": lacking}
+        witness["groups_that_bind"] = [[federation.names[i] for i in np.flatnonzero(group)] for group in binding]
+    else:  # nothing is shared out: what is lacking is all that federating would gain
+        scope, remainder = "what everybody together would gain by federating", 0.0
+        lacking = max(float(values[-1] - alone.sum()), 0.0)
+        witness["gain_forgone"] = lacking
     return Certificate.judge(
         Claim.FAIR_GAINS, -max(remainder, lacking), tol, scope, witness, proven=proven, refuted=proven
     )

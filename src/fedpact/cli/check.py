@@ -15,6 +15,7 @@ from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     ScenarioArgument,
+    amounts_in,
     choose_mechanism,
     console,
     escape,
@@ -26,6 +27,7 @@ from fedpact.cli.exit_codes import CLAIM_FAILS
 from fedpact.cli.solve import show_certificates
 from fedpact.cli.violation_words import violation_detail
 from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
@@ -126,11 +128,12 @@ def _check_deal(
 ) -> list[str]:
     """The claims that fail, with those of a ledger that are broken."""
     rules = None if name is None else choose_mechanism(name)
-    if path is None:
-        usual = rules or choose_mechanism(DEFAULT_MECHANISM)
-        found = check_solved(usual, scenario.federation, claims=claims, money=scenario.money)
-    else:
-        found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
+    with amounts_in(scenario.money):
+        if path is None:
+            usual = rules or choose_mechanism(DEFAULT_MECHANISM)
+            found = check_solved(usual, scenario.federation, claims=claims, money=scenario.money)
+        else:
+            found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
     failed = list(dict.fromkeys([*found.failures, *broken]))
     if as_json:
         who = {"excluded": dict(found.out)} if found.out else {}
@@ -145,6 +148,8 @@ def _check_deal(
     _show_verdicts(found)
     wrong = found.holds_payments and found.payment_check.exceeds
     console.print(escape(found.payment_text), style="red" if wrong else None)
+    for sentence in budget_sentences(found.outcome, found.amount):
+        console.print(f"[red]{escape(sentence)}[/red]")
     _show_contradictions(found.contradictions)
     if found.unchecked:
         console.print(
@@ -188,6 +193,7 @@ def _check_record(found: CheckedDeal) -> dict[str, Any]:
         "checked": list(dict.fromkeys(checked)),
         "failed": list(found.failures),
         "contradictions": found.contradictions,
+        "over_budget": found.outcome.over_budget,
         "not_checked": found.unchecked,
         "payment_error": payments.error,
         "payment_tolerance": payments.tol,

@@ -27,11 +27,11 @@ from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
 from fedpact.report.measured import measured_tables
 from fedpact.report.numbers import MINUS, SPACE, Unit
-from fedpact.scenario import Measured, Scenario, load_scenario
+from fedpact.scenario import Measured, Money, Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.scenario.members_words import weight_questions
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.errors import InvalidInput, NoFairDeal, error_context
 from fedpact.utils.files import check_writable, choose_format
 from fedpact.utils.words import CONTROL, printable
 
@@ -130,6 +130,17 @@ def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = ()) -> No
         check_writable(path)
     if os.path.exists(path) and not force:
         raise InvalidInput(f"{path} exists already; choose another name or say --force")
+
+
+@contextmanager
+def amounts_in(money: Money | None) -> Iterator[None]:
+    """Where there is no fair deal, what it would take is said in the scenario's money, if it has some."""
+    try:
+        yield
+    except NoFairDeal as error:
+        if money is None:
+            raise
+        raise NoFairDeal(error.text(money.text), groups=error.groups, subsidy=error.subsidy) from error
 
 
 def print_json(record: Any) -> None:

@@ -41,6 +41,7 @@ from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
+from fedpact.report.deal_table import PAID_AT, deal_columns, deal_units, price_texts
 from fedpact.report.measured import no_deal_text
 from fedpact.report.numbers import (
     Unit,
@@ -157,7 +158,7 @@ def _write_page(
 def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int | None, seed: int) -> Comparison:
     """The comparison with all that the tables need worked out, under a progress bar."""
     count = len(compared_mechanisms(scenario.federation) if rules is None else resolve_mechanisms(rules))
-    with progress(2 * count + 3) as begin:
+    with progress(2 * count + 4) as begin:
         compared = compare_mechanisms(
             scenario, rules, progress=lambda title: begin(f"solving {title}"), draws=draws, rng=seed
         )
@@ -173,6 +174,8 @@ def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int
             _ = compared.misreporting_gains
         begin("following who leaves")
         _ = compared.recommendation
+        begin("looking for numbers that would change the deal")
+        _ = compared.sensitivity
     return compared
 
 
@@ -202,8 +205,13 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
         console.print(f"{compared.title(name)}: no outcome: {escape(reason)}")
     if compared.recommendation is not None:
         chosen = compared.mechanism(compared.recommendation.mechanism)
-        console.print(f"[bold]Recommendation:[/bold] {escape(chosen.full_title)}.")
-        for sentence in compared.recommendation.sentences:
+        whose = compared.recommendation.whose
+        console.print(f"[bold]Recommendation:[/bold] {escape(chosen.full_title)}{escape(whose)}.")
+        if whose and compared.recommended_outcome is not None:
+            _show_deal(
+                compared.recommended_outcome, unit, f"The deal without {join_names(compared.recommendation.out)}"
+            )
+        for sentence in compared.advice:
             console.print(f"- {escape(sentence)}")
     else:
         titles = escape(join_names(_titles(compared.outcomes, compared)))
@@ -212,6 +220,12 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
             f"[bold]Recommendation:[/bold] none. {titles} {verb} there to compare with; name a mechanism to choose as "
             "well, such as -m externality."
         )
+
+
+def _show_deal(outcome: Outcome, unit: Unit, title: str) -> None:
+    """What each brings, pays or receives and gains in one deal."""
+    columns = list(deal_columns(outcome, unit).items())
+    print_agents(f"{title} ({deal_units(outcome, unit)})", outcome.agents, columns, sizes=outcome.ir_gaps)
 
 
 def _show_contributions(compared: Comparison, unit: Unit) -> None:
@@ -236,6 +250,21 @@ def _show_payments(compared: Comparison, unit: Unit) -> None:
     print_agents(f"Payments (+ received, - paid), in {unit.label}", compared.federation.names, columns, sizes=sizes)
     for outcome in paying:
         print_imbalance(outcome, unit, compared.title(outcome.mechanism))
+    _show_prices(compared, unit)
+
+
+def _show_prices(compared: Comparison, unit: Unit) -> None:
+    """What a unit of each lot is paid; mechanisms with the same prices share a column."""
+    titles: dict[tuple[str, ...], list[str]] = {}
+    for outcome in compared:
+        titles.setdefault(tuple(price_texts(outcome, unit)), []).append(compared.title(outcome.mechanism))
+    columns = [(", ".join(those), texts) for texts, those in titles.items() if texts]
+    if columns:
+        federation = compared.federation
+        kind = "lot" if federation.has_lots else "member"
+        console.print()
+        sizes = np.max([outcome.contributions for outcome in compared], axis=0)
+        print_agents(f"Prices, in {unit.per_data}: {PAID_AT}", federation.lot_labels, columns, sizes=sizes, kind=kind)
 
 
 def _show_gains(compared: Comparison, unit: Unit) -> None:
@@ -273,37 +302,36 @@ def _show_mechanisms(compared: Comparison, unit: Unit) -> None:
 
 
 def _show_temptations(compared: Comparison, unit: Unit) -> None:
-    """Who would leave, alone or in a group, and who gains by posing as two."""
+    """Who would leave, alone or in a group."""
     deals = [outcome for outcome in compared if outcome.federated]
     if not deals:
         return
-    made = table(
-        f"Who would leave, or gain by posing as two; gains in {unit.label}",
-        "mechanism",
-        "leave alone",
-        "gain most by leaving",
-        "pose as two",
-    )
+    made = table(f"Who would leave; gains in {unit.label}", "mechanism", "leave alone", "gain most by leaving")
     for outcome in deals:
-        group = leaving_group(compared, outcome.mechanism, unit)
-        splitting = posing_as_two(compared, outcome.mechanism, unit)
         made.add_row(
             compared.title(outcome.mechanism),
             escape(_few_names(outcome.leavers, outcome.agents)) or NOBODY,
-            _temptation_text(group, outcome.agents),
-            _temptation_text(splitting, outcome.agents),
+            _temptation_text(leaving_group(compared, outcome.mechanism, unit), outcome.agents),
         )
     console.print(made)
 
 
 def _show_properties(compared: Comparison, unit: Unit) -> None:
-    """What holds under each mechanism; where it does not balance, the money it needs from outside or leaves over."""
+    """What holds under each mechanism, its money from or to outside, and what is gained by manipulation."""
     made = table(f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}", *HEADS)
     for row in property_rows(compared, unit):
         made.add_row(compared.title(row.outcome.mechanism), *map(terminal_text, (*row.cells, row.lies)))
     keep_words_whole(made, HEADS)
     console.print(made)
     console.print(f"lies gain: {LIES}.")
+    posing = {each: posing_as_two(compared, each.mechanism, unit) for each in compared.outcomes if each.federated}
+    gain = [
+        f"{_temptation_text(found, outcome.agents)} under {compared.title(outcome.mechanism)}"
+        for outcome, found in posing.items()
+        if found.members
+    ]
+    if gain:
+        console.print(f"Posing as two, where identities are cheap, gains most: {join_names(gain)}.")
 
 
 def _temptation_text(found: Temptation, everybody: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from fedpact.cli.common import (
     AsJson,
     Force,
     ScenarioArgument,
+    amounts_in,
     check_output,
     choose_mechanism,
     console,
@@ -23,19 +25,22 @@ from fedpact.cli.common import (
     print_json,
     read_scenario,
     table,
+    terminal_text,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
 from fedpact.cli.per_agent import per_agent
 from fedpact.cli.solve import show_side_payments
 from fedpact.deals import Deal, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
+from fedpact.deals.diagnosis import exceeded_budgets
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
 from fedpact.deals.signed_delivery import ledger_delivery
+from fedpact.federation import Federation
 from fedpact.fitting.ledger_shares import with_paid_shares
 from fedpact.mechanisms import mechanism_named
 from fedpact.negotiation.audit import FINISHED, LedgerAudit, audit_ledger
-from fedpact.report.numbers import Unit, cents_text, number_texts
+from fedpact.report.numbers import Unit, cents_text, money_text, number_texts
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -103,7 +108,8 @@ def settle(
         "--delivered": delivered,
     }
     run = _finished_run(deal, [option for option, given in options.items() if given is not None])
-    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
+    with amounts_in(chosen.money):
+        agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     money = _money(currency, per_payoff) or chosen.money
     given = _delivered(agreed, delivered or [])
     if run is not None and run.deal is not None:  # as it stands there, in the order of its members
@@ -135,14 +141,30 @@ def settle(
             "agents": agreed.agents,
             "excluded": agreed.excluded,
             "side_payments": agreed.side_payments,
+            "over_budget": [
+                said.partition(" is asked for ")[0] for said in _over_budget(settlement, chosen.federation)
+            ],
         }
         print_json(jsonable(terms) | settlement.record())
         return
     show_excluded(agreed)
     _show(settlement, agreed, chosen.unit)
     show_side_payments(agreed, Unit.of(money, agreed.payments))
+    for sentence in _over_budget(settlement, chosen.federation):
+        console.print(f"[red]{escape(terminal_text(sentence))}[/red]", soft_wrap=True)
     if path is not None:
         console.print(f"\nTransfers written to {escape(str(path))}", soft_wrap=True)
+
+
+def _over_budget(settlement: Settlement, federation: Federation) -> Sequence[str]:
+    """A sentence for everybody who is to pay more than its budget, beyond a cent."""
+    cent = 1.0 / (settlement.per_payoff * 10**settlement.decimals)
+    cents = dict.fromkeys(settlement.names, cent)
+
+    def amount(payoff: float) -> str:
+        return money_text(settlement, round(payoff / cent))
+
+    return exceeded_budgets(federation, settlement.names, cent * np.array(settlement.cents), amount, cents)
 
 
 def _money(currency: str | None, per_payoff: float | None) -> Money | None:

@@ -17,6 +17,7 @@ from fedpact.cli.common import (
     AsJson,
     MechanismOption,
     ScenarioArgument,
+    amounts_in,
     choose_mechanism,
     console,
     escape,
@@ -33,9 +34,10 @@ from fedpact.cli.violation_words import violation_sentences
 from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
-from fedpact.deals.diagnosis import diagnose, idle_sentences
+from fedpact.deals.diagnosis import diagnose, fairness_sentences, idle_sentences
 from fedpact.report.deal_sections import shared_cap_sentences
-from fedpact.report.numbers import Unit, gain_share_texts, lowest_share_text, number_texts, share_notes
+from fedpact.report.deal_table import deal_columns, deal_units, price_texts
+from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes, smallest_gain_text
 from fedpact.report.records import blocking_group_record, departures_record
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
@@ -69,9 +71,9 @@ def solve(
     if asked and leave:
         raise InvalidInput("--group asks about the deal with everybody in it; leave out --leave")
     settled = None
-    if leave:
-        settled = stable_federation(chosen.federation, rules, leave=leave)
-    with progress(2) as begin:
+    with amounts_in(chosen.money), progress(2) as begin:
+        if leave:
+            settled = stable_federation(chosen.federation, rules, leave=leave)
         begin(f"solving {rules.title}")
         outcome = settled.outcome if settled else rules.solve(chosen.federation)
         begin(f"certifying {rules.title}")
@@ -126,7 +128,7 @@ def _show_outcome(outcome: Outcome, unit: Unit) -> None:
     show_certificates(outcome)
     for sentence in violation_sentences(outcome, unit):
         console.print(escape(sentence))
-    for sentence in diagnose(outcome, unit.text):
+    for sentence in (*diagnose(outcome, unit.text), *fairness_sentences(outcome, unit.text)):
         console.print(escape(terminal_text(sentence)))
     for sentence in idle_sentences(outcome):
         if sentence not in outcome.diagnosis:
@@ -183,25 +185,15 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
     federation = outcome.federation
     if federation.has_lots:
         _show_lots(outcome, unit)
-    columns = [
-        *([] if federation.has_lots else [("contributes", number_texts(outcome.contributions))]),
-        ("payoff", unit.column(outcome.payoffs)),
-        ("cost", unit.column(outcome.costs)),
-        *([("joining", unit.column(outcome.joining_costs))] if outcome.joining_costs.any() else []),
-        ("is paid", unit.column(outcome.payments, signed=True)),
-        ("gain", gain_texts(outcome.ir_gaps, unit, leaves=leaves)),
-        ("of its fair gain", gain_share_texts(outcome)),
-    ]
-    if outcome.has_prices and not federation.has_lots:
-        prices = outcome.arrays.net_externality(outcome.contributions)
-        columns.insert(1, ("price a unit", unit.column(prices, signed=True)))
+    columns = deal_columns(outcome, unit) | {"gain": gain_texts(outcome.ir_gaps, unit, leaves=leaves)}
     sizes = outcome.costs if federation.has_lots else outcome.contributions
-    print_agents(f"Members ({_amounts(unit)})", outcome.agents, columns, sizes=sizes)
+    print_agents(f"Members ({deal_units(outcome, unit)})", outcome.agents, list(columns.items()), sizes=sizes)
     for sentence in share_notes(outcome, unit):
         console.print(escape(terminal_text(sentence)))
     show_side_payments(outcome.deal, unit)
     welfare = terminal_text(unit.text(outcome.welfare))
-    console.print(f"Welfare {escape(welfare)}; {escape(_reciprocity_text(outcome))}")
+    smallest = terminal_text(smallest_gain_text(outcome, unit))
+    console.print(f"Welfare {escape(welfare)}; {escape(smallest)}; {escape(_reciprocity_text(outcome))}")
     print_imbalance(outcome, unit, "It")
 
 
@@ -216,11 +208,6 @@ def show_side_payments(deal: Deal, unit: Unit) -> None:
     console.print(f"Of what is paid, fixed whatever anybody contributes: {said}")
 
 
-def _amounts(unit: Unit) -> str:
-    """What the numbers of a table are in."""
-    return f"amounts in {unit.label}" + (f", contributions in {unit.data}" if unit.data else "")
-
-
 def _reciprocity_text(outcome: Outcome) -> str:
     """The lowest part of a Shapley share that anybody gets back, or why there is none."""
     if np.isnan(outcome.reciprocity):
@@ -232,6 +219,8 @@ def _show_lots(outcome: Outcome, unit: Unit) -> None:
     """What each member brings of each of its lots, and how much there is."""
     federation, brought = outcome.federation, outcome.contributions
     columns = [("contributes", number_texts(brought)), ("of at most", number_texts(federation.arrays.reachable_caps))]
+    if prices := price_texts(outcome, unit):
+        columns.append((f"price, {unit.per_data}", prices))
     print_agents(unit.of_data("Lots"), federation.lot_labels, columns, sizes=brought, kind="lot")
     for sentence in shared_cap_sentences(outcome, unit):
         console.print(escape(terminal_text(sentence)))

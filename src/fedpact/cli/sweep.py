@@ -31,19 +31,19 @@ from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import Sweep
 from fedpact.comparison import sweep as run_sweep
 from fedpact.comparison.sweeps import MARGINS, METRICS, unit_of
-from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism
 from fedpact.report.numbers import Unit, number_text, percent
 from fedpact.report.records import sweep_record
 from fedpact.report.words import metric_name
+from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.files import claim_output
 from fedpact.utils.tables import check_table_name, write_table
 
 OF_NO_SHARE = (
-    "Ratios below zero count in the column of that name only: of a Shapley share below zero no part is got back, and "
-    "who pays more than the model is worth to it gets back nothing."
+    "Ratios below zero count in the column of that name only: of a share below zero no part is got back, and who loses "
+    "by the deal has no part of it."
 )
 MOST_ROWS = 12
 
@@ -85,7 +85,7 @@ def sweep(
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
     with working_on(cluster), claim_output(output):
-        found = _run(read.federation, vary, metrics or ["ir_gaps"], rules, partial)
+        found = _run(read, vary, metrics or ["ir_gaps"], rules, partial)
         write_table(output, found.columns())
         if draws:
             write_picture(found.plot(money=read.money, data=read.unit), picture)
@@ -99,7 +99,7 @@ def sweep(
 
 
 def _run(
-    federation: Federation, vary: Sequence[str], metrics: Sequence[str], mechanisms: Sequence[Mechanism], partial: Path
+    scenario: Scenario, vary: Sequence[str], metrics: Sequence[str], mechanisms: Sequence[Mechanism], partial: Path
 ) -> Sweep:
     """The sweep with a progress bar; an interrupt says what is kept."""
     done, total = 0, 0
@@ -112,7 +112,7 @@ def _run(
                 count(now, of)
 
             return run_sweep(
-                federation, vary, metrics=metrics, mechanisms=mechanisms, progress=report, checkpoint=partial
+                scenario, vary, metrics=metrics, mechanisms=mechanisms, progress=report, checkpoint=partial
             )
     except KeyboardInterrupt:
         kept = f"; {done} of {total} points are kept, the same command goes on from there" if done else ""

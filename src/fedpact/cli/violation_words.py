@@ -11,7 +11,7 @@ from fedpact.deals import Outcome
 from fedpact.negotiation.deal_check import violation_text
 from fedpact.report.numbers import Unit
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
-from fedpact.utils.words import MAX_NAMES, join_names
+from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
 
 def violation_sentences(outcome: Outcome, unit: Unit) -> list[str]:
@@ -40,22 +40,6 @@ def _sentence(outcome: Outcome, claim: Claim, unit: Unit) -> str | None:
     return None if sentence is None else terminal_text(sentence)
 
 
-def group_text(group: Sequence[str], agents: Sequence[str]) -> str:
-    """A group in a sentence; a large one by those it leaves behind, where these are fewer.
-
-    Examples
-    --------
-    >>> group_text(["City", "Clinic"], ["City", "Clinic", "County"])
-    'City and Clinic'
-    >>> group_text([f"H{i}" for i in range(9)], [f"H{i}" for i in range(10)])
-    'all but H9'
-    """
-    behind = [name for name in agents if name not in group]
-    if len(group) > MAX_NAMES and 0 < len(behind) < len(group):
-        return f"all but {join_names(behind, most=MAX_NAMES)}"
-    return join_names(group, most=MAX_NAMES)
-
-
 def _core_sentence(outcome: Outcome, certificate: Certificate, unit: Unit) -> str:
     group, gain = certificate.witness["group"], unit.text(certificate.witness["gain"])
     if len(group) < len(outcome.agents) or len(group) == 1:
@@ -71,7 +55,7 @@ def _core_sentence(outcome: Outcome, certificate: Certificate, unit: Unit) -> st
 
 
 def _leaving(group: Sequence[str], agents: Sequence[str], gain: str) -> str:
-    who = group_text(group, agents)
+    who = group_text(group, agents, most=MAX_NAMES)
     if len(group) == 1:
         return f"{who} would gain {gain} by leaving alone."
     return f"{who[0].upper()}{who[1:]} would gain {gain} in total by leaving together, to be shared among them."

@@ -16,6 +16,7 @@ from fedpact.comparison.manipulation import splitting_gain
 from fedpact.comparison.members import BestMembers, best_members
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
+from fedpact.comparison.sensitivity import Sensitivity
 from fedpact.comparison.studies import FieldStudy, study
 from fedpact.comparison.sweeps import Sweep, sweep
 from fedpact.solvers.nucleolus import LeastCore
@@ -30,6 +31,7 @@ __all__ = [
     "LeastCore",
     "Outlook",
     "Recommendation",
+    "Sensitivity",
     "StableFederation",
     "Sweep",
     "best_members",

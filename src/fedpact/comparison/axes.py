@@ -9,6 +9,9 @@
 | `costs[i]`, `costs`     | the linear cost of one agent, of all                                |
 | `costs.quadratic[i]`    | the quadratic cost                                                  |
 | `caps[i]`, `values[i]`  | what an agent can contribute at most; money per unit of payoff      |
+| `home[i]`               | data that its owner uses anyway, where the federation has such data |
+| `joining_costs[i]`      | what taking part costs a member once: in units of payoff, or sums such as `50000 EUR` |
+| `budgets[i]`            | the most a member can pay, likewise                                 |
 | `shared_caps[i]`        | what a member's lots under a shared cap come to at most: the member's name, or the number |
 | `beta[i]`, `beta`       | a parameter of the payoff family, also `payoff.beta`                |
 
@@ -33,11 +36,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
+from fedpact.scenario import Money
+from fedpact.scenario.members_words import SUMS, parse_sum
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
 
 EXAMPLE = 'write for example "weights[0,1]=-3:3:121" or "costs=0.001,0.01,0.1"'
 EVERYBODY = "*"
+NOT_IN_ARRAYS = ("home", "budgets")  # numbers of a federation, and not of the game that follows from it
 MAX_NAMES_IN_ERROR = 6
 MAX_VALUES = 1_000_000
 FORMS = 'write "start:stop:count", "start:stop:count:log" or a list such as "0.1,0.2,0.5"'
@@ -53,8 +59,8 @@ class Axis:
     label
         The parameter as it was written, such as "weights[0,1]".
     field
-        What of the federation's arrays varies: "weights", "linear", "quadratic", "caps", "values", "shared_limits" or
-        a payoff's parameter.
+        What of the federation's arrays varies: "weights", "linear", "quadratic", "caps", "values", "joining_costs",
+        "shared_limits" or a payoff's parameter; or "home" or "budgets", which are not among them.
     places
         Where: the rows and the columns of the weights, or the agents.
     points
@@ -67,8 +73,10 @@ class Axis:
     points: FloatArray
 
 
-def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation) -> Axis:
+def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation, *, money: Money | None = None) -> Axis:
     """The axis a person wrote, or a parameter and its values, checked against the federation.
+
+    With `money`, joining costs and budgets may be written as sums of it.
 
     Examples
     --------
@@ -88,7 +96,7 @@ def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation) -> 
         if not equals or not label or not texts or ("[" in label and not label.endswith("]")):
             given = f", got {short_repr(written)}; {EXAMPLE}"
             raise InvalidInput(field="vary", rule="must be NAME=VALUES", value=written, given=given)
-        values = parse_values(label, texts)
+        values = parse_values(label, texts, money if label.partition("[")[0].strip() in SUMS else None)
     name, bracket, inside = label.partition("[")
     index = inside.removesuffix("]") if bracket else None
     field = _field(name.strip(), federation)
@@ -114,7 +122,11 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
         _check_overlap(axes[0], axes[1])
     for corner in product(*(_extremes(axis.points) for axis in axes)):
         try:
-            federation.with_arrays(arrays_at(federation, axes, [np.array([value]) for value in corner]).at(0))
+            points = [np.array([value]) for value in corner]
+            for axis, value in zip(axes, points, strict=True):
+                if axis.field in NOT_IN_ARRAYS:
+                    federation.replace(**{axis.field: _put(getattr(federation, axis.field), axis, value)[0]})
+            federation.with_arrays(arrays_at(federation, axes, points).at(0))
         except InvalidInput as error:
             where = " and ".join(f"{axis.label} = {value:g}" for axis, value in zip(axes, corner, strict=True))
             raise error.within(f"there is no federation with {where}") from error
@@ -134,20 +146,47 @@ def arrays_at(federation: Federation, axes: Sequence[Axis], points: Sequence[Flo
         if axis.field in parameters:
             own = np.broadcast_to(parameters[axis.field], arrays.values.shape)
         else:
-            own = getattr(arrays, axis.field)
-        numbers = varied.setdefault(axis.field, np.array(own))
-        everywhere: Any = (slice(None), *axis.places)
-        numbers[everywhere] = values[:, None]
+            own = getattr(federation if axis.field in NOT_IN_ARRAYS else arrays, axis.field)
+        varied[axis.field] = _put(varied.get(axis.field, own), axis, values)
     parameters = {name: varied.pop(name, numbers) for name, numbers in parameters.items()}
-    return federation.counted_from_home(replace(arrays, **varied, payoff=arrays.payoff.unchecked(**parameters)))
+    varied.pop("budgets", None)
+    home = varied.pop("home", federation.home)
+    arrays = replace(arrays, **varied, payoff=arrays.payoff.unchecked(**parameters))
+    return arrays if home is None else arrays.counted_from_home(home)
+
+
+def with_budgets(
+    federation: Federation, arrays: FederationArrays, axes: Sequence[Axis], points: Sequence[FloatArray]
+) -> list[Federation] | None:
+    """The federations themselves where budgets vary, which are no numbers of the game; None where they do not."""
+    budgets = None
+    for axis, values in zip(axes, points, strict=True):
+        if axis.field == "budgets":
+            budgets = _put(federation.budgets if budgets is None else budgets, axis, values)
+    if budgets is None:
+        return None
+    return [federation.with_arrays(arrays.at(index)).replace(budgets=each) for index, each in enumerate(budgets)]
+
+
+def _put(numbers: FloatArray, axis: Axis, values: FloatArray) -> FloatArray:
+    """Numbers (..., of a federation) once for each value of an axis, with the value in its places."""
+    shape = numbers.shape if numbers.ndim > len(axis.places) else (values.size, *numbers.shape)
+    made = np.array(np.broadcast_to(numbers, shape))
+    everywhere: Any = (slice(None), *axis.places)
+    made[everywhere] = values[:, None]
+    return made
 
 
 def _field(name: str, federation: Federation) -> str:
     parameters = federation.payoff.parameters
     known = {"weights": "weights", "costs": "linear", "costs.linear": "linear", "costs.quadratic": "quadratic"}
-    known |= {"caps": "caps", "values": "values", "joining_costs": "joining_costs"}
+    known |= {name: name for name in ("caps", "values", "joining_costs", "budgets")}
+    known |= {"home": "home"} if federation.home is not None else {}
     known |= {"shared_caps": "shared_limits"} if federation.shared_caps else {}
     known |= {prefix + parameter: parameter for parameter in parameters for prefix in ("", "payoff.")}
+    if name == "home" and name not in known:
+        given = ': the federation has none; say how much there is, home = "all" or amounts, to vary it'
+        raise InvalidInput(field="home", rule="needs data at home", value=name, given=given)
     if name not in known:
         offered = [each for each in known if each != "costs.linear" and not each.startswith("payoff.")]
         raise InvalidInput(field="vary", rule=f"must name one of {', '.join(offered)}", value=name)
@@ -186,9 +225,9 @@ def _side(federation: Federation, field: str) -> _Side:
         shared = federation.shared_caps
         labels, kind = [" + ".join(labels[lot] for lot in each.lots) for each in shared], "shared cap"
         owners = owners[[each.lots[0] for each in shared]]
-    elif field == "joining_costs":
+    elif field in SUMS:
         labels, owners, kind = federation.names, np.arange(federation.n_agents), "member"
-    elif field not in {"weights", "linear", "quadratic", "caps"}:
+    elif field not in {"weights", "linear", "quadratic", "caps", "home"}:
         labels, owners = federation.task_labels, federation.task_owners
         kind = "task" if federation.has_lots else "member"
     everything = np.arange(len(labels))
@@ -230,18 +269,22 @@ def _check_overlap(first: Axis, second: Axis) -> None:
         raise InvalidInput(field=second.label, rule="must not overlap with", value=first.label, given=given)
 
 
-def parse_values(label: str, written: str) -> FloatArray:
-    """The numbers a person wrote; errors begin with the label.
+def parse_values(label: str, written: str, money: Money | None = None) -> FloatArray:
+    """The numbers a person wrote; errors begin with the label. Sums of `money` become units of payoff.
 
     Examples
     --------
     >>> parse_values("weights[0,1]", "-0.9:0.9:7").tolist()
     [-0.9, -0.6, -0.3, 0.0, 0.3, 0.6, 0.9]
     """
+    parts = written.split(":")[:2] if ":" in written else written.split(",")
+    if money is not None and 0 < sum(parse_sum(label, part) is not None for part in parts) < len(parts):
+        given = f', got {short_repr(written)}; write all of them as "50000 {money.currency}"'
+        raise _values_error(label, "values must all be sums of money if one is", written, given)
     if ":" in written:
-        values = _parse_range(label, written)
+        values = _parse_range(label, written, money)
     else:
-        values = np.array([_parse_number(label, part) for part in written.split(",")]) + 0.0
+        values = np.array([_parse_number(label, part, money) for part in written.split(",")]) + 0.0
     return _check_distinct(label, values, written)
 
 
@@ -255,11 +298,11 @@ def _check_distinct(label: str, values: FloatArray, given: Any) -> FloatArray:
     return values
 
 
-def _parse_range(label: str, written: str) -> FloatArray:
+def _parse_range(label: str, written: str, money: Money | None) -> FloatArray:
     parts, shown = [part.strip() for part in written.split(":")], short_repr(written)
     if len(parts) not in {3, 4} or parts[3:] not in ([], ["log"]):
         raise _values_error(label, f"values cannot be {shown}", written, f"; {FORMS}")
-    start, stop = _parse_number(label, parts[0]), _parse_number(label, parts[1])
+    start, stop = (_parse_number(label, part, money) for part in parts[:2])
     if not parts[2].isdecimal() or len(parts[2]) > len(str(MAX_VALUES)) or not 1 <= int(parts[2]) <= MAX_VALUES:
         rule = f"the count must be a whole number from 1 to {MAX_VALUES:,}"
         raise _values_error(label, rule, written, f", got {short_repr(parts[2])}")
@@ -282,12 +325,18 @@ def _parse_range(label: str, written: str) -> FloatArray:
     return np.geomspace(start, stop, count)
 
 
-def _parse_number(label: str, written: str) -> float:
+def _parse_number(label: str, written: str, money: Money | None = None) -> float:
+    stated = None if money is None else parse_sum(label, written)
+    if stated is not None and money is not None:
+        if stated[1] != money.currency:
+            raise _values_error(label, f"sums must be in {money.currency}", written, f", got {written.strip()!r}")
+        return stated[0] / money.per_payoff
     try:
         number = float(written)
     except ValueError as error:
         why = f"{short_repr(written.strip())} is not a number"
-        raise _values_error(label, why, written, f"; {FORMS}") from error
+        sums = f', or sums such as "50000 {money.currency}"' if money is not None else ""
+        raise _values_error(label, why, written, f"; {FORMS}{sums}") from error
     if np.isnan(number):
         raise _values_error(label, "values must be numbers", written, f", got {written.strip()!r}")
     return number

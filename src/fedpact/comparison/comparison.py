@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,9 @@ from fedpact.comparison.groups import BlockingGroup, blocking_group
 from fedpact.comparison.manipulation import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.members import BestMembers, best_members
 from fedpact.comparison.outlook import Outlook, outlooks
-from fedpact.comparison.recommendation import Recommendation, recommend
+from fedpact.comparison.recommendation import Recommendation, addition_text, recommend
+from fedpact.comparison.sensitivity import Sensitivity, deal_sensitivity
+from fedpact.deals import Deal
 from fedpact.deals.diagnosis import units_text
 from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation, require_federation
@@ -24,7 +26,7 @@ from fedpact.mechanisms.registry import ALL
 from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.solvers.groups import MAX_SEARCHED_AGENTS
 from fedpact.solvers.welfare import social_optimum
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.errors import InvalidInput, NoFairDeal, NotConverged
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
 MAX_AGENTS_FAIR_DRAWN = 8  # with more, the fair deal of a draw takes long: its outlook has to be asked for
@@ -46,8 +48,9 @@ class Comparison:
         What each mechanism may make of the federation while its numbers are uncertain; empty if they are not.
     not_recommended
         Why no deal is to be recommended, where a trained deal was measured to lose; empty if none was.
-    money
-        What a unit of payoff is worth in money; None if nobody says.
+    money, unit, models
+        What a unit of payoff is worth in money, None if nobody says; what data is counted in, such as "records"; and
+        "personal" where everybody has a model of its own.
     """
 
     federation: Federation
@@ -57,6 +60,8 @@ class Comparison:
     uncertainty: Mapping[str, Outlook] = field(default_factory=dict)
     not_recommended: str = ""
     money: Money | None = None
+    unit: str = ""
+    models: str = "common"
 
     def __getitem__(self, mechanism: str) -> Outcome:
         for outcome in self.outcomes:
@@ -204,6 +209,42 @@ class Comparison:
         return best_members(federation) if free or federation.n_agents <= MAX_SEARCHED_AGENTS else None
 
     @cached_property
+    def among_best(self) -> Comparison | None:
+        """The comparison of those who should be in, by the same mechanisms; None where that is everybody or nobody.
+
+        None also where no deal between these is recommended.
+        """
+        best, names = self.best_members, self.federation.names
+        if self.not_recommended or best is None or not 0 < len(best.members) < len(names):
+            return None
+        members = self.federation.take(np.isin(names, best.members))
+        found = compare(members, list(self.mechanisms.values()))
+        found = replace(found, money=self.money, unit=self.unit, models=self.models)
+        recommended = found.recommendation
+        return None if recommended is None or recommended.mechanism == "standalone" else found
+
+    @property
+    def recommended_outcome(self) -> Outcome | None:
+        """The deal that is recommended, between those who should be in; None if there is none, or it was not solved."""
+        chosen = self.recommendation
+        outcomes = (self.among_best or self).outcomes
+        return None if chosen is None else next((each for each in outcomes if each.mechanism == chosen.mechanism), None)
+
+    @property
+    def recommended_deal(self) -> Deal | None:
+        """The same as a deal to save and settle; it says who stays out, and why."""
+        outcome, chosen = self.recommended_outcome, self.recommendation
+        if outcome is None or chosen is None:
+            return None
+        reasons = {name: f"the others do better without it, it {addition_text(self, name)}" for name in chosen.out}
+        return replace(outcome.deal, excluded={**outcome.deal.excluded, **reasons})
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity | None:
+        """Which number, if wrong, changes the deal first; see `fedpact.comparison.sensitivity`."""
+        return deal_sensitivity(self)
+
+    @cached_property
     def personal_models_gain(self) -> float:
         """What all would gain together by a model for each member, which leaves out data that harms it."""
         if not self.federation.has_harm:
@@ -212,14 +253,18 @@ class Comparison:
 
     def amount(self, payoff: float) -> str:
         """An amount in money where there is money, else in units of payoff; for a sentence."""
-        if self.money is None:
-            return units_text(payoff)
-        return f"{self.money.currency} {payoff * self.money.per_payoff:,.0f}"
+        return units_text(payoff) if self.money is None else self.money.text(payoff)
 
     @cached_property
     def recommendation(self) -> Recommendation | None:
         """The mechanism to choose; see `fedpact.comparison.recommendation`."""
         return recommend(self)
+
+    @property
+    def advice(self) -> Sequence[str]:
+        """Why the mechanism that is recommended, what to do, and which number to make sure of; a sentence each."""
+        sentences = self.recommendation.sentences if self.recommendation is not None else ()
+        return sentences if self.sensitivity is None else (*sentences, f"{self.sensitivity.sentence}.")
 
     def __repr__(self) -> str:
         from fedpact.report.display import comparison_line  # noqa: PLC0415 - imports go one way
@@ -285,10 +330,12 @@ def compare(
     >>> comparison["shapley"].leavers
     ('Clinic',)
     """
-    not_recommended, money = "", None
+    not_recommended, words, money = "", dict[str, Any](), None
     if isinstance(federation, Scenario):
         uncertainty = federation.uncertainty if uncertainty is None else uncertainty
-        not_recommended, money, federation = federation.not_recommended, federation.money, federation.federation
+        not_recommended, money = federation.not_recommended, federation.money
+        words = {"money": money, "unit": federation.unit, "models": federation.models}
+        federation = federation.federation
     require_federation(federation)
     chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}
@@ -300,7 +347,7 @@ def compare(
         except NotConverged as error:
             if not (mechanism.is_baseline or mechanism.has_side_payments):
                 raise
-            unsolved[mechanism.name] = str(error)
+            unsolved[mechanism.name] = error.text(money.text) if isinstance(error, NoFairDeal) and money else str(error)
         except InvalidInput as error:
             if mechanisms != ALL or mechanism.name in DEFAULT_MECHANISMS:
                 raise
@@ -317,7 +364,7 @@ def compare(
         unsolved=unsolved,
         uncertainty={} if uncertainty is None else outlooks(federation, uncertainty, drawn, count=draws, rng=rng),
         not_recommended=not_recommended,
-        money=money,
+        **words,
     )
 
 

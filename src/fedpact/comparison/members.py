@@ -83,16 +83,16 @@ def best_members(federation: Federation) -> BestMembers:
 
     everybody = np.ones((1, size), dtype=np.bool_)
     if size <= MAX_LISTED_AGENTS:
-        groups = all_groups(size)
-        values = np.asarray(group_optima(federation).values + ~groups @ alone)
-        best, welfare_all = _largest(groups, values), float(values[-1])
+        totals = group_optima(federation).values
+        best, welfare_all = best_groups(size, totals[None])[0], float(totals[-1])
     else:
         if not free and size > MAX_SEARCHED_AGENTS:
             rule = f"must have at most {MAX_SEARCHED_AGENTS} members where data harms or joining costs"
             raise InvalidInput(field="federation", rule=rule, value=size, given=f", got {size}; ask about a part")
         welfare_all = float(worth(everybody)[0])
         best = everybody[0] if free else _climb(federation, everybody[0], alone)
-    welfare, apart = float(worth(best[None])[0]), float(alone.sum())
+    apart = float(alone.sum())
+    welfare = float(worth(best[None])[0]) if best.any() else apart
     if best.sum() < 2 or welfare <= apart + EXACT_TOLERANCE * abs(apart):
         best, welfare = np.zeros(size, dtype=np.bool_), apart
     out = np.flatnonzero(~best)
@@ -119,10 +119,19 @@ def _worth(federation: Federation, groups: BoolArray, alone: FloatArray) -> Floa
     return np.asarray(group_optima(federation, groups).values + ~groups @ alone)
 
 
-def _largest(groups: BoolArray, values: FloatArray) -> BoolArray:
-    """The group of most members among those worth most."""
-    near = values >= values.max() - TIE_TOLERANCE * np.abs(values).max()
-    return np.asarray(groups[int(np.argmax(np.where(near, groups.sum(axis=1), -1)))])
+def best_groups(size: int, totals: FloatArray) -> BoolArray:
+    """(federations, n): who should be in, from what every group reaches by itself, (federations, 2^n); perhaps nobody.
+
+    The group of most members among those worth most, with what the others have alone.
+    """
+    groups = all_groups(size)
+    alone = totals[:, 1 << np.arange(size)]
+    values = totals + alone @ ~groups.T
+    near = values >= values.max(axis=1, keepdims=True) - TIE_TOLERANCE * np.abs(values).max(axis=1, keepdims=True)
+    best = groups[np.where(near, groups.sum(axis=1), -1).argmax(axis=1)]
+    apart = alone.sum(axis=1)
+    more = values.max(axis=1) > apart + EXACT_TOLERANCE * np.abs(apart)
+    return np.asarray(best & (more & (best.sum(axis=1) > 1))[:, None])
 
 
 def _climb(federation: Federation, start: BoolArray, alone: FloatArray) -> BoolArray:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedpact.certificates.claims import Verdict
-from fedpact.deals.diagnosis import budget_sentences, idle_sentences
+from fedpact.deals.diagnosis import budget_sentences, fairness_sentences, home_sentences, idle_sentences
 from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
 if TYPE_CHECKING:
@@ -31,38 +31,69 @@ NEARLY_SHARE = 0.05
 MIN_RELATIVE_GAIN = 1e-9  # of what everybody has alone
 MIN_SHARE_RAISED = 0.005  # of a fair gain: a smaller difference is not seen in whole per cent
 CLOSE_TO_LEAVING = 0.05  # of its fair gain: whoever gains less is close to leaving
+NOT_NEGOTIATED = (
+    "choose it where these are known, not just claimed; it is computed by whoever has them and cannot be negotiated"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recommendation:
-    """Which mechanism to choose, and why.
+    """Which mechanism to choose, for whom, and why.
 
     Attributes
     ----------
     sentences
-        The reason, a sentence each: what it reaches, who would leave, how fair it is, and what the others would do.
+        The reason, a sentence each: what it reaches, who would leave, how fair it is, what to do, and what the others
+        would do.
+    members, out
+        Names of those whose deal it is, and of those who should stay out of it.
     """
 
     mechanism: str
     sentences: Sequence[str]
+    members: Sequence[str] = ()
+    out: Sequence[str] = ()
 
     @property
     def reason(self) -> str:
         """The sentences in one paragraph."""
         return " ".join(self.sentences)
 
+    @property
+    def whose(self) -> str:
+        """For the headline, where somebody should stay out: among whom, without whom; else empty."""
+        return f", among {_names(self.members)}, without {_names(self.out)}" if self.out else ""
+
 
 def recommend(comparison: Comparison) -> Recommendation | None:
     """The mechanism with the most welfare once the unwilling have left; among equals one that holds, then the fairer.
 
-    None where only baselines were compared; "standalone" where nobody gains by federating, or a deal was measured to
-    lose.
+    Where somebody should stay out, it is the one for those who should be in. None where only baselines were compared;
+    "standalone" where nobody gains by federating, or a deal was measured to lose.
     """
-    stable = comparison.after_departures
-    if not stable:
+    names = comparison.federation.names
+    if not comparison.after_departures:
         return None
     if comparison.not_recommended:
-        return Recommendation(mechanism="standalone", sentences=(comparison.not_recommended,))
+        return Recommendation(mechanism="standalone", sentences=(comparison.not_recommended,), members=names)
+    best = comparison.among_best
+    if best is None:
+        mechanism, said = _choose_for_all(comparison)
+        return Recommendation(mechanism=mechanism, sentences=tuple(f"{part}." for part in said), members=names)
+    assert best.recommendation is not None
+    members, among = best.federation.names, best.recommendation
+    out = tuple(name for name in names if name not in members)
+    said = [*_who_should_be_in(comparison), *_harm(comparison)]
+    with_all = comparison.after_departures.get(among.mechanism)
+    if with_all is not None and with_all.leavers:
+        said.append(f"With everybody in, {_names(with_all.leavers)} would leave {comparison.title(among.mechanism)}")
+    sentences = (*(f"{part}." for part in said), *among.sentences)
+    return Recommendation(mechanism=among.mechanism, sentences=sentences, members=members, out=out)
+
+
+def _choose_for_all(comparison: Comparison) -> tuple[str, Sequence[str]]:
+    """The mechanism for a deal between all members, and why, in sentences without full stops."""
+    stable = comparison.after_departures
     best = max(settled.welfare for settled in stable.values())
     alone = float(comparison.outcomes[0].standalone.sum())
     if best <= alone + MIN_RELATIVE_GAIN * abs(alone):
@@ -71,29 +102,30 @@ def recommend(comparison: Comparison) -> Recommendation | None:
             for name, each in stable.items()
             if each.leavers
         ]
-        said = ["No mechanism does better than everybody alone", *_who_should_be_in(comparison), *lost]
-        return Recommendation(mechanism="standalone", sentences=tuple(f"{part}." for part in said))
+        return "standalone", ["No mechanism does better than everybody alone", *_who_should_be_in(comparison), *lost]
     paid = [name for name, each in stable.items() if each.outcome is not None and not each.outcome.over_budget]
     if not paid:
         asked = [
-            part
+            part.removesuffix(".")
             for each in stable.values()
             if each.outcome is not None
             for part in budget_sentences(each.outcome, comparison.amount)
         ]
-        said = ["No deal stays within the budgets", *dict.fromkeys(asked), *comparison.unsolved.values()]
-        return Recommendation(mechanism="standalone", sentences=tuple(f"{part.removesuffix('.')}." for part in said))
+        return "standalone", ["No deal stays within the budgets", *dict.fromkeys(asked), *comparison.unsolved.values()]
     most = max(stable[name].welfare for name in paid)
     near = [name for name in paid if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
     near = [name for name in near if not comparison.mechanisms[name].has_side_payments] or near
+    holds = [(False, None, True).index(comparison.holds_together(name)) for name in near]
+    shares = [comparison[name].lowest_gain_share for name in near]
+    chosen = near[choose([stable[name].welfare for name in near], holds, shares)]
+    return chosen, list(_reasons(comparison, chosen))
 
-    def rank(name: str) -> tuple[int, float, float]:
-        share = np.nan_to_num(comparison[name].lowest_gain_share, nan=-np.inf)
-        holds = (False, None, True).index(comparison.holds_together(name))
-        return holds, float(share), stable[name].welfare
 
-    chosen = max(near, key=rank)
-    return Recommendation(mechanism=chosen, sentences=tuple(f"{part}." for part in _reasons(comparison, chosen)))
+def choose(welfare: Sequence[float], holds: Sequence[float], shares: Sequence[float]) -> int:
+    """Of mechanisms that are close to the best, the index of the one to choose: one that holds, then the fairer."""
+    most = max(welfare)
+    near = [index for index, each in enumerate(welfare) if each >= most - CLOSE_SHARE * abs(most)]
+    return max(near, key=lambda index: (holds[index], np.nan_to_num(shares[index], nan=-np.inf), welfare[index]))
 
 
 def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
@@ -118,11 +150,13 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         unlucky = outcome.agents[int(np.nanargmin(outcome.gain_shares))]
         share = _whole(outcome.lowest_gain_share)
         yield f"Its price is fairness: {unlucky} gets {share} of its fair share of the gain"
+        yield from (part.removesuffix(".") for part in fairness_sentences(outcome, comparison.amount))
     if settled.outcome is not None:
         yield from _close_to_leaving(comparison, settled.outcome)
-        yield from (sentence.removesuffix(".") for sentence in idle_sentences(settled.outcome))
+        for sentence in (*idle_sentences(settled.outcome), *home_sentences(settled.outcome)):
+            yield sentence.removesuffix(".")
     if comparison.mechanisms[chosen].has_side_payments:
-        yield "Its fixed sums come from everybody's numbers: choose it where these are known, not just claimed"
+        yield f"Its fixed sums come from everybody's numbers: {NOT_NEGOTIATED}"
     for other in comparison.after_departures:
         if other != chosen:
             yield from _fairer(comparison, chosen, other) or _alternative(comparison, other)
@@ -143,12 +177,16 @@ def _who_should_be_in(comparison: Comparison) -> Iterator[str]:
         return
     more = comparison.amount(best.welfare - best.welfare_all)
     sentence = f"Best with {_names(best.members)}: {more} more than with all {len(names)}"
-    for name in list(best.adds)[:MAX_NAMES]:
-        cost = f" and its joining costs {comparison.amount(best.costs[name])}" if best.costs[name] else ""
-        adds = best.adds[name]
-        verb = f"would add {comparison.amount(adds)}" if adds >= 0 else f"would take away {comparison.amount(-adds)}"
-        sentence += f"; {name} {verb}{cost}"
-    yield sentence
+    yield "; ".join([sentence, *(f"{name} {addition_text(comparison, name)}" for name in list(best.adds)[:MAX_NAMES])])
+
+
+def addition_text(comparison: Comparison, name: str) -> str:
+    """What a member that should stay out would add, and what joining costs it."""
+    best = comparison.best_members
+    assert best is not None
+    adds, cost = best.adds[name], best.costs[name]
+    verb = f"would add {comparison.amount(adds)}" if adds >= 0 else f"would take away {comparison.amount(-adds)}"
+    return f"{verb} and its joining costs {comparison.amount(cost)}" if cost else verb
 
 
 def _harm(comparison: Comparison) -> Iterator[str]:
@@ -168,8 +206,9 @@ def _close_to_leaving(comparison: Comparison, outcome: Outcome) -> Iterator[str]
     """Who gains so little that a small mistake in the numbers would make it leave."""
     few = (outcome.gain_shares < CLOSE_TO_LEAVING) & ~outcome.would_leave
     for agent in np.flatnonzero(few)[:MAX_NAMES].tolist():
-        gain = comparison.amount(max(float(outcome.ir_gaps[agent]), 0.0))
-        yield f"{outcome.agents[agent]} is close to leaving: it gains {gain}"
+        gain = float(outcome.ir_gaps[agent])
+        much = comparison.amount(gain) if gain > outcome.tolerances[agent] else "nothing"
+        yield f"{outcome.agents[agent]} is close to leaving: it gains {much}"
 
 
 def _who_leaves(comparison: Comparison, name: str) -> str:
@@ -194,12 +233,11 @@ def _fairer(comparison: Comparison, chosen: str, other: str) -> list[str]:
     title = comparison.title(other)
     said = [
         f"{title} brings the lowest share of a fair gain from {_whole(now)} to {_whole(outcome.lowest_gain_share)} by "
-        f"fixed sums between the members, worked out from everybody's numbers: choose it where these are known, not "
-        f"just claimed"
+        f"fixed sums between the members, worked out from everybody's numbers: {NOT_NEGOTIATED}"
     ]
     if comparison.group_verdict(other) is Verdict.VIOLATED:
         said.append(f"Under {title}, {_group_gain(comparison, other)}")
-    return said
+    return [*said, *(part.removesuffix(".") for part in fairness_sentences(outcome, comparison.amount))]
 
 
 def _alternative(comparison: Comparison, other: str) -> list[str]:

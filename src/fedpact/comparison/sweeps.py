@@ -2,7 +2,7 @@
 
 Metrics are the fields of an outcome, and the margins of its certificates by the claim's name. "reciprocity" is the
 field, the smallest of the agents' ratios; the margin of that claim is "reciprocity-margin". "lowest_fair_part" is the
-smallest ratio of those whose Shapley share is above zero.
+smallest ratio of those whose Shapley share is above zero, "lowest_gain_share" the smallest share of a fair gain.
 
 The grid is cut into pieces (`fedpact.comparison.pieces`), each a batch under one mechanism.
 """
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
-from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
+from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis, with_budgets
 from fedpact.comparison.batches import certify_each, solve_arrays
 from fedpact.comparison.pieces import Arrays, Piece, cut, pays_to_share, solve_pieces
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
@@ -36,7 +36,7 @@ BATCHED_POINTS, BATCHED_COALITIONS = 500, 1 << 15  # at most, in a piece whose p
 SINGLE_POINTS = 10  # in other pieces
 MAX_STACKED_AGENTS = 12  # whose federations are solved at once
 FLAGS = ("solved", "on_boundary", "in_domain", "no_deal")
-FIELDS = (*PER_AGENT, "welfare", "reciprocity", "lowest_fair_part")
+FIELDS = (*PER_AGENT, "welfare", "reciprocity", "lowest_fair_part", "lowest_gain_share")
 MARGINS: Mapping[str, Claim] = {f"{claim}-margin" if claim in FIELDS else str(claim): claim for claim in Claim}
 METRICS = (*FIELDS, *MARGINS)
 
@@ -46,6 +46,8 @@ UNITS: Mapping[str, str] = {
     "reciprocity_ratios": "ratio",
     "reciprocity": "ratio",
     "lowest_fair_part": "ratio",
+    "gain_shares": "ratio",
+    "lowest_gain_share": "ratio",
     "net_externality": "payoff per sample",
 }
 
@@ -177,7 +179,8 @@ def sweep(
     Parameters
     ----------
     vary
-        What to vary, such as `["weights[0,1]=-3:3:121", "weights[1,0]=-3:3:121"]`, or `{"costs[City]": array}`.
+        What to vary, such as `["weights[0,1]=-3:3:121", "weights[1,0]=-3:3:121"]`, or `{"costs[City]": array}`. Of a
+        scenario with money, joining costs and budgets may be sums: "budgets[City]=50000 EUR,80000 EUR".
     metrics
         Fields of an outcome, such as "ir_gaps" or "welfare", or claims, such as "nash", whose margin is meant.
     mechanisms
@@ -197,13 +200,14 @@ def sweep(
     >>> found.metrics["externality"]["contributions"].round(4).tolist()
     [[18.1238, 18.1238, 18.1238], [9.0215, 9.0215, 9.0215]]
     """
+    money = federation.money if isinstance(federation, Scenario) else None
     federation = federation.federation if isinstance(federation, Scenario) else federation
     require_federation(federation)
     written: list[Any] = [vary] if isinstance(vary, str | Axis) else list(getattr(vary, "items", lambda: vary)())
     metrics = [metrics] if isinstance(metrics, str) else [str(name) for name in metrics]
     rules = resolve_mechanisms(mechanisms)
     _check(written, metrics)
-    axes = [each if isinstance(each, Axis) else parse_axis(each, federation) for each in written]
+    axes = [each if isinstance(each, Axis) else parse_axis(each, federation, money=money) for each in written]
     check_axes(federation, axes)
     _check_size(federation, axes, metrics, len(rules))
     varied = [(axis.label, axis.field, np.array(axis.places).tolist(), axis.points.tobytes()) for axis in axes]
@@ -250,7 +254,8 @@ def _solve_points(
     """The metrics and flags of some points of the grid, by name."""
     indices = np.unravel_index(np.arange(start, stop), [axis.points.size for axis in axes])
     points = [axis.points[index] for axis, index in zip(axes, indices, strict=True)]
-    outcomes = solve_arrays(federation, arrays_at(federation, axes, points), mechanism)
+    arrays = arrays_at(federation, axes, points)
+    outcomes = solve_arrays(federation, arrays, mechanism, with_budgets(federation, arrays, axes, points))
     found: Arrays = {metric: np.asarray(getattr(outcomes, metric)) for metric in metrics if metric in FIELDS}
     for metric in (metric for metric in metrics if metric in MARGINS):
         proofs = certify_each(outcomes, MARGINS[metric])

@@ -38,6 +38,13 @@ MAX_COUNTABLE = 1e15  # samples that floats can tell apart
 # What rounding may do to a deal, as a share of the largest contribution and of what changes hands.
 DEAL_ROUNDING = 1e-9
 TRAINS_ALONE = "trains alone"
+# What a scenario may say more than the one a deal was made for, by field: the words, and what it is without.
+ADDED_LATER: Mapping[str, tuple[str, Any]] = {
+    "home": ("the data at home", None),
+    "joining_costs": ("the joining costs", 0.0),
+    "budgets": ("the budgets", None),
+}
+CHANGED = "all of weights, costs, caps, values, payoff, data at home, joining costs and budgets"
 
 
 class Source(Enum):
@@ -347,9 +354,15 @@ class Deal:
         # The deal may have been made between all, with those who are out, or between those in it alone.
         parts = {names, self.agents, tuple(in_deal), members, tuple(name for name in names if name in self.agents)}
         if self.scenario is not None and self.scenario not in (_part(federation, part).fingerprint for part in parts):
+            without = [
+                word
+                for field, (word, value) in ADDED_LATER.items()
+                if any(_part(federation.replace(**{field: value}), part).fingerprint == self.scenario for part in parts)
+            ]
+            what = f"{without[0]}, which it does not know" if without else CHANGED
             raise InvalidInput(
-                "the deal was made for another scenario: its members are the same, but weights, costs, caps, values or "
-                f"payoff are not (it is of {self.scenario[:12]}, the scenario given is {federation.fingerprint[:12]})",
+                f"the deal was made for another scenario: its members are the same, but not {what} (it is of "
+                f"{self.scenario[:12]}, the scenario given is {federation.fingerprint[:12]})",
                 field="deal",
                 rule="must be of this scenario",
                 value=self.scenario,

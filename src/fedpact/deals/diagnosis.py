@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.federation.arrays import sum_by
 from fedpact.utils.arrays import FloatArray
@@ -15,8 +16,10 @@ from fedpact.utils.words import MAX_NAMES, join_names
 
 if TYPE_CHECKING:
     from fedpact.deals.outcome import Outcome
+    from fedpact.federation import Federation
 
 NO_EXTERNALITY = 1e-9  # of the largest
+SHORT_OF_FAIR = 0.005  # of a fair gain: less is not seen in whole per cent
 # Why somebody contributes nothing.
 IDLE_REASONS: Mapping[str, str] = {
     "harms": "{whose} data would harm the others on net",
@@ -57,7 +60,7 @@ def diagnose(outcome: Outcome, amount: Callable[[float], str] = units_text) -> t
         elif label not in outcome.leavers:
             stays = f"{label} harms the others on net, yet gains by staying."
             sentences.append(stays if brought else _idle_sentence("harms", [label]))
-    return (*sentences, *budget_sentences(outcome, amount))
+    return (*sentences, *budget_sentences(outcome, amount), *home_sentences(outcome))
 
 
 def _harms(externality: FloatArray) -> NDArray[np.bool_]:
@@ -67,11 +70,52 @@ def _harms(externality: FloatArray) -> NDArray[np.bool_]:
 
 def budget_sentences(outcome: Outcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
     """One sentence per agent that is asked for more than it can pay."""
-    asked = dict(zip(outcome.agents, (-outcome.payments).tolist(), strict=True))
-    budgets = dict(zip(outcome.agents, outcome.federation.budgets.tolist(), strict=True))
+    tols = dict(zip(outcome.agents, outcome.tolerances.tolist(), strict=True))
+    return exceeded_budgets(outcome.federation, outcome.agents, outcome.payments, amount, tols)
+
+
+def exceeded_budgets(
+    federation: Federation,
+    names: Sequence[str],
+    payments: FloatArray,
+    amount: Callable[[float], str],
+    tolerances: Mapping[str, float],
+) -> tuple[str, ...]:
+    """The same of payments to some members of a federation."""
+    budgets = dict(zip(federation.names, federation.budgets.tolist(), strict=True))
     return tuple(
-        f"{name} is asked for {amount(asked[name])} and can pay {amount(budgets[name])}."
-        for name in outcome.over_budget
+        f"{name} is asked for {amount(-payment)} and can pay {amount(budgets[name])}."
+        for name, payment in zip(names, payments.tolist(), strict=True)
+        if -payment > budgets.get(name, np.inf) + tolerances[name]
+    )
+
+
+def fairness_sentences(outcome: Outcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
+    """Why a deal that is to give everybody its fair gain does not: whose budgets are used up, who would leave."""
+    short = outcome.gain_shares < 1.0 - SHORT_OF_FAIR
+    if Claim.FAIR_GAINS not in outcome.promised or not short.any():
+        return ()
+    budgets = outcome.federation.budgets
+    spent = np.flatnonzero(-outcome.payments >= budgets - outcome.tolerances).tolist()
+    why = [f"{outcome.agents[agent]} can pay no more than {amount(float(budgets[agent]))}" for agent in spent]
+    if not why:
+        why = ["some group of members would otherwise do better by itself"]
+    who = [outcome.agents[agent] for agent in np.flatnonzero(short).tolist()]
+    whose = "its fair gain" if len(who) == 1 else "their fair gains"
+    said = join_names(who, most=MAX_NAMES)
+    return (f"{said} cannot have all of {whose}: {join_names(why, most=MAX_NAMES)}.",)
+
+
+def home_sentences(outcome: Outcome) -> tuple[str, ...]:
+    """One sentence per lot of which more is shared than there is at home: it would be used for others alone."""
+    federation = outcome.federation
+    if federation.home is None or not outcome.federated:
+        return ()
+    more = np.flatnonzero(outcome.contributions > federation.home * (1.0 + SHORT_OF_FAIR)).tolist()
+    return tuple(
+        f"{federation.lot_labels[lot]} shares {outcome.contributions[lot]:.4g} and uses {federation.home[lot]:.4g} at "
+        "home: what is there to share is there to use, so the data at home is probably more."
+        for lot in more
     )
 
 

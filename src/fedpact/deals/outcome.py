@@ -100,6 +100,7 @@ class MechanismRules(Protocol):
     @property
     def has_payments(self) -> bool: ...
     def solve(self, federation: Federation) -> Outcome: ...
+    def promises(self, federation: Federation) -> Sequence[str]: ...
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations: ...
     def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
     def payoffs(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
@@ -186,7 +187,8 @@ class Amounts:
     def gain_shares(self) -> FloatArray:
         """Gains over fair gains; NaN for those whose fair gain is not above zero, of which there is no share."""
         counts = self.fair_gains > self.tolerances
-        shares = np.divide(self.ir_gaps, self.fair_gains, out=np.full(self.ir_gaps.shape, np.nan), where=counts)
+        gains = np.where(np.abs(self.ir_gaps) <= self.tolerances, 0.0, self.ir_gaps)
+        shares = np.divide(gains, self.fair_gains, out=np.full(gains.shape, np.nan), where=counts)
         return read_only_copy(shares)
 
     @property
@@ -306,6 +308,11 @@ class Outcome(Amounts):
     def has_prices(self) -> bool:
         """Whether data is paid for by the sample."""
         return self.rules.has_prices
+
+    @property
+    def promised(self) -> Sequence[str]:
+        """The claims that the mechanism makes of it by design."""
+        return self.rules.promises(self.federation)
 
     @cached_property
     def equilibria(self) -> Equilibria:

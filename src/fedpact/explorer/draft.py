@@ -1,20 +1,22 @@
 """What was typed: every field of the page as text, right or wrong.
 
-Fields are called as the library calls what they hold: `names[0]`, `costs[0]`, `quadratic[0]`, `caps[0]`, `home[0]`,
-`values[0]`, `joining_costs[0]`, `budgets[0]`, `weights[0,1]`, `payoff.beta` or, where every member has its own curve,
-`payoff.beta[0]`; and `title`, `description`, `family`, `models`, `money.currency`, `money.per_payoff`. A draft keeps
-the texts of payoff families that are not chosen, so that trying another one loses nothing.
+Fields are called as the library calls what they hold: `names[0]`, `costs[0]`, `quadratic[0]`, `caps[0]`, `values[0]`,
+`weights[0,1]`, `payoff.beta` or, where every member has its own curve, `payoff.beta[0]`; `home[0]`, `joining_costs[0]`,
+`budgets[0]`, `models`; and `title`, `description`, `family`, `money.currency`, `money.per_payoff`. A draft keeps the
+texts of payoff families that are not chosen, so that trying another one loses nothing. What a pilot measured is kept
+out of sight as `measured`, and holds for as long as the federation is the one it was measured for.
 
-Where members have several lots of data or several tasks, the draft says whose each is. Costs and caps are then numbered
-by lot, values and curves by task, weights by task and lot, and `lot_names[0]` and `task_names[0]` are what they are
-called. A draft without lots has one of each per member, in the members' order.
+Where members have several lots of data or several tasks, the draft says whose each is. Costs, caps and data at home are
+then numbered by lot, values and curves by task, weights by task and lot, and `lot_names[0]` and `task_names[0]` are
+what they are called. A draft without lots has one of each per member, in the members' order.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ MAX_MEMBERS = 30
 MAX_LOTS = 60
 
 UNLIMITED = "unlimited"
+ALL_AT_HOME = "all"
 LOT_COLUMNS = ("costs", "quadratic", "caps", "home")
 MEMBER_COLUMNS = ("joining_costs", "budgets")
 COLUMNS = ("names", "costs", "quadratic", "caps", "values", "home")
@@ -37,13 +40,21 @@ WORD_FIELDS = (
     "description",
     "not_recommended",
     "unit",
-    "family",
     "models",
+    "family",
     "money.currency",
     "money.per_payoff",
 )
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
 FIRST_PARAMETERS = {"beta": "0.3", "rate": "0.05", "half": "20"}
+NEW_MEMBER = {
+    "costs": "0.01",
+    "quadratic": "0",
+    "caps": "100",
+    "values": "1",
+    "joining_costs": "0",
+    "budgets": UNLIMITED,
+}
 MAX_FIELD_LENGTH = 10_000  # characters of a field
 NUMBERED = re.compile(r"\[(\d+)(?:,(\d+))?\]$")
 
@@ -92,6 +103,11 @@ class Draft:
     def tasks(self) -> tuple[int, ...]:
         """The owner of every task."""
         return tuple(range(self.n_agents)) if self.task_owners is None else self.task_owners
+
+    @property
+    def has_home(self) -> bool:
+        """Whether data is used at home: something is typed there."""
+        return any(self[f"home[{lot}]"].strip() for lot in range(len(self.lots)))
 
     def lots_of(self, agent: int) -> list[int]:
         """The places of a member's lots."""
@@ -146,11 +162,11 @@ def field_names(draft: Draft) -> Iterator[str]:
     if draft.has_lots:
         yield from (f"lot_names[{lot}]" for lot in lots)
         yield from (f"task_names[{task}]" for task in tasks)
-    for column in MEMBER_COLUMNS:
-        yield from (f"{column}[{agent}]" for agent in range(draft.n_agents))
     for column in LOT_COLUMNS:
         yield from (f"{column}[{lot}]" for lot in lots)
     yield from (f"values[{task}]" for task in tasks)
+    for column in MEMBER_COLUMNS:
+        yield from (f"{column}[{agent}]" for agent in range(draft.n_agents))
     for parameter in draft.parameters:
         if draft.own_curves:
             yield from (f"payoff.{parameter}[{task}]" for task in tasks)
@@ -183,6 +199,9 @@ def draft_of(scenario: Scenario) -> Draft:
             )
     texts = {"title": scenario.title, "description": scenario.description, "family": federation.payoff.family}
     texts |= {"unit": scenario.unit, "not_recommended": scenario.not_recommended, "models": scenario.models}
+    if scenario.measured is not None:
+        of = {"scenario": federation.fingerprint, "measured": asdict(scenario.measured)}
+        texts["measured"] = json.dumps(of)
     if scenario.money is not None:
         texts |= {"money.currency": scenario.money.currency, "money.per_payoff": typed_text(scenario.money.per_payoff)}
     texts |= {f"names[{agent}]": name for agent, name in enumerate(federation.names)}
@@ -195,11 +214,11 @@ def draft_of(scenario: Scenario) -> Draft:
         "caps": federation.caps,
         "values": federation.values,
         "joining_costs": federation.joining_costs,
+        "budgets": federation.budgets,
     }
     if federation.home is not None:
-        columns["home"] = federation.home
-    limits = enumerate(federation.budgets)
-    texts |= {f"budgets[{agent}]": typed_text(limit) for agent, limit in limits if np.isfinite(limit)}
+        pairs = enumerate(zip(federation.home, federation.caps, strict=True))
+        texts |= {f"home[{lot}]": ALL_AT_HOME if home == cap else typed_text(home) for lot, (home, cap) in pairs}
     for label, numbers in columns.items():
         texts |= {f"{label}[{agent}]": typed_text(number) for agent, number in enumerate(numbers)}
     own = False
@@ -233,23 +252,20 @@ def typed_text(number: float) -> str:
 
 
 def with_agent(draft: Draft) -> Draft:
-    """One more member with the last one's numbers; its data is worth nothing to the others yet, and theirs to it."""
+    """One more member, like nobody yet: its data is worth nothing to the others, and theirs nothing to it."""
     if draft.n_agents >= MAX_MEMBERS:
         raise InvalidInput(f"the explorer takes up to {MAX_MEMBERS} members; `fedpact compare` takes any number")
     new = draft.n_agents
     taken = {draft[f"names[{agent}]"].strip() for agent in range(new)}
     name = next(name for number in range(new + 1, 2 * new + 3) if (name := f"Member {number}") not in taken)
-    joining = {
-        f"joining_costs[{new}]": draft[f"joining_costs[{new - 1}]"],
-        f"budgets[{new}]": draft[f"budgets[{new - 1}]"],
-    }
-    made = replace(draft, n_agents=new + 1, texts={**draft.texts, f"names[{new}]": name, **joining})
+    own = {f"{label}[{new}]": NEW_MEMBER[label] for label in MEMBER_COLUMNS}
+    made = replace(draft, n_agents=new + 1, texts={**draft.texts, f"names[{new}]": name, **own})
     if not draft.has_lots:
         return with_own_curves(_with_row(_with_column(made, new, new), new))
     made = replace(made, task_owners=(*draft.tasks, new))
     made = _with_row(made, len(draft.tasks))
-    texts = {**made.texts, f"task_names[{len(draft.tasks)}]": "task"}
-    return with_own_curves(with_lot(replace(made, texts=texts), new))
+    texts = {f"task_names[{len(draft.tasks)}]": "task", f"values[{len(draft.tasks)}]": NEW_MEMBER["values"]}
+    return with_own_curves(with_lot(replace(made, texts={**made.texts, **texts}), new))
 
 
 def with_lot(draft: Draft, agent: int) -> Draft:
@@ -273,8 +289,9 @@ def with_lot(draft: Draft, agent: int) -> Draft:
 
 
 def _with_column(draft: Draft, lot: int, owner: int) -> Draft:
-    """The numbers of a new lot: those of the last one."""
-    texts = {f"{label}[{lot}]": draft[f"{label}[{lot - 1}]"] for label in LOT_COLUMNS}
+    """The numbers of a new lot."""
+    numbers = NEW_MEMBER | {"home": ALL_AT_HOME if draft.has_home else ""}
+    texts = {f"{label}[{lot}]": numbers[label] for label in LOT_COLUMNS}
     texts |= {f"weights[{task},{lot}]": "1" if whose == owner else "0" for task, whose in enumerate(draft.tasks)}
     return replace(draft, texts={**draft.texts, **texts})
 
@@ -283,7 +300,7 @@ def _with_row(draft: Draft, task: int) -> Draft:
     """The numbers of a new task, to whom the lots there are, but its owner's, are worth nothing."""
     owner = draft.tasks[task]
     texts = {f"weights[{task},{lot}]": "1" if whose == owner else "0" for lot, whose in enumerate(draft.lots)}
-    return replace(draft, texts={**draft.texts, f"values[{task}]": draft[f"values[{task - 1}]"], **texts})
+    return replace(draft, texts={**draft.texts, f"values[{task}]": NEW_MEMBER["values"], **texts})
 
 
 def with_own_curves(draft: Draft, *, anew: bool = False) -> Draft:

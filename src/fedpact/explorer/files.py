@@ -106,6 +106,7 @@ def _report(scenario: Scenario, comparison: Comparison) -> Content:
         description=scenario.description,
         money=scenario.money,
         unit=scenario.unit,
+        measured=scenario.measured,
     )
     return Content(text.encode(), "text/html; charset=utf-8")
 
@@ -150,10 +151,7 @@ def brought_texts(deal: Deal) -> list[str]:
 
 def _deal(scenario: Scenario, comparison: Comparison) -> Content:
     """The recommended deal, for every command that takes one."""
-    recommended = comparison.recommendation
-    name = None if recommended is None else recommended.mechanism
-    outcome = next((each for each in comparison if each.mechanism == name), comparison.outcomes[0])
-    return _json(deal_record(outcome.deal))
+    return _json(deal_record(comparison.recommended_deal or comparison.outcomes[0].deal))
 
 
 def _everything(scenario: Scenario, comparison: Comparison) -> Content:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from fedpact.explorer.charts import PACKAGE
-from fedpact.explorer.draft import LOT_COLUMNS, MAX_LOTS, MAX_MEMBERS, MEMBER_COLUMNS, PARAMETERS, Draft
+from fedpact.explorer.draft import COLUMNS, LOT_COLUMNS, MAX_LOTS, MAX_MEMBERS, MEMBER_COLUMNS, PARAMETERS, Draft
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP
 from fedpact.explorer.views import MAPPED
@@ -19,22 +19,21 @@ HEADS: Mapping[str, tuple[str, str]] = {
     "quadratic": ("Rising cost", "per unit squared"),
     "caps": ("Cap", "the most it can give"),
     "values": ("Value", "of one unit of payoff"),
-    "home": ("At home", "used anyway"),
-    "joining_costs": ("Joining cost", "paid once for taking part"),
+    "home": ("At home", "used anyway: all, or so much"),
+    "joining_costs": ("Joining cost", "paid once"),
     "budgets": ("Budget", "the most it can pay"),
 }
-COLUMNS_OF_MEMBERS = {"names", "lot_names", "task_names", *HEADS} - {*MEMBER_COLUMNS}
-MODELS = {"common": "one for all", "personal": "one each, which leaves out data that harms"}
 FAMILIES = {
     "power-law": "Power law: 1 − (1 + data)^−beta",
     "exponential": "Exponential: 1 − e^(−rate · data)",
     "log": "Logarithm: log(1 + data)",
     "michaelis": "Michaelis: data / (data + half)",
 }
+MODELS = {"common": "One model for all", "personal": "One for each member, without data that harms it"}
 FIELD_WORDS = {
     "": "The federation",
-    "family": "Curve",
     "models": "Models",
+    "family": "Curve",
     "title": "Title",
     "description": "Description",
     "not_recommended": "Not recommended, because",
@@ -69,7 +68,7 @@ def form_view(draft: Draft) -> Markup:
         if draft.own_curves
         else {}
     )
-    columns = {label: head for label, head in HEADS.items() if label not in MEMBER_COLUMNS} | own
+    columns = {label: HEADS[label] for label in COLUMNS if label in HEADS} | own
     return render(
         "form.html",
         package=PACKAGE,
@@ -80,9 +79,6 @@ def form_view(draft: Draft) -> Markup:
         task_columns={"values": HEADS["values"]} | own,
         member_columns={label: HEADS[label] for label in MEMBER_COLUMNS},
         models=MODELS,
-        joins=any(
-            draft[f"{label}[{agent}]"] not in ("", "0") for label in MEMBER_COLUMNS for agent in range(draft.n_agents)
-        ),
         families={name: FAMILIES.get(name, name) for name in PARAMETERS},
         hints=PARAMETER_HINTS,
         has_parameters=bool(PARAMETERS.get(draft["family"])),
@@ -128,9 +124,9 @@ def _part_of(field: str) -> str:
     label = field.partition("[")[0]
     if label == "weights":
         return "weights"
-    if label in ("family", "models", "") or label.startswith("payoff."):
+    if label in ("family", "") or label.startswith("payoff."):
         return "members" if "[" in field else "payoff"
-    return "members" if label in COLUMNS_OF_MEMBERS else "words"
+    return "members" if label in ("names", "lot_names", "task_names", *HEADS) else "words"
 
 
 def _words_for(draft: Draft, field: str) -> str:
@@ -146,7 +142,7 @@ def _words_for(draft: Draft, field: str) -> str:
     called = HEADS[label][0] if label in HEADS else FIELD_WORDS.get(label, label.removeprefix("payoff."))
     if not places:
         return called
-    whose = _called if label in MEMBER_COLUMNS else _lot_called if label in LOT_COLUMNS else _task_called
+    whose = _lot_called if label in LOT_COLUMNS else _called if label in MEMBER_COLUMNS else _task_called
     return f"{called} of {whose(draft, places[0])}"
 
 

@@ -21,6 +21,7 @@ PARAMETER_KINDS: Mapping[str, str] = {
     "quadratic": "Rising cost",
     "caps": "Cap",
     "values": "Value",
+    "home": "Data at home",
     "joining_costs": "Joining cost",
 }
 # Axes of sweeps call the quadratic cost by another name than its field on the page.
@@ -120,12 +121,13 @@ class Parameter:
             "quadratic": costs.quadratic,
             "caps": federation.caps,
             "values": federation.values,
+            "home": federation.home,
             "joining_costs": federation.joining_costs,
         } | {
             label: np.broadcast_to(numbers, federation.n_tasks)
             for label, numbers in federation.payoff.parameters.items()
         }
-        return float(np.mean(arrays[self.kind][self.places(federation)]))
+        return float(np.mean(np.asarray(arrays[self.kind])[self.places(federation)]))
 
     def usual_range(self, federation: Federation) -> tuple[float, float]:
         """A range worth looking at around its value."""
@@ -136,16 +138,16 @@ class Parameter:
             around = max(AROUND, abs(now))
             return (_short(NEARLY * now), _short(WIDE * now)) if own else (_short(now - around), _short(now + around))
         if not np.isfinite(now) or now == 0:
-            return 0.0, 100.0 if self.kind == "caps" else _short(0.001 * float(federation.values.max()))
-        return (0.0 if self.kind in ("caps", "quadratic", "joining_costs") else _short(NEARLY * now)), _short(
-            WIDE * now
-        )
+            return 0.0, 100.0 if self.kind in ("caps", "home") else 0.001
+        from_nothing = self.kind in ("caps", "quadratic", "home", "joining_costs")
+        return (0.0 if from_nothing else _short(NEARLY * now)), _short(WIDE * now)
 
 
 def kinds_of(federation: Federation) -> Sequence[str]:
     """What of a federation can be varied."""
-    kinds = [*PARAMETER_KINDS, *federation.payoff.parameters]
-    return kinds if federation.n_agents > 1 else kinds[1:]
+    absent = {"home"} if federation.home is None else set()
+    absent |= {"weights", "joining_costs"} if federation.n_agents == 1 else set()
+    return [kind for kind in (*PARAMETER_KINDS, *federation.payoff.parameters) if kind not in absent]
 
 
 def typed_range(record: Mapping[str, Any]) -> tuple[float, float]:

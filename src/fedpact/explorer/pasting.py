@@ -13,21 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from fedpact.explorer.draft import (
-    COLUMNS,
-    MAX_MEMBERS,
-    MEMBER_COLUMNS,
-    Draft,
-    typed_text,
-    with_agent,
-    without_agent,
-)
+from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, MEMBER_COLUMNS, Draft, typed_text, with_agent, without_agent
 from fedpact.utils.cells import NumberFormat, is_missing, is_number, text_cells
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text
 
 FIELD = re.compile(
-    rf"(?P<label>{'|'.join((*COLUMNS, *MEMBER_COLUMNS))}|weights|payoff\.\w+)\[(?P<row>\d+)(?:,(?P<column>\d+))?\]"
+    r"(?P<label>names|costs|quadratic|caps|values|home|joining_costs|budgets|weights|payoff\.\w+)\[(?P<row>\d+)(?:,(?P<column>\d+))?\]"
 )
 HEADS: Mapping[str, frozenset[str]] = {
     "names": frozenset({"name", "names", "member", "members", "agent", "agents", "who"}),
@@ -35,9 +27,9 @@ HEADS: Mapping[str, frozenset[str]] = {
     "quadratic": frozenset({"rising cost", "rising costs", "quadratic", "quadratic cost"}),
     "caps": frozenset({"cap", "caps", "limit", "most", "data", "records", "the most it can give"}),
     "values": frozenset({"value", "values", "worth"}),
-    "home": frozenset({"at home", "home", "used anyway"}),
-    "joining_costs": frozenset({"joining cost", "joining costs"}),
-    "budgets": frozenset({"budget", "budgets"}),
+    "home": frozenset({"home", "at home", "data at home"}),
+    "joining_costs": frozenset({"joining cost", "joining costs", "joining_costs", "joining"}),
+    "budgets": frozenset({"budget", "budgets", "the most it can pay"}),
 }
 MAX_TEXTS_TOLD = 5
 LONE_NUMBERS = re.compile(r"\s*[+\-−]?\d*[.,]?\d+\s*%?\s*(\r?\n\s*[+\-−]?\d*[.,]?\d+\s*%?\s*)*")
@@ -106,7 +98,7 @@ def paste_cells(draft: Draft, start: str, text: str) -> tuple[Draft, list[str]]:
         return _put_named_weights(draft, cells, names)
     if at["label"] == "weights":
         return _put_weights(draft, cells, row, int(at["column"] or 0))
-    shown = _shown_columns(draft)
+    shown = MEMBER_COLUMNS if at["label"] in MEMBER_COLUMNS else _shown_columns(draft)
     columns = shown[shown.index(at["label"]) :] if at["label"] in shown else []
     return _put_members(draft, cells, columns, [], [row + place for place in range(len(cells))])
 
@@ -168,7 +160,7 @@ def _typed(cell: str, written: NumberFormat) -> str:
 
 def _shown_columns(draft: Draft) -> list[str]:
     own = [f"payoff.{label}" for label in draft.parameters] if draft.own_curves else []
-    return [*COLUMNS, *own, *MEMBER_COLUMNS]
+    return [*COLUMNS, *own]
 
 
 def _head_columns(head: Sequence[str], draft: Draft) -> list[str | None]:

@@ -115,10 +115,10 @@ class Service:
             found = compare(scenario)
             for outcome in found:
                 _ = outcome.certificates
-            _ = found.recommendation
+            _ = found.advice
             return found
 
-        return self._remember("comparison", (_key(scenario), scenario.not_recommended), work)
+        return self._remember("comparison", _words_key(scenario), work)
 
     def all_mechanisms(self, scenario: Scenario) -> Comparison:
         """Those of the literature as well, with what each keeps; members lie, pose as two and leave for it."""
@@ -128,7 +128,7 @@ class Service:
             _ = found.verdicts, found.misreporting_gains, found.recommendation
             return found
 
-        return self._remember("all", (_key(scenario), scenario.not_recommended), work)
+        return self._remember("all", _words_key(scenario), work)
 
     def deals_at(self, scenario: Scenario, parameter: Parameter, value: float) -> Sweep:
         """The deals at one value of a parameter: a sweep over one point."""
@@ -248,3 +248,8 @@ def _quick(federation: Federation, mechanisms: Sequence[str]) -> bool:
 
 def _key(scenario: Scenario) -> Any:
     return scenario.federation.fingerprint
+
+
+def _words_key(scenario: Scenario) -> Any:
+    """What a comparison with its advice in words depends on."""
+    return _key(scenario), scenario.not_recommended, scenario.money, scenario.unit, scenario.models

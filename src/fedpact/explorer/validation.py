@@ -6,19 +6,21 @@ A text that is no number is an error at its field, and a stand-in takes its plac
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedpact.explorer.draft import LOT_COLUMNS, MEMBER_COLUMNS, UNLIMITED, Draft, field_names
+from fedpact.explorer.draft import ALL_AT_HOME, LOT_COLUMNS, MEMBER_COLUMNS, UNLIMITED, Draft, field_names
 from fedpact.federation import Federation, Payoff, Quadratic
 from fedpact.federation.costs import MUST_RISE
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.scenario import Money, Scenario
+from fedpact.scenario import Measured, Money, Scenario
 from fedpact.scenario.fields import name, text
-from fedpact.scenario.members_words import DataUnit
+from fedpact.scenario.members_words import DataUnit, parse_sum
+from fedpact.scenario.scenario import MODELS
 from fedpact.utils.errors import ErrorCollector, InvalidInput
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -39,15 +41,15 @@ TEXTS: Mapping[str, Callable[[str, str], str]] = {
     "title": text,
     "description": text,
     "not_recommended": text,
-    "models": text,
     "unit": _unit_of_data,
     "money.currency": text,
 }
 INFINITE = ("inf", "infinity", "∞", UNLIMITED)
 # What stands in for a refused entry while the others are looked at.
-STAND_INS = {"quadratic": 0.0, "home": 0.0, "joining_costs": 0.0}
-# What an empty field says.
-EMPTY: Mapping[str, Any] = {"home": None, "joining_costs": 0.0, "budgets": math.inf, "models": "common"}
+STAND_INS = {"costs": 1.0, "quadratic": 0.0, "caps": 1.0, "values": 1.0, "money.per_payoff": 1.0}
+STAND_INS |= {"home": 0.0, "joining_costs": 0.0, "budgets": math.inf}
+EMPTY = {"joining_costs": 0.0, "budgets": math.inf}  # what nothing typed means
+HOME = "must be a number or “all”; leave it empty for everybody where using one’s own data costs as sharing it does"
 FALLBACK = FAMILIES["log"]()
 # The page has other words than the library for these.
 LABELS = {"costs.linear": "costs", "costs.quadratic": "quadratic"}
@@ -111,14 +113,29 @@ def _entry(draft: Draft, field: str) -> tuple[Any, str | None]:
         return given, None if given in FAMILIES else f"must be one of {', '.join(FAMILIES)}"
     if label == "money.per_payoff" and not given.strip() and not draft["money.currency"].strip():
         return None, None
+    if label == "models":
+        return given or MODELS[0], None if given in ("", *MODELS) else f"must be one of {', '.join(MODELS)}"
     if label in ("caps", "budgets") and given.strip().lower() in INFINITE:
         return math.inf, None
     if label in EMPTY and not given.strip():
         return EMPTY[label], None
+    if label == "home" and not given.strip():
+        return None, HOME if draft.has_home else None
+    if label == "home" and given.strip().lower() == ALL_AT_HOME:
+        return ALL_AT_HOME, None
     try:
+        if label in MEMBER_COLUMNS and (stated := parse_sum(label, given)) is not None:
+            return _in_payoff(draft, *stated), None
         return TEXTS[label](label, given) if label in TEXTS else typed_number(given), None
     except InvalidInput as error:
         return _stand_in(field), error.problem
+
+
+def _in_payoff(draft: Draft, amount: float, currency: str) -> float:
+    """A sum of money in units of payoff."""
+    if currency != draft["money.currency"].strip():
+        raise InvalidInput(f"must be a number, or a sum in the currency below, got one in {currency}")
+    return amount / typed_number(draft["money.per_payoff"])
 
 
 def _stand_in(field: str) -> Any:
@@ -136,8 +153,9 @@ def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector)
     lots, tasks = range(len(draft.lots)), range(len(draft.tasks))
     columns = {label: [entries[f"{label}[{lot}]"] for lot in lots] for label in LOT_COLUMNS}
     columns["values"] = [entries[f"values[{task}]"] for task in tasks]
-    for label in ("names", *MEMBER_COLUMNS):
-        columns[label] = [entries[f"{label}[{agent}]"] for agent in range(draft.n_agents)]
+    columns |= {label: [entries[f"{label}[{agent}]"] for agent in range(draft.n_agents)] for label in MEMBER_COLUMNS}
+    home = [cap if own == ALL_AT_HOME else own for own, cap in zip(columns["home"], columns["caps"], strict=True)]
+    columns["names"] = [entries[f"names[{agent}]"] for agent in range(draft.n_agents)]
     owned: dict[str, Any] = {}
     if draft.has_lots:
         owned = {"lot_owners": list(draft.lots), "task_owners": list(draft.tasks)}
@@ -154,36 +172,35 @@ def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector)
         [[entries[f"weights[{receiver},{giver}]"] for giver in lots] for receiver in tasks],
         costs=costs,
         payoff=payoff or FALLBACK,
-        home=refused.attempt(_home, columns["home"]),
-        **{label: columns[label] for label in ("caps", "names", "values", *MEMBER_COLUMNS)},
+        caps=columns["caps"],
+        names=columns["names"],
+        values=columns["values"],
+        home=[own or 0.0 for own in home] if draft.has_home else None,
+        joining_costs=columns["joining_costs"],
+        budgets=columns["budgets"],
         **owned,
     )
     money = refused.attempt(_money, entries)
     if federation is None or refused.errors:
         return None
-    return refused.attempt(
-        Scenario,
+    return Scenario(
         federation=federation,
-        models=entries["models"],
         title=entries["title"],
         description=entries["description"],
         not_recommended=entries["not_recommended"],
         unit=entries["unit"],
+        models=entries["models"],
         money=money,
+        measured=_measured(draft, federation),
     )
 
 
-def _home(amounts: Sequence[float | None]) -> list[float] | None:
-    """The data that is used at home, of each lot or of none."""
-    given = [amount for amount in amounts if amount is not None]
-    if not given:
+def _measured(draft: Draft, federation: Federation) -> Measured | None:
+    """What a pilot measured of this federation; of one that was changed nothing was measured."""
+    if not draft["measured"]:
         return None
-    if len(given) < len(amounts):
-        rule = "must be a number, 0 for nothing, as others use data at home"
-        raise InvalidInput(
-            field="home", index=amounts.index(None), rule=rule, value="", given="; nothing is typed here"
-        )
-    return given
+    kept = json.loads(draft["measured"])
+    return Measured.parse("measured", kept["measured"]) if kept["scenario"] == federation.fingerprint else None
 
 
 def _parameters(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedpact.comparison import Comparison, StableFederation, Sweep
 from fedpact.comparison.sweeps import unit_of
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal import Event
+from fedpact.deals.diagnosis import budget_sentences
 from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells
 from fedpact.explorer.files import brought_texts
 from fedpact.explorer.service import GainCurves
@@ -56,7 +58,8 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
     "individual-rationality": ("Smallest gain of anybody", False),
     "core": ("Smallest gain of any group by staying", False),
     "welfare": ("Welfare", False),
-    "lowest_fair_part": ("Lowest part of a Shapley share returned", False),
+    "lowest_gain_share": ("Lowest share of a fair gain", False),
+    "lowest_fair_part": ("Reciprocity: lowest part of a Shapley share returned", False),
     "ir_gaps": ("Gain of one member", True),
     "payments": ("Payment of one member", True),
     "contributions": ("Contribution of one member", True),
@@ -67,13 +70,14 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
 
 def view_of(scenario: Scenario, comparison: Comparison) -> View:
     """What the sections of the report look at."""
-    return View.of(
+    view = View.of(
         comparison,
         title=scenario.title,
         description=scenario.description,
         money=scenario.money,
         data=scenario.unit,
     )
+    return replace(view, measured=scenario.measured)
 
 
 # The deal
@@ -154,6 +158,7 @@ def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
         unit=unit,
         rows=list(zip(outcome.agents, *columns, strict=True)),
         absent=found.out,
+        budgets=budget_sentences(outcome, unit.text),
         is_recomputed=isinstance(found.audit, TranscriptAudit),
         findings={} if found.audit is None else found.audit.findings,
         claims=checked_claims(outcome, found.claims, unit),

@@ -207,15 +207,19 @@ def _no_deal_error(federation: Federation, unkept: Unkept, least: FloatArray) ->
     groups = [tuple(names[int(agent)] for agent in np.flatnonzero(group)) for group in unkept.members]
     if all(len(group) == 1 for group in groups):
         who = join_names([group[0] for group in groups], most=MAX_NAMES)
-        why = f"{who} need {unkept.values.sum():.6g} in all to stay, more than there is"
+        why: tuple[str | float, ...] = (
+            f"{who} need ",
+            float(unkept.values.sum()),
+            " in all to stay, more than there is",
+        )
     else:
         said = join_names([f"({join_names(group, most=MAX_NAMES)})" for group in groups], most=MAX_NAMES)
-        why = f"the groups {said} ask for more by themselves than there is to share"
-    way_out = f"a subsidy of {unkept.subsidy:.6g} from outside would (units of payoff)"
+        why = (f"the groups {said} ask for more by themselves than there is to share",)
     limited = [names[agent] for agent in np.flatnonzero(np.isfinite(least)).tolist()]
     budgets = f" within the budgets of {join_names(limited, most=MAX_NAMES)}" if limited else ""
-    text = f"no side payments keep everybody{budgets}: {why}; {way_out}"
-    return NoFairDeal(text, groups=tuple(groups), subsidy=unkept.subsidy)
+    way_out = ("; a subsidy of ", unkept.subsidy, " from outside would")
+    text = (f"no side payments keep everybody{budgets}: ", *why, *way_out)
+    return NoFairDeal(*text, groups=tuple(groups), subsidy=unkept.subsidy)
 
 
 class NashBargaining(SidePaymentMechanism):
@@ -249,8 +253,9 @@ class NashBargaining(SidePaymentMechanism):
         gain = federation.welfare(contributions) - joining - float(alone.sum())
         if gain < -GAIN_ROUNDING * float(np.abs(alone).sum()):
             raise NoFairDeal(
-                f"there is no gain to share: everybody alone has {-gain:.6g} more than all have together (units of "
-                "payoff)",
+                "there is no gain to share: everybody alone has ",
+                -gain,
+                " more than all have together",
                 groups=tuple((name,) for name in federation.names),
                 subsidy=-gain,
             )

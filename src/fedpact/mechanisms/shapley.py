@@ -109,10 +109,7 @@ class ShapleyMechanism(SemivalueMechanism):
     name = "shapley"
     title = "Shapley"
     plain_title = "everybody gets its fair share"
-    description = (
-        "Payments top up or charge each member until it has its Shapley share of everything the federation achieves. "
-        "A member that poses as several gains by it."
-    )
+    description = "Payments top up or charge each member until it has its Shapley share of all that is achieved."
     claims: Sequence[Claim] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
     is_baseline = False
 

@@ -19,6 +19,7 @@ from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
+from fedpact.report.deal_table import deal_columns, deal_units
 from fedpact.report.markup import mention, mention_list, name_tag
 from fedpact.report.measured import MeasuredTable, measured_tables
 from fedpact.report.numbers import (
@@ -33,15 +34,16 @@ from fedpact.report.numbers import (
     number_texts,
     percent,
     share_texts,
+    smallest_gain_text,
 )
 from fedpact.report.stability import leaving_group
 from fedpact.report.view import MAX_SHOWN, Selection, View
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, NOT_CERTIFIED, SHAPLEY_METHODS
 from fedpact.scenario import Measured
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.words import count_text
+from fedpact.utils.words import count_text, join_names
 
-MAX_REASON_LENGTH = 1500
+MAX_REASON_LENGTH = 3000
 MAX_CARD_NAMES = 3
 # Of a witness with more entries than this, fewer are shown.
 MAX_WITNESS = 30
@@ -70,14 +72,20 @@ class Card:
 
 def summary(view: View) -> dict[str, Any]:
     """The recommendation with its reason, the headline numbers, the mechanisms at a glance, what was not solved."""
-    comparison, chosen = view.comparison, view.chosen
+    comparison, joined = view.comparison, view.among_best or view
+    chosen = joined.chosen
     if view.measured is not None and not view.measured.has_deal:
         chosen = None
     recommendation = comparison.recommendation if comparison.outcomes else None
-    cards = [Card("Members", f"{view.federation.n_agents:,}", "" if chosen is None else _leavers_note(view, chosen))]
+    count, size = joined.federation.n_agents, view.federation.n_agents
+    members = f"{count:,}" if count == size else f"{count:,} of {size:,}"
+    cards = [Card("Members", members, "" if chosen is None else _leavers_note(joined, chosen))]
     if chosen is not None:
-        cards += [_welfare_card(view, chosen), _money_card(view, chosen), _fairness_card(chosen)]
+        cards += [_welfare_card(joined, chosen), _money_card(joined, chosen), _fairness_card(chosen)]
+    deal = None if view.among_best is None else chosen
     return {
+        "deal": None if deal is None else _table(deal.agents, deal_columns(deal, view.unit)),
+        "deal_units": "" if deal is None else deal_units(deal, view.unit),
         "recommendation": recommendation,
         "plain_title": recommendation and comparison.mechanism(recommendation.mechanism).plain_title,
         "about": recommendation and comparison.mechanism(recommendation.mechanism).description,
@@ -235,7 +243,7 @@ def _checked_claim(outcome: Outcome, found: Certificate, *, promised: bool, unit
         sign=VERDICT_SIGNS[found.verdict],
         css=css,
         word=word,
-        margin=_margin_text(unit, found),
+        margin=_margin_text(outcome, unit, found),
         facts=facts,
     )
 
@@ -249,10 +257,11 @@ def _promise(verdict: Verdict, *, promised: bool) -> tuple[str, str]:
     return ("kept", "promised by design") if promised else ("bonus", "not promised, holds here")
 
 
-def _margin_text(unit: Unit, found: Certificate) -> str:
-    if abs(found.margin) <= found.tol:
-        return "0"
-    return unit.column([found.margin], signed=True)[0]
+def _margin_text(outcome: Outcome, unit: Unit, found: Certificate) -> str:
+    """The margin in the unit of the page; of individual rationality it is the smallest gain, and has a name."""
+    if found.claim is Claim.INDIVIDUAL_RATIONALITY:
+        return smallest_gain_text(outcome, unit)
+    return f"margin {'0' if abs(found.margin) <= found.tol else unit.column([found.margin], signed=True)[0]}"
 
 
 def _evidence(given: object) -> str:
@@ -311,6 +320,7 @@ def federation(view: View) -> dict[str, Any]:
     chosen = _prominent(view)
     return {
         "curve": _curve_text(view.federation),
+        "terms": _terms(view),
         "chosen": chosen,
         "tables": _tables(view, chosen),
         "weights": _weights(view, chosen),
@@ -318,6 +328,32 @@ def federation(view: View) -> dict[str, Any]:
         "numbers": [(view.title_of(outcome), _numbers(view, outcome)) for outcome in view.comparison],
         "n_hidden": max(0, view.federation.n_agents - MAX_LISTED_ROWS),
     }
+
+
+def _terms(view: View) -> list[str]:
+    """What the federation is told beside costs, caps and values, a sentence each."""
+    given = view.federation
+    said = [
+        "Members use their own data at home whether they share it or not: costs are those of sharing, and gains count "
+        "from there."
+        if given.home is not None
+        else "Members pay for using their own data too, as in the paper: none is used at home for nothing."
+    ]
+    total = float(given.joining_costs.sum())
+    said.append(
+        f"Joining costs {view.unit.text(total)} in all, paid once by those who take part."
+        if total
+        else "Joining costs nothing."
+    )
+    limited = np.flatnonzero(np.isfinite(given.budgets)).tolist()
+    said += (
+        [f"What {join_names([given.names[agent] for agent in limited], most=MAX_CARD_NAMES)} can pay is limited."]
+        if limited
+        else []
+    )
+    if view.comparison.models == "personal":
+        said.append("Everybody has a model of its own, which leaves out data that harms it.")
+    return said
 
 
 def _prominent(view: View) -> Selection:
@@ -353,7 +389,10 @@ def _tables(view: View, chosen: Selection) -> list[tuple[str, tuple[tuple[str, .
     lots, tasks = (np.flatnonzero(np.isin(owners, owned)) for owners in (given.lot_owners, given.task_owners))
     of_lots = _cost_columns(view, lots)
     of_tasks = {"Value": view.unit.given_column(given.values[tasks])}
+    of_members = _member_columns(view, owned)
+    members = [("Members", _table([given.names[agent] for agent in owned], of_members))] if of_members else []
     return [
+        *members,
         ("Lots of data", _table([given.lot_labels[lot] for lot in lots], of_lots, kind="Lot")),
         ("Tasks", _table([given.task_labels[task] for task in tasks], of_tasks, kind="Task")),
     ]
@@ -362,7 +401,19 @@ def _tables(view: View, chosen: Selection) -> list[tuple[str, tuple[tuple[str, .
 def _agent_columns(view: View, chosen: Selection) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     given, shown = view.federation, np.asarray(chosen.agents)
     columns = _cost_columns(view, shown) | {"Value": view.unit.given_column(given.values[shown])}
-    return _table([view.names[agent] for agent in shown], columns)
+    return _table([view.names[agent] for agent in shown], columns | _member_columns(view, shown))
+
+
+def _member_columns(view: View, shown: NDArray[np.intp]) -> dict[str, list[str]]:
+    """What joining costs members, and the most they can pay."""
+    given, columns = view.federation, {}
+    if given.joining_costs.any():
+        columns["Joining costs"] = view.unit.given_column(given.joining_costs[shown])
+    if np.isfinite(given.budgets).any():
+        budgets = given.budgets[shown]
+        known = iter(view.unit.given_column(budgets[np.isfinite(budgets)]))
+        columns["Budget"] = [next(known) if np.isfinite(budget) else "no limit" for budget in budgets]
+    return columns
 
 
 def _cost_columns(view: View, shown: NDArray[np.intp]) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
 from fedpact.comparison import Outlook, StableFederation
 from fedpact.deals import Outcome, Settlement
+from fedpact.deals.diagnosis import fairness_sentences
 from fedpact.report.charts import (
     CAP_REACH,
     BarRow,
@@ -27,10 +28,12 @@ from fedpact.report.charts import (
     sign_class,
     whisker,
 )
+from fedpact.report.deal_table import PAID_AT, price_texts
 from fedpact.report.markup import mention_list, name_tag
 from fedpact.report.numbers import (
     Unit,
     cents_text,
+    gain_share_texts,
     given_text,
     lowest_share_text,
     number_text,
@@ -167,6 +170,7 @@ class PaymentPanel:
     picture: str = ""
     turnover: int = 0
     chosen: Selection | None = None
+    prices: Sequence[tuple[str, ...]] = ()
 
 
 def payments(view: View) -> dict[str, Any]:
@@ -182,7 +186,20 @@ def payments(view: View) -> dict[str, Any]:
             tiny.append(view.title_of(outcome))
         else:
             quiet.append(view.title_of(outcome))
-    return {"paying": paying, "quiet": join_names(quiet), "tiny": join_names(tiny), "few": FEW_TRANSFERS}
+    return {
+        "paying": [replace(panel, prices=_prices(view, panel.outcome)) for panel in paying],
+        "quiet": join_names(quiet),
+        "tiny": join_names(tiny),
+        "few": FEW_TRANSFERS,
+        "paid_at": PAID_AT,
+    }
+
+
+def _prices(view: View, outcome: Outcome) -> list[tuple[str, ...]]:
+    """What is brought of each lot, and what its owner receives for a unit of it."""
+    prices, brought = price_texts(outcome, view.unit), number_texts(outcome.contributions)
+    chosen = view.select(outcome.contributions, "").agents if prices else []
+    return [(name_tag(view.lots[lot]), brought[lot], prices[lot]) for lot in chosen]
 
 
 def _transfers(view: View, outcome: Outcome, settlement: Settlement) -> PaymentPanel:
@@ -332,11 +349,31 @@ def _whiskers(
 
 
 def fairness(view: View) -> dict[str, Any]:
-    """A panel of dumbbells per mechanism under which agents federate."""
+    """A table of gains against fair gains, and a panel of dumbbells, per mechanism under which agents federate."""
     deals = view.deals
     line = NumberLine.over(*(part for deal in deals for part in (deal.payoffs + deal.payments, deal.shapley_values)))
     alone = [view.title_of(outcome) for outcome in view.comparison if not outcome.federated]
-    return {"panels": [_share_panel(view, outcome, line) for outcome in deals], "alone": alone[:1]}
+    sampled = bool(deals) and bool(np.nan_to_num(deals[0].fair_gain_errors).any())
+    return {
+        "gains": _fair_gains(view) if deals and not np.isnan(deals[0].fair_gains).any() else None,
+        "sampled": sampled,
+        "limits": [said for outcome in deals for said in fairness_sentences(outcome, view.unit.text)],
+        "panels": [_share_panel(view, outcome, line) for outcome in deals],
+        "alone": alone[:1],
+    }
+
+
+def _fair_gains(view: View) -> dict[str, Any]:
+    """The fair gain of every member, and what it gains under each mechanism, with its part of the fair gain."""
+    fair = view.deals[0].fair_gains
+    chosen = view.select(np.abs(fair), "the largest fair gains")
+    columns: dict[str, Sequence[str]] = {"Fair gain": view.unit.column(fair)}
+    for outcome in view.deals:
+        gains, shares = view.unit.column(outcome.ir_gaps, signed=True), gain_share_texts(outcome)
+        cells = [Markup("{}<small>{}</small>").format(gain, share) for gain, share in zip(gains, shares, strict=True)]
+        columns[view.title_of(outcome)] = cells
+    rows = [(name_tag(view.names[agent]), *(texts[agent] for texts in columns.values())) for agent in chosen.agents]
+    return {"heads": ("Member", *columns), "rows": rows, "chosen": chosen}
 
 
 def _share_panel(view: View, outcome: Outcome, line: NumberLine) -> MechanismPanel:

@@ -119,7 +119,7 @@ def comparison_html(comparison: Comparison) -> str:
     parts: list[str] = [_table("mechanism", [outcome.mechanism for outcome in outcomes], columns)]
     parts += [f"{mechanism} has no outcome: {reason}" for mechanism, reason in comparison.unsolved.items()]
     if n_agents <= MAX_ROWS and comparison.recommendation is not None:
-        parts.append(comparison.recommendation.reason)
+        parts.append(" ".join(comparison.advice))
     title = Markup("<b>{}</b>, {}").format(count_text(len(outcomes), "mechanism"), count_text(n_agents, "agent"))
     return _block(title, *parts)
 

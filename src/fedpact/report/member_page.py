@@ -11,10 +11,12 @@ from markupsafe import Markup
 
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.comparison import Comparison
+from fedpact.comparison.recommendation import addition_text
 from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
 from fedpact.report.background_sections import checked_claims
+from fedpact.report.deal_table import PAID_AT, price_texts, prices_paid_text
 from fedpact.report.markup import mention, render
 from fedpact.report.numbers import gain_share_texts, money_text, number_text, percent, probability_text, share_texts
 from fedpact.report.page import style_sheet
@@ -47,10 +49,19 @@ def render_member_page(
     True
     """
     view = View.of(comparison, title=scenario_title, money=money, data=unit)
+    name, aside = comparison.federation.names[agent_index(comparison.federation, member)], Markup()
+    if mechanism is None and view.among_best is not None:
+        if name in view.among_best.names:
+            view = view.among_best
+        else:
+            said = Markup(
+                "{} should stay out of the deal that is recommended: it {}. This is the deal with everybody in."
+            )
+            aside = said.format(mention(name), addition_text(comparison, name))
     outcome = view.chosen if mechanism is None else view.comparison[mechanism]
     if outcome is None:
         raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
-    place = agent_index(comparison.federation, member)
+    place = outcome.agents.index(name)
     promised = view.comparison.mechanism(outcome.mechanism).promises(outcome.federation)
     return str(
         render(
@@ -61,6 +72,7 @@ def render_member_page(
             outcome=outcome,
             rules=view.comparison.mechanism(outcome.mechanism),
             lead=_lead(view, outcome, place),
+            aside=aside,
             rows=_rows(view, outcome, place),
             transfers=_transfers(view, outcome, place),
             claims=checked_claims(outcome, promised, view.unit),
@@ -134,6 +146,7 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
     if outcome.side_payments.any():
         fixed = unit.text(float(outcome.side_payments[place]), signed=True)
         rows.append(("of it fixed", fixed, "whatever anybody contributes"))
+    rows += _price_rows(view, outcome, place)
     if outcome.joining_costs[place]:
         rows.append(("What joining costs it", unit.text(float(outcome.joining_costs[place])), "once"))
     own = "its own model, from which gains count" if outcome.federation.home is not None else "with its own data only"
@@ -157,6 +170,23 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         said = ("not measured", outlook.assumption) if outlook.assumption else (chance, words)
         rows.append(("It would do better alone", *said))
     return rows
+
+
+def _price_rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
+    """What a unit of its own data is paid, and what it pays for a unit of others'."""
+    unit, federation, prices = view.unit, outcome.federation, price_texts(outcome, view.unit)
+    if not prices:
+        return []
+    rows = [
+        (
+            f"Price of {federation.lot_names[lot]}" if federation.has_lots else "Price of its data",
+            f"{prices[lot]} {unit.per_data}",
+            PAID_AT.replace("these", "this"),
+        )
+        for lot in federation.lots_of(place)
+    ]
+    paid = prices_paid_text(outcome, place, unit)
+    return [*rows, ("Prices it pays for others' data", paid, f"{unit.per_data}, as delivered")] if paid else rows
 
 
 def _share_note(outcome: Outcome, place: int) -> str:

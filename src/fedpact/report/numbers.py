@@ -14,6 +14,7 @@ from fedpact.certificates.reciprocity import shown_shares
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.diagnosis import harm_sentences
 from fedpact.scenario import Money
+from fedpact.scenario.members_words import DataUnit
 from fedpact.utils.arrays import FloatArray
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -71,14 +72,19 @@ class Unit:
         """A head of contributions, with what they are counted in."""
         return f"{head} ({self.data})" if self.data else head
 
+    @property
+    def per_data(self) -> str:
+        """What prices are in, such as "EUR per record" or "EUR per thousand records"."""
+        unit = DataUnit.parse(self.data or "unit of data")
+        return f"{self.label} per {unit.noun if unit.count == 1.0 else self.data}"
+
     def of_measure(self, measure: str) -> tuple[str, float]:
         """What a metric of a sweep is shown in, and how many of it are one of its `measure`, as `unit_of` has it."""
-        data = self.data or "samples"
         if measure == "payoff":
             return self.label, self.per_payoff
         if measure == "payoff per sample":
-            return f"{self.label} per one of the {data}", self.per_payoff
-        return (data if measure == "samples" else measure), 1.0
+            return self.per_data, self.per_payoff
+        return (self.data or "samples" if measure == "samples" else measure), 1.0
 
     def column(self, payoffs: ArrayLike, *, signed: bool = False) -> list[str]:
         """Amounts with the same decimals, without the unit; nothing at all is a plain 0, with no sign."""
@@ -266,7 +272,20 @@ def gain_share_texts(outcome: Outcome) -> list[str]:
     """What part of its fair gain every member has; in words where there is no gain to have a part of."""
     if np.isnan(outcome.fair_gains).any():
         return [UNDEFINED] * len(outcome.agents)
-    return ["no fair gain" if np.isnan(share) else share_text(float(share), 1.0) for share in outcome.gain_shares]
+    return [
+        _no_fair_gain_text(fair < -tol) if np.isnan(share) else share_text(float(share), 1.0)
+        for share, fair, tol in zip(outcome.gain_shares, outcome.fair_gains, outcome.tolerances, strict=True)
+    ]
+
+
+def _no_fair_gain_text(costs: bool) -> str:
+    return "fair gain is below zero" if costs else "fair gain is zero"
+
+
+def smallest_gain_text(outcome: Outcome, unit: Unit) -> str:
+    """The smallest gain of anybody, and whose it is."""
+    agent = int(np.argmin(outcome.ir_gaps))
+    return f"smallest gain {unit.text(float(outcome.ir_gaps[agent]), signed=True)}, of {outcome.agents[agent]}"
 
 
 def lowest_gain_share_text(outcome: Outcome) -> str:

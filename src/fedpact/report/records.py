@@ -76,9 +76,18 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
             },
             "splitting_gains": comparison.splitting_gains,
             "unsolved": comparison.unsolved,
-            "recommendation": recommended and {"mechanism": recommended.mechanism, "reason": recommended.reason},
+            "recommendation": recommended
+            and {
+                "mechanism": recommended.mechanism,
+                "members": recommended.members,
+                "out": recommended.out,
+                "reason": recommended.reason,
+            },
+            "sensitivity": comparison.sensitivity and asdict(comparison.sensitivity),
         }
     )
+    if recommended is not None and recommended.out and comparison.recommended_outcome is not None:
+        plain["recommended_outcome"] = outcome_record(comparison.recommended_outcome)
     if comparison.uncertainty:
         plain["uncertainty"] = {name: outlook_record(outlook) for name, outlook in comparison.uncertainty.items()}
     return plain

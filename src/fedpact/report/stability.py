@@ -122,19 +122,21 @@ class Mark:
 
 
 def stability(view: View) -> dict[str, Any]:
-    """A row per mechanism with who would leave or pose as two, and the picture of the trade-off."""
-    rows = []
+    """A row per mechanism with who would leave, the picture of the trade-off, and who gains by posing as two."""
+    rows, posing = [], []
     for outcome in view.deals:
         group = leaving_group(view.comparison, outcome.mechanism, view.unit)
-        splitting = posing_as_two(view.comparison, outcome.mechanism, view.unit)
         leavers = mention_list(outcome.leavers, MAX_CELL_NAMES) if outcome.leavers else NOBODY
-        cells = (leavers, *_cells(group, outcome.agents), *_cells(splitting, outcome.agents))
-        rows.append({"outcome": outcome, "cells": cells, "limit": limits_text(group, splitting)})
+        cells = (leavers, *_cells(group, outcome.agents))
+        rows.append({"outcome": outcome, "cells": cells, "limit": group.limit})
+        splitting = posing_as_two(view.comparison, outcome.mechanism, view.unit)
+        posing.append({"outcome": outcome, "cells": _cells(splitting, outcome.agents), "limit": splitting.limit})
     partly = [
         view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
     ]
     return {
         "rows": rows,
+        "posing": posing,
         "picture": tradeoff_picture(view),
         "missing": _missing(view),
         "partly": join_names(partly),
@@ -145,12 +147,6 @@ def _cells(found: Temptation, everybody: Sequence[str]) -> tuple[str, str]:
     if not found.members:
         return found.word, NO_GAIN
     return mention_group(found.members, everybody, MAX_CELL_NAMES), found.gain
-
-
-def limits_text(group: Temptation, splitting: Temptation) -> str:
-    """What is not known of a mechanism, in words; empty where all is."""
-    posing = f"posing as two: {splitting.limit}" if splitting.limit else ""
-    return "; ".join(part for part in (group.limit, posing) if part)
 
 
 def tradeoff_picture(view: View) -> Markup:

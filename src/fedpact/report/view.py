@@ -115,12 +115,19 @@ class View:
         return proper or self.comparison.outcomes
 
     @cached_property
+    def among_best(self) -> View | None:
+        """What is compared among those who should be in, where that is not everybody."""
+        best = self.comparison.among_best if self.comparison.outcomes else None
+        return None if best is None else replace(self, comparison=best)
+
+    @cached_property
     def chosen(self) -> Outcome | None:
-        """The recommended outcome, or the first that there is."""
+        """The outcome of the recommended mechanism, with everybody in, or the first that there is."""
         recommendation = self.comparison.recommendation
-        if recommendation is not None:
-            return self.comparison[recommendation.mechanism]
-        return next(iter(self.comparison.outcomes), None)
+        solved = {outcome.mechanism: outcome for outcome in self.comparison.outcomes}
+        if recommendation is not None and recommendation.mechanism in solved:
+            return solved[recommendation.mechanism]
+        return next(iter(solved.values()), None)
 
     @cached_property
     def best_welfare(self) -> float:

@@ -69,6 +69,8 @@ METRIC_NAMES: Mapping[str, str] = {
     "reciprocity_ratios": "part of the Shapley share returned",
     "reciprocity": "lowest part of a Shapley share returned",
     "lowest_fair_part": "lowest part of a Shapley share above zero returned",
+    "gain_shares": "part of the fair gain",
+    "lowest_gain_share": "lowest part of a fair gain",
     "net_externality": "worth of one more sample to the others",
     **{claim.value: f"margin of {head!r}" for claim, head in PROPERTY_HEADS.items() if claim is not Claim.RECIPROCITY},
 }
@@ -133,6 +135,7 @@ EVIDENCE: Mapping[str, str] = {
     "fair_gain": "its fair gain",
     "distance_from_fair": "how far the gains are from the fairest ones",
     "lacking": "what a group, or a budget, lacks",
+    "gain_forgone": "what federating would gain all together",
     "groups_that_bind": "groups that would leave if gains were fairer",
     "most_in_any_group": "the most it adds to any group",
     "gain_upper_bound": "no group gains more than",

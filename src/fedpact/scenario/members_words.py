@@ -183,14 +183,26 @@ def _sums(field: str, given: Any) -> list[tuple[float, str]]:
     found = []
     for index, entry in enumerate(entries):
         label = f"{field}[{index}]" if isinstance(given, list) else field
-        stated = SUM.fullmatch(entry) if isinstance(entry, str) else None
+        stated = parse_sum(label, entry) if isinstance(entry, str) else None
         if stated is not None:
-            found.append((_number(label, stated[1], positive=False), stated[2]))
+            found.append(stated)
         elif entry in ("inf", "Infinity") or (isinstance(entry, int | float) and entry in (0, float("inf"))):
             found.append((float(entry), ""))
         else:
             raise InvalidInput(f'{label} must be a sum of money such as "50000 EUR", got {short_repr(entry)}')
     return found
+
+
+def parse_sum(label: str, text: str) -> tuple[float, str] | None:
+    """The sum of money that a text states, and its currency; None where it states none.
+
+    Examples
+    --------
+    >>> parse_sum("budgets", "50000 EUR"), parse_sum("budgets", "EUR 50000")
+    ((50000.0, 'EUR'), None)
+    """
+    stated = SUM.fullmatch(text)
+    return None if stated is None else (_number(label, stated[1], positive=False), stated[2])
 
 
 def _require_money(document: Mapping[str, Any], sums: Mapping[str, Any]) -> None:

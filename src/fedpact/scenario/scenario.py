@@ -19,6 +19,7 @@ from fedpact.utils.errors import InvalidInput, short_repr
 
 WORDS = ("title", "description", "unit", "not_recommended")
 MODELS = ("common", "personal")
+MIN_WHOLE = 100.0  # money from which on cents are left out of sentences
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,15 @@ class Money:
             rule = "must be a positive number"
             raise InvalidInput(field="money.per_payoff", rule=rule, value=rate, given=f", got {short_repr(rate)}")
         object.__setattr__(self, "per_payoff", float(rate))
+
+    def text(self, payoff: float) -> str:
+        """An amount of payoff in money, for a sentence: whole units of it, or three digits where it is small."""
+        amount = payoff * self.per_payoff
+        return (
+            f"{self.currency} {amount:,.0f}"
+            if abs(amount) >= MIN_WHOLE or not amount
+            else f"{self.currency} {amount:.3g}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

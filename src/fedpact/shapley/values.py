@@ -141,7 +141,8 @@ def check_domain(federation: Federation, contributions: FloatArray) -> None:
         task = int(np.flatnonzero(outside)[0])
         by = " if only those whose data harms it are there"
         said = federation.arrays.payoff.harm_text(federation.task_labels, task, worst[task], by=by)
-        raise OutsideDomain(f"{said}; lower their contributions")
+        way_out = 'or let everybody leave out what harms it: models = "personal", with_personal_models()'
+        raise OutsideDomain(f"{said}; lower their contributions, {way_out}")
 
 
 def _are_few(arrays: FederationArrays, contributions: FloatArray, tolerance: float) -> bool:

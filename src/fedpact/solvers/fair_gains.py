@@ -48,7 +48,7 @@ def fair_gains(federation: Federation) -> FairGains:
     """
     size = federation.n_agents
     if size <= MAX_LISTED_AGENTS:
-        values = _exact(group_optima(federation).values[None], size)[0]
+        values = fair_gains_of_totals(group_optima(federation).values[None], size)[0]
         return FairGains(values, np.zeros(size))
     if size > MAX_SEARCHED_AGENTS:
         return FairGains(np.full(size, np.nan), np.full(size, np.nan))
@@ -102,9 +102,9 @@ def fair_gains_of(arrays: FederationArrays) -> FloatArray:
     if size > MAX_LISTED_AGENTS:
         return np.full((*arrays.shape, size), np.nan)
     totals = group_welfare(arrays, all_groups(size)).reshape(-1, 1 << size)
-    return _exact(totals, size).reshape(*arrays.shape, size)
+    return fair_gains_of_totals(totals, size).reshape(*arrays.shape, size)
 
 
-def _exact(totals: FloatArray, size: int) -> FloatArray:
+def fair_gains_of_totals(totals: FloatArray, size: int) -> FloatArray:
     """From what every group reaches, (federations, 2^n)."""
     return values_of_totals(totals, size_coefficients(size)) - totals[:, 1 << np.arange(size)]

@@ -179,11 +179,16 @@ class NoFairDeal(NotConverged):
     """
 
     def __init__(
-        self, message: str, *, groups: tuple[tuple[str, ...], ...] = (), subsidy: float = float("nan")
+        self, *message: str | float, groups: tuple[tuple[str, ...], ...] = (), subsidy: float = float("nan")
     ) -> None:
-        super().__init__(message)
+        self.message = message
         self.groups = groups
         self.subsidy = subsidy
+        super().__init__(self.text(lambda amount: f"{amount:.6g} units of payoff"))
+
+    def text(self, amount: Callable[[float], str]) -> str:
+        """The message with its amounts written by `amount`, such as in money."""
+        return "".join(part if isinstance(part, str) else amount(part) for part in self.message)
 
 
 class MechanismError(FedpactError, RuntimeError):

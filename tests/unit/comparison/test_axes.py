@@ -134,7 +134,7 @@ def test_unlimited_caps() -> None:
 
 # mistakes
 
-PARAMETERS = "weights, costs, costs.quadratic, caps, values, joining_costs"
+PARAMETERS = "weights, costs, costs.quadratic, caps, values, joining_costs, budgets"
 
 
 @pytest.mark.parametrize(

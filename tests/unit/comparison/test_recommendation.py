@@ -101,7 +101,8 @@ def test_where_all_at_once_leave_nobody_the_worst_off_leave_first() -> None:
     comparison = fp.compare(federation)
     assert comparison.after_departures["externality"].members == ("North", "West")
     assert comparison.recommendation.mechanism == "externality"
-    assert "Without South, who would leave, Externality" in comparison.recommendation.reason
+    assert comparison.recommendation.members == ("North", "West")
+    assert "With everybody in, South would leave Externality" in comparison.recommendation.reason
     assert comparison.best_welfare > comparison["standalone"].welfare > comparison.best_welfare_together
     reached = [comparison.share_of_best(outcome.welfare) for outcome in comparison]
     assert max(reached) < 1.0 == comparison.share_of_best(comparison.best_welfare)
@@ -117,3 +118,24 @@ def test_where_nobody_stays_it_is_said_who_leaves_first() -> None:
     scenario = built_in("hospitals")
     dearer = scenario.replace_federation(scenario.federation.replace(joining_costs=5000.0))
     assert "Shapley loses everybody, Clinic first, and reaches 0.0 %." in fp.compare(dearer).recommendation.reason
+
+
+def test_the_deal_without_whom_should_stay_out() -> None:
+    """Berg's joining costs more than it adds: what is recommended, its numbers and its deal are those of the others."""
+    weights = [[1.0, 0.6, 0.4, 0.1], [0.7, 1.0, 0.3, 0.1], [0.8, 0.5, 1.0, 0.02], [0.5, 0.4, 0.2, 1.0]]
+    names, joining = ["Nord", "Sued", "Tal", "Berg"], [0.005, 0.005, 0.005, 0.4]
+    given = {"costs": 0.001, "caps": 50.0, "payoff": fp.PowerLaw(beta=0.25), "home": "all"}
+    federation = fp.Federation(weights, names=names, joining_costs=joining, **given)
+    compared = fp.compare(federation)
+    recommended, without = compared.recommendation, federation.take([0, 1, 2])
+    assert (tuple(recommended.members), tuple(recommended.out)) == (("Nord", "Sued", "Tal"), ("Berg",))
+    assert recommended.whose == ", among Nord, Sued and Tal, without Berg"
+    own = compared.recommended_outcome
+    alone = fp.compare(without)
+    assert recommended.mechanism == alone.recommendation.mechanism
+    np.testing.assert_allclose(own.payments, alone[recommended.mechanism].payments, atol=1e-12)
+    assert recommended.sentences[-len(alone.recommendation.sentences) :] == alone.recommendation.sentences
+    deal = compared.recommended_deal
+    assert deal.agents == ("Nord", "Sued", "Tal") and "its joining costs 0.4 units of payoff" in deal.excluded["Berg"]
+    everybody = fp.compare(fp.Federation(weights, names=names, joining_costs=0.005, **given))
+    assert everybody.among_best is None and everybody.recommendation.whose == ""

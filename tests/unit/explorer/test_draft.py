@@ -23,6 +23,7 @@ from fedpact.explorer.draft import (
 )
 from fedpact.explorer.form import EXAMPLE_TITLES
 from fedpact.explorer.validation import read_draft
+from fedpact.scenario import Measured
 from fedpact.scenario.examples import example, hospitals
 from random_cases import cases
 from strategies import federations
@@ -256,38 +257,53 @@ def with_lot_names(federation):
     return replace(made, lot_owners=(0,), task_owners=(0,))
 
 
+def four_banks(**changes) -> fp.Scenario:
+    """What members have and want: data at home, joining costs, budgets, personal models."""
+    federation = fp.Federation(
+        np.full((4, 4), 0.5) + 0.5 * np.eye(4),
+        costs=0.001,
+        caps=[40.0, 30.0, 20.0, 10.0],
+        payoff=fp.PowerLaw(beta=0.3),
+        home=[40.0, 30.0, 5.0, 10.0],
+        joining_costs=[0.01, 0.0, 0.02, 0.01],
+        budgets=[np.inf, 0.5, 0.25, np.inf],
+    )
+    return fp.Scenario(federation=federation, models="personal", money=fp.Money("EUR", 1e6), **changes)
+
+
 def test_what_members_have_and_want_comes_back():
-    base = hospitals().federation
-    given = base.replace(
-        home=[120.0, 0.0, 30.0, 40.0, 30.0], joining_costs=[0.1, 0, 0, 0, 0], budgets=[5, *[np.inf] * 4]
-    )
-    scenario = fp.Scenario(federation=given, models="personal")
+    draft = draft_of(four_banks())
+    assert [draft[f"home[{lot}]"] for lot in range(4)] == ["all", "all", "5", "all"]
+    reading = read_draft(draft)
+    assert reading.errors == {} and reading.scenario == four_banks()
+    without = read_draft(without_agent(draft, 1)).scenario
+    assert without.federation == four_banks().federation.take([0, 2, 3])
+    more = read_draft(with_agent(draft)).scenario.federation
+    assert (more.home[4], more.joining_costs[4], more.budgets[4]) == (100.0, 0.0, np.inf)
+    assert read_draft(with_agent(draft_of(hospitals()))).scenario.federation.home is None
+
+
+def test_sums_of_money_and_wrong_amounts():
+    def read(**typed):
+        draft = draft_of(four_banks())
+        return read_draft(replace(draft, texts={**draft.texts, **typed}))
+
+    found = read(**{"joining_costs[0]": "50000 EUR", "budgets[1]": "", "budgets[2]": "unlimited"}).scenario.federation
+    assert (found.joining_costs[0], list(found.budgets[1:3])) == (0.05, [np.inf, np.inf])
+    wrong = {"home[0]": "", "home[1]": "much", "joining_costs[1]": "5 USD", "joining_costs[2]": "-1", "models": "two"}
+    errors = read(**wrong).errors
+    assert errors.keys() == wrong.keys(), errors
+    assert "a sum in the currency below, got one in USD" in errors["joining_costs[1]"]
+
+
+def test_what_was_measured_holds_for_the_federation_it_was_measured_for():
+    one = dict.fromkeys(("guess", "alone", "one_model", "own_choice", "points", "point_errors", "worth"), (0.5,) * 4)
+    amounts = dict.fromkeys(("shared", "payments", "promised", "gains", "gain_errors"), (1.0,) * 4)
+    words = {"verdict": "federate", "advice": "Federate.", "arrangement": "own choice", "score": "accuracy"}
+    scenario = four_banks(measured=Measured(**words, **one, **amounts))
     draft = draft_of(scenario)
-    assert (draft["home[2]"], draft["joining_costs[0]"], draft["budgets[0]"], draft["budgets[1]"]) == (
-        "30",
-        "0.1",
-        "5",
-        "",
-    )
     assert read_draft(draft).scenario == scenario
-    assert read_draft(draft).scenario.models == "personal"
-    grown = read_draft(with_agent(draft)).scenario.federation
-    np.testing.assert_array_equal(grown.home, [120.0, 0.0, 30.0, 40.0, 30.0, 30.0])
-    left = read_draft(without_agent(draft, 1)).scenario.federation
-    np.testing.assert_array_equal(left.joining_costs, [0.1, 0.0, 0.0, 0.0])
-
-
-def test_data_at_home_is_of_all_lots_or_of_none():
-    draft = draft_of(hospitals())
-    nobody = {f"home[{lot}]": "" for lot in range(5)}
-    assert read_draft(replace(draft, texts={**draft.texts, **nobody})).scenario.federation.home is None
-    some = read_draft(replace(draft, texts={**draft.texts, "home[3]": " "}))
-    assert some.errors == {
-        "home[3]": "must be a number, 0 for nothing, as others use data at home; nothing is typed here"
-    }
-    wrong = read_draft(
-        replace(draft, texts={**draft.texts, "home[3]": "-1", "joining_costs[0]": "x", "models": "many"})
-    )
-    assert list(wrong.errors) == ["joining_costs[0]", "home[3]"]
-    models = read_draft(replace(draft, texts={**draft.texts, "models": "many"}))
-    assert models.errors == {"models": "must be one of common, personal, got 'many'"}
+    renamed = replace(draft, texts={**draft.texts, "title": "Banks"})
+    assert read_draft(Draft.of_record(renamed.record())).scenario.measured == scenario.measured
+    changed = replace(draft, texts={**draft.texts, "caps[0]": "41"})
+    assert read_draft(changed).scenario.measured is None

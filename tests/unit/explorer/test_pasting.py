@@ -40,7 +40,7 @@ def test_a_head_says_where_columns_go_and_what_is_unknown_is_named(draft: Draft)
 
 def test_cells_beyond_the_last_column_and_the_last_member_are_counted(draft: Draft) -> None:
     rows = "\n".join(f"{row}\tx\ty" for row in range(MAX_MEMBERS))
-    found, notes = paste_cells(draft, "budgets[1]", rows)
+    found, notes = paste_cells(draft, "home[1]", rows)
     assert found.n_agents == MAX_MEMBERS
     assert "Not taken: 1 row at the end, since the explorer takes up to 30 members." in notes
     assert f"Not taken: {2 * (MAX_MEMBERS - 1)} cells beyond the last column." in notes

@@ -480,3 +480,27 @@ def test_all_mechanisms_are_held_against_what_they_keep(answers, ask, monkeypatc
     assert "VCG yes +344,427 yes yes no yes no no nobody" in shown
     with pytest.raises(Unfinished):
         answers.mechanisms(ask({"costs[0]": "x"}))
+
+
+def test_a_budget_that_an_opened_deal_exceeds_is_named(answers, ask):
+    outcome = fp.ExternalityMechanism().solve(FEDERATION)
+    payer = int(np.argmin(outcome.payments))
+    typed = {f"budgets[{payer}]": repr(float(-outcome.payments[payer] / 2))}
+    record = json.loads(answers.file(ask(typed, file="comparison.json")).data)
+    deals = {each["mechanism"]: json.dumps(each) for each in record["outcomes"]}
+    asked = {
+        name: words(answers.check(ask(typed, name="deal.json", text=deals[name]))["check"])
+        for name in ("externality", "fair")
+    }
+    said = f"{outcome.agents[payer]} is asked for EUR"
+    assert said in asked["externality"] and said not in asked["fair"]
+
+
+def test_a_map_of_the_lowest_share_of_a_fair_gain(answers, ask):
+    values = np.array(
+        answers.map(mapped(ask, metric="lowest_gain_share"), lambda *done: None)["numbers"]["values"], float
+    )
+    vary = ["weights[0,1]=-1:1:3", "costs[1]=0.001:0.01:3"]
+    found = fp.sweep(FEDERATION, vary, metrics=["lowest_gain_share"], mechanisms=["shapley"])
+    expected = np.maximum(found.metrics["shapley"]["lowest_gain_share"], 0.0)
+    np.testing.assert_allclose(values, expected, rtol=1e-9)

@@ -45,7 +45,12 @@ def test_its_own_numbers_and_nobody_elses(compared, read):
     for number in ("11.36 thousand records", "of at most 60", "−EUR 45,872", "+EUR 96,391", "110 %"):
         assert number in text, text
     assert "To settle it, County pays University EUR 23,526.78 , pays City EUR 22,344.76" in text
-    assert "Children's" not in text
+    before, prices = text.split("Prices it pays for others' data")
+    after = prices.partition("as delivered")[2]
+    assert "Children's" not in before + after, "of the others only what it pays for their data"
+    arrays = compared["externality"].arrays
+    own = arrays.prices(compared["externality"].contributions)[2, 0] * hospitals().money.per_payoff
+    assert f"EUR {own:,.2f} for University" in prices.replace("\N{NO-BREAK SPACE}", " ")
     assert "Everybody does at least as well as alone" in text and "Not certified" in text
     assert not page.tags & {"script", "img", "link"} and "http" not in source
 

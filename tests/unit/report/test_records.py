@@ -61,6 +61,7 @@ def test_comparison_record() -> None:
         "splitting_gains",
         "unsolved",
         "recommendation",
+        "sensitivity",
     ]
     assert [outcome["mechanism"] for outcome in record["outcomes"]] == [outcome.mechanism for outcome in comparison]
     assert record["recommendation"]["mechanism"] == comparison.recommendation.mechanism

@@ -190,7 +190,7 @@ function startEditing() {
     }
   });
   place.addEventListener("change", (event) => {
-    if (event.target.matches("#x-family, #x-own-curves")) reform({ do: "show" });
+    if (event.target.matches("#x-family, #x-own-curves, #x-models")) reform({ do: "show" });
   });
 }
 

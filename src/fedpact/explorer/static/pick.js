@@ -4,7 +4,7 @@ import { Refused, ask } from "./ask.js";
 import { typed } from "./form.js";
 
 const EVERYBODY = "everybody";
-const OF_LOTS = new Set(["costs", "quadratic", "caps"]);
+const OF_LOTS = new Set(["costs", "quadratic", "caps", "home"]);
 const OF_MEMBERS = new Set(["joining_costs"]);
 
 function fill(select, options) {
@@ -70,11 +70,10 @@ export class Picker {
     fill(this.part(key), [...names.map((name, place) => [String(place), name]), [EVERYBODY, "everybody"]]);
   }
 
-  // Whose a number of the chosen kind is: costs and caps are of lots.
+  // Whose a number of the chosen kind is: costs, caps and data at home are of lots.
   owners() {
     const kind = this.part("kind").value;
-    if (OF_MEMBERS.has(kind)) return this.agents;
-    return OF_LOTS.has(kind) ? this.lots : this.tasks;
+    return OF_LOTS.has(kind) ? this.lots : OF_MEMBERS.has(kind) ? this.agents : this.tasks;
   }
 
   arrange() {
