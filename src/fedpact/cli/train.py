@@ -111,8 +111,8 @@ def train(
 ) -> None:
     """Train under a deal: accuracies, and what was promised beside what was measured.
 
-    Everybody contributes what it agreed to; beside the common model each agent trains alone. The folder holds all
-    rounds, the result, a picture, and what is needed to repeat the run.
+    Everybody contributes what it agreed to; beside the common model (or a personal one for each) every agent trains
+    alone. The folder holds all rounds, the result, a picture, and what is needed to repeat the run.
     """
     if repeat is not None:
         _check_alone(context)
@@ -142,7 +142,7 @@ def train(
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
     )
-    check_trainable(agreed, chosen.federation, experiment)
+    check_trainable(agreed, chosen.federation, experiment, models=chosen.models)
     plan = Plan(scenario=chosen, deal=agreed, data=data, experiment=experiment, floors=low, ceilings=high)
     run = _train(plan, folder, _origin(scenario, deal))
     _tell(run, chosen, folder, as_json=as_json)

@@ -116,12 +116,13 @@ class MeasuredGame:
                 self._keep(_key(missing[index]), found.tolist())
         return np.array([self._store[_key(row)] if any(row) else [0.0] * self.experiment.n_tasks for row in rows])
 
-    def history(self, schedule: ArrayLike) -> Histories:
-        """One model whose contributions change from round to round, tested after each."""
+    def history(self, schedule: ArrayLike, *, wanted: NDArray[np.bool_] | None = None) -> Histories:
+        """As `Experiment.history`."""
         rows = np.asarray(schedule, dtype=np.int64)
-        key = "history " + hashlib.sha256(repr(rows.tolist()).encode()).hexdigest()
+        asked = rows.tolist() if wanted is None else [rows.tolist(), wanted.tolist()]
+        key = "history " + hashlib.sha256(repr(asked).encode()).hexdigest()
         if key not in self._store:
-            found = self.experiment.history(rows)
+            found = self.experiment.history(rows, wanted=wanted)
             self._keep(key, {"accuracies": found.accuracies.tolist(), "loss": found.loss.tolist()})
         kept = self._store[key]
         return Histories(

@@ -80,6 +80,7 @@ class Plan:
             self.experiment,
             floors=self.floors,
             ceilings=self.ceilings,
+            models=self.scenario.models,
             progress=progress,
             checkpoint=checkpoint,
         )
@@ -153,6 +154,7 @@ def run_record(run: Run) -> dict[str, Any]:
         "mechanism": run.deal.mechanism,
         "agents": run.agents,
         "members": run.member_names(everybody),
+        "models": run.models,
         "verdict": run.verdict,
         "ir_gaps": promised.gains,
         "promised_gains": {"members": promised.gains, "total": promised.gains[run.members].sum()},
