@@ -149,13 +149,15 @@ class _Run(SignedRun):
         if self.entry(TRAINED) is not None:
             return
         if not any(self.samples().values()):
-            self.keep_training(self._first_model(), {name: [] for name in self.samples()}, {})
+            first = self._first_model()
+            self.keep_training(dict.fromkeys(self.samples(), first), {name: [] for name in self.samples()}, {})
             return
         under = UnderDeal(
             self.strategy(),
             self.deal(),
             samples_per_unit=self.settings.samples_per_unit,
             verify_subsets=self.settings.verify_subsets,
+            wants=self.wants,
         )
         under.train_signed(self, self._first_model(), self.settings.rounds, timeout=self.settings.timeout)
 
