@@ -194,7 +194,8 @@ class UnderDeal(Strategy):
             logger.warning('round %d: member "%s" does not count: %s', server_round, name, reason)
         if broken and self._strict:
             raise Lost(broken, signed=self._signed_until_now())
-        delivered = {name: message for name, (message, _) in kept.items()}
+        # In the deal's order: what a model comes to must not depend on who answers first.
+        delivered = {name: kept[name][0] for name in self.agreed if name in kept}
         if self.updates is not None and kept and self._before is not None:
             self.updates.rounds.append(
                 RoundUpdates(
