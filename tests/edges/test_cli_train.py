@@ -245,7 +245,7 @@ BAD_INPUT = [
     ("paper-w2 --learning-rate 0", "learning_rate must be positive"),
     ("paper-w2 --floor 1", "floors[0] must be below the ceiling 1, got 1"),
     ("paper-w2 --ceiling nan", "--ceiling must be a finite number, got 'nan'"),
-    ("paper-w2 --data cifar", "--data must be one of embedded, openml, huggingface, got 'cifar'"),
+    ("paper-w2 --data cifar", "--data must be one of embedded, openml, got 'cifar'"),
     ("dear.toml", "nobody contributes a whole sample under this deal"),
     ("paper-w2 -o file.txt", "file.txt: this is a file; name a folder"),
     ("paper-w2 -o none/run", "none/run: there is no such folder to put it in; make it first"),

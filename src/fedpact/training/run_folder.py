@@ -60,7 +60,7 @@ class Plan:
     scenario, deal
         Who, and what was agreed.
     data
-        Where MNIST comes from: "embedded", "openml" or "huggingface".
+        Where MNIST comes from: "embedded" or "openml".
     experiment, floors, ceilings
         As `train_under` takes them, one floor and one ceiling per agent.
     """

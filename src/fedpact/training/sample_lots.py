@@ -23,9 +23,8 @@ from fedpact.fitting.sample_values import (
 from fedpact.training.partitions import Holdings
 from fedpact.training.settings import Training, require_jax, whole_number
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import InvalidInput
 
-METHODS = ("knn", "gradients")
 TIER_NAMES = {1: ("all",), 2: ("good", "poor"), 3: ("good", "fair", "poor")}
 REPEATS = 3  # trainings without each tier
 
@@ -41,16 +40,12 @@ class SampleLots:
     lots
         (N,): the lot of each sample, an index of the names.
     values
-        (N,): what each sample is worth, below 0 if it harms. By "knn" in even shares of its class, about 1 for a useful
-        one; by "gradients" from -1 if it never agrees with the tests to 1 if it always does.
-    method
-        "knn" or "gradients".
+        (N,): what each sample is worth in even shares of its class, about 1 for a useful one, below 0 if it harms.
     """
 
     names: Sequence[str]
     lots: NDArray[np.intp]
     values: FloatArray
-    method: str
 
     @property
     def sizes(self) -> NDArray[np.intp]:
@@ -101,13 +96,10 @@ def find_lots(
     test_labels: ArrayLike,
     *,
     tiers: int = 3,
-    method: str = "knn",
     by_label: bool = False,
     neighbours: int = NEIGHBOURS,
-    training: Training | None = None,
-    seed: int = 0,
 ) -> SampleLots:
-    """Cut samples into lots by what each of them is worth for clean test samples.
+    """Cut samples into lots by what each is worth for clean test samples: its Shapley value of votes by neighbours.
 
     Parameters
     ----------
@@ -117,25 +109,14 @@ def find_lots(
         Samples to judge by, whose labels are right.
     tiers
         How many at most.
-    method
-        "knn" for Shapley values of votes by nearest neighbours, in closed form; "gradients" for how far each sample's
-        gradient agreed with the tests' over one training run, which needs JAX.
     by_label
         Whether each label has tiers of its own.
-    neighbours, training, seed
-        Of the methods.
+    neighbours
+        How many vote.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {short_repr(method)}")
     most = whole_number("tiers", tiers, least=1)
     rows, own, tests, wanted = _checked(features, labels, test_features, test_labels)
-    if method == "knn":
-        values = even_shares(knn_shapley(rows, own, tests, wanted, neighbours=neighbours), own, wanted)
-    else:
-        require_jax()
-        from fedpact.training.alignment import gradient_alignment  # noqa: PLC0415 - JAX takes a second to import
-
-        values = gradient_alignment(*_pooled(rows, own, tests, wanted), training or Training(), seed)
+    values = even_shares(knn_shapley(rows, own, tests, wanted, neighbours=neighbours), own, wanted)
     groups = np.unique(own) if by_label else [None]
     names: list[str] = []
     lots = np.zeros(len(rows), dtype=np.intp)
@@ -146,7 +127,7 @@ def find_lots(
         lots[chosen] = len(names) + np.searchsorted(present, found)
         called = TIER_NAMES.get(most) or [f"tier {tier + 1}" for tier in range(most)]
         names += [called[tier] if group is None else f"{group} {called[tier]}" for tier in present]
-    return SampleLots(names=tuple(names), lots=lots, values=values, method=method)
+    return SampleLots(names=tuple(names), lots=lots, values=values)
 
 
 def leave_lots_out(
@@ -193,7 +174,7 @@ def _checked(features: ArrayLike, labels: ArrayLike, test_features: ArrayLike, t
     return rows, own, tests, wanted
 
 
-def _pooled(rows: FloatArray, own: Any, tests: FloatArray, wanted: Any, lots: Any = 0) -> tuple[Holdings, int]:
+def _pooled(rows: FloatArray, own: Any, tests: FloatArray, wanted: Any, lots: Any) -> tuple[Holdings, int]:
     """The samples as those of one agent, features over their standard deviation, and the number of classes."""
     classes, labels = np.unique(np.concatenate([own, wanted]), return_inverse=True)
     deviation = float(np.std(rows)) or 1.0
@@ -202,7 +183,7 @@ def _pooled(rows: FloatArray, own: Any, tests: FloatArray, wanted: Any, lots: An
         labels=labels[: len(own)].astype(np.int32),
         test_pixels=(tests / deviation).astype(np.float32),
         test_labels=labels[len(own) :].astype(np.int32),
-        lots=np.broadcast_to(lots, len(own)).astype(np.int32),
+        lots=lots.astype(np.int32),
         tasks=np.zeros(len(wanted), dtype=np.int32),
     )
     return held, len(classes)

@@ -10,7 +10,7 @@ import pytest
 import fedpact as fp
 from fedpact.training import Training
 from fedpact.training.sample_files import read_samples
-from fedpact.training.sample_lots import METHODS, SampleLots, find_lots, leave_lots_out
+from fedpact.training.sample_lots import SampleLots, find_lots, leave_lots_out
 
 BRIEFLY = Training(rounds=8, hidden=(16,))
 
@@ -40,17 +40,14 @@ def test_wrong_labels_end_in_the_last_tier() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_the_order_of_the_tiers_is_that_of_leaving_them_out(method: str) -> None:
+def test_the_order_of_the_tiers_is_that_of_leaving_them_out() -> None:
     *samples, _ = spoiled_samples()
-    found = find_lots(*samples, method=method, training=BRIEFLY)
+    found = find_lots(*samples)
     features, labels = samples[:2]
     left_out = leave_lots_out(found, features, labels, *blobs(2, 600), training=BRIEFLY)
     assert left_out.agrees
     assert left_out.without[-1] > left_out.accuracy > left_out.without[0]
-    backwards = SampleLots(
-        names=found.names[::-1], lots=len(found.names) - 1 - found.lots, values=found.values, method=method
-    )
+    backwards = SampleLots(names=found.names[::-1], lots=len(found.names) - 1 - found.lots, values=found.values)
     assert not leave_lots_out(backwards, features, labels, *blobs(2, 600), training=BRIEFLY).agrees
 
 
