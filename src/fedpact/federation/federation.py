@@ -371,10 +371,9 @@ class Federation:
             If tasks of one agent want different lots: an agent has one model.
         """
         useful = self.weights > 0.0
-        by_task = np.asarray(useful if isinstance(useful, np.ndarray) else useful.toarray())
         wanted = self.lot_owners == np.arange(self.n_agents)[:, None]
         for agent in range(self.n_agents):
-            tasks, others = by_task[self.tasks_of(agent)], ~wanted[agent]
+            tasks, others = useful[self.tasks_of(agent)], ~wanted[agent]
             differs = first_where(others & tasks.any(axis=0) & ~tasks.all(axis=0))
             if differs is not None:
                 raise InvalidInput(
