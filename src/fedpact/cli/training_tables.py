@@ -57,7 +57,9 @@ def _show_training(run: Run) -> None:
     amounts = [
         ("agreed", number_texts(run.contributions)),
         ("used", [f"{count:,}" for count in run.samples]),
-        ("alone: used", [f"{count:,}" for count in run.standalone_samples]),
+        ("alone: used", [f"{count:,}" for count in run.standalone_samples])
+        if run.home is None
+        else ("at home", [f"{count:,}" for count in run.home]),
     ]
     measured = [
         ("accuracy", [f"{accuracy:.4f}" for accuracy in run.accuracies]),

@@ -2,7 +2,8 @@
 
 Everybody in the deal contributes what it agreed to, in whole samples, and one model is trained, or with personal models
 one for every member, without the data that harms it (`fedpact.training.fedavg`); beside it a model for every agent
-alone, on the samples it would use alone. In place of the curve a_i(s) that the deal was made with, an agent
+alone, on the samples it would use alone. With data at home everybody trains on that too, alone and in the deal, and
+payoffs count from what it comes to alone. In place of the curve a_i(s) that the deal was made with, an agent
 gets value_i (accuracy - floor_i) / (ceiling_i - floor_i), its measured accuracy on its own test set. With floor 0 and
 ceiling 1 that is the paper's reading, value times accuracy: then an untrained model is worth something already, and
 measured payoffs stand higher than promised ones. A fitted curve has its floor and its ceiling; give those. Payments are
@@ -115,6 +116,8 @@ class Run:
         Of the experiment.
     models
         "common" or "personal": whether the members have one model or one each.
+    home
+        Samples per lot that everybody uses for its own model, shared or not; None where there are none.
     """
 
     federation: Federation
@@ -129,6 +132,7 @@ class Run:
     ceilings: FloatArray
     fingerprint: str
     models: str = COMMON
+    home: IntArray | None = None
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -172,10 +176,10 @@ class Run:
     @cached_property
     def measured(self) -> Account:
         """By the accuracies of the trained models and the samples used."""
-        spent = self.federation.spending(self.standalone_samples)
-        return self._account(
-            self._worth(self.accuracies), self.samples, self._worth(self.standalone_accuracies) - spent
-        )
+        alone, payoffs = self._worth(self.standalone_accuracies), self._worth(self.accuracies)
+        if self.home is not None:  # payoffs count from there
+            return self._account(payoffs - alone, self.samples, np.zeros_like(alone))
+        return self._account(payoffs, self.samples, alone - self.federation.spending(self.standalone_samples))
 
     @cached_property
     def standard_errors(self) -> FloatArray:
@@ -290,7 +294,7 @@ def train_under(
     low, high = checked_range(floors, ceilings, federation)
     agreed, members, contributions, payments = _agreed(deal, federation)
     used, own = check_trainable(deal, federation, experiment, models=models)
-    wanted = federation.wanted_lots if models == PERSONAL else None
+    wanted, home = federation.wanted_lots if models == PERSONAL else None, home_samples(federation)
     game = MeasuredGame(experiment, folder=None if checkpoint is None else Path(checkpoint))
     trained: dict[tuple[bool, tuple[int, ...]], Histories] = {}
 
@@ -300,7 +304,7 @@ def train_under(
             if progress is not None:
                 progress(what)
             schedule = np.tile(profile, (experiment.training.rounds, 1))
-            trained[key] = game.history(schedule, wanted=wanted if shared else None)
+            trained[key] = game.history(schedule, wanted=wanted if shared else None, home=home)
         return trained[key]
 
     inside = np.isin(np.arange(federation.n_agents), members)
@@ -326,7 +330,16 @@ def train_under(
         ceilings=high,
         fingerprint=experiment.fingerprint,
         models=models,
+        home=home,
     )
+
+
+def home_samples(federation: Federation) -> IntArray | None:
+    """Whole samples per lot that owners use at home; nobody uses there what harms all its tasks."""
+    if federation.home is None:
+        return None
+    own = federation.task_owners[:, None] == federation.lot_owners
+    return np.where(((federation.weights >= 0.0) & own).any(axis=0), whole_samples(federation.home), 0)
 
 
 def _own_columns(models: list[Histories], samples: IntArray) -> Histories:
@@ -365,7 +378,9 @@ def check_trainable(
         _ = federation.wanted_lots  # or tasks of one member want different lots
     _, members, contributions, _ = _agreed(deal, federation)
     used, own = whole_samples(contributions), whole_samples(standalone_optimum(federation)[0])
-    wanted = np.maximum(used, own)
+    home = home_samples(federation)
+    alone = own if home is None else home
+    wanted = np.maximum(used, alone)
     short = np.flatnonzero(wanted > experiment.available)
     if short.size:  # the one that needs most is named, so that what is advised is enough for all
         lot = int(short[wanted[short].argmax()])
@@ -373,7 +388,7 @@ def check_trainable(
         enough, there = images_for(int(wanted[lot]), experiment.test_share), len(experiment.images)
         raise InvalidInput(
             f'{"lot" if experiment.has_lots else "member"} "{experiment.lot_labels[lot]}" '
-            f"{'agreed to' if agreed else 'would use, alone,'} {used[lot] if agreed else own[lot]:,} samples but has "
+            f"{'agreed to' if agreed else 'would use, alone,'} {used[lot] if agreed else alone[lot]:,} samples but has "
             f"{experiment.available[lot]:,} to train on; give it {enough:,} images, tests included (samples={enough}, "
             f"--samples {enough}){'' if enough <= there else f', of which there are {there:,} in all'}"
         )

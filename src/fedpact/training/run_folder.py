@@ -161,6 +161,8 @@ def run_record(run: Run) -> dict[str, Any]:
         "measured_gains": {"members": measured.gains, "total": measured.gains[run.members].sum()},
         "measured_interval": {"members": run.intervals, "total": run.total_interval},
     }
+    if run.home is not None:
+        record["home"] = run.home
     if run.federation.has_lots:  # contributions and samples are per lot
         record["lots"] = run.federation.lot_labels
     for name in ("payoffs", "costs", "utilities", "standalone", "welfare"):
