@@ -208,7 +208,7 @@ def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
 def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
     """The run with a progress bar; an interrupt says what is kept."""
     try:
-        with progress(1 + plan.scenario.federation.n_agents) as begin:
+        with progress(plan.n_models) as begin:
             return folder.train(plan, origin, progress=begin)
     except KeyboardInterrupt:
         _exit_interrupted(folder)
@@ -256,7 +256,7 @@ def _repeat(path: Path, output: Path | None, *, resume: bool, as_json: bool) -> 
         origin = {key: part for key, part in before.settings().items() if key in ("command", "source")}
         run = _train(plan, folder, origin)
     else:
-        with progress(1 + plan.scenario.federation.n_agents) as begin:
+        with progress(plan.n_models) as begin:
             run = plan.run(progress=begin)
     found = compare_runs(before, run)
     if as_json:

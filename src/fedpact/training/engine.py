@@ -77,12 +77,13 @@ class Engine:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def history(
-        self, schedule: IntArray, wanted: NDArray[np.bool_] | None = None, home: IntArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Accuracies and mean losses of all tasks after every round, as `Experiment.history` says."""
+    def history(self, schedule: IntArray, wanted: NDArray[np.bool_] | None = None) -> tuple[FloatArray, FloatArray]:
+        """Accuracies and mean losses of all tasks after every round.
+
+        Of one model for all, or of each agent's own, where `wanted` (agents, lots) says which lots it takes in.
+        """
         orders = self._put(self._shuffles(len(schedule)))
-        right, loss = self._run(orders, schedule, np.ones(len(schedule), dtype=np.bool_), wanted, home)
+        right, loss = self._run(orders, schedule, np.ones(len(schedule), dtype=np.bool_), wanted)
         return right / self._test_sizes, loss / self._test_sizes
 
     def _run(
@@ -91,11 +92,10 @@ class Engine:
         schedule: IntArray,
         tested: NDArray[np.bool_],
         wanted: NDArray[np.bool_] | None = None,
-        home: IntArray | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         taken = np.ones((len(self._held), schedule.shape[1]), dtype=np.bool_) if wanted is None else wanted.copy()
         taken[:, ~schedule.any(axis=0)] = True  # nobody has to leave out what nobody brings
-        aggregation = _aggregation(taken, self._lot_owners, self._task_owners, home)
+        aggregation = _aggregation(taken, self._lot_owners, self._task_owners)
         given, used, asked = self._put((aggregation, schedule.astype(np.int32), tested))
         with jax.threefry_partitionable(True):  # whatever the caller's setting
             found = train_models(*self._fixed, given, orders=orders, schedule=used, tested=asked)
@@ -152,38 +152,23 @@ def _owners(parts: NDArray[np.int32], sizes: IntArray) -> NDArray[np.int32]:
 
 
 def _aggregation(
-    taken: NDArray[np.bool_],
-    lot_owners: NDArray[np.int32],
-    task_owners: NDArray[np.int32],
-    home: IntArray | None,
+    taken: NDArray[np.bool_], lot_owners: NDArray[np.int32], task_owners: NDArray[np.int32]
 ) -> Aggregation:
     """Of lots that agents' models take, (agents, lots): agents that take the same have one model, and lots of one agent
-    that the same models take are trained on together. With data at home, everybody has a model of its own, which takes
-    that in the place of what it shares."""
-    own_lots = lot_owners == np.arange(len(taken))[:, None]
-    if home is None:
-        models, model_of = np.unique(taken, axis=0, return_inverse=True)
-    else:
-        models, model_of = taken & ~own_lots, np.arange(len(taken))
+    that the same models take are trained on together."""
+    models, model_of = np.unique(taken, axis=0, return_inverse=True)
     lots, owners = [], []
     for agent in range(len(taken)):
-        own = own_lots[agent]
+        own = lot_owners == agent
         for pattern in np.unique(models[:, own], axis=1).T:
             lots.append(own & (models == pattern[:, None]).all(axis=0))
             owners.append(agent)
-    made_of = np.array(lots, dtype=np.int32)
-    at_home, wanted = np.zeros_like(made_of), models[:, made_of.argmax(axis=1)]
-    if home is not None:
-        owners += range(len(taken))
-        made_of = np.concatenate([made_of, np.zeros_like(own_lots, dtype=np.int32)])
-        at_home = np.concatenate([at_home, own_lots * home])
-        wanted = np.concatenate([wanted, np.eye(len(taken), dtype=bool)], axis=1)
+    made_of = np.array(lots)
     return Aggregation(
         owners=np.array(owners, dtype=np.int32),
         starts=model_of[owners].astype(np.int32),
-        lots=made_of,
-        home=at_home.astype(np.int32),
-        wanted=wanted.astype(np.int32),
+        lots=made_of.astype(np.int32),
+        wanted=models[:, made_of.argmax(axis=1)].astype(np.int32),
         task_models=model_of[task_owners].astype(np.int32),
     )
 

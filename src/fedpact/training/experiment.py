@@ -293,9 +293,7 @@ class Experiment:
             )
         return self._engine.final(chosen)
 
-    def history(
-        self, schedule: ArrayLike, *, wanted: ArrayLike | None = None, home: ArrayLike | None = None
-    ) -> Histories:
+    def history(self, schedule: ArrayLike, *, wanted: ArrayLike | None = None) -> Histories:
         """Train one model whose contributions change from round to round, or one per agent, and test after each.
 
         Parameters
@@ -306,15 +304,11 @@ class Experiment:
         wanted
             (n_agents, n_agents), or (n_agents, lots), true or false: whose data goes into each agent's own model, a row
             per agent, as `Federation.wanted_lots` says; its own always does. None for one model for all.
-        home
-            (n_agents,), or (lots,): samples that each agent uses for its own model in every round, whatever it shares;
-            everybody then has a model of its own, of these and of what others share. None if it uses what it shares.
         """
         contributions = self._checked_counts("schedule", "round", schedule)
         if not len(contributions):
             raise InvalidInput("schedule must have at least one round, got none")
-        kept = None if home is None else self._checked_counts("home", "federation", np.atleast_2d(np.asarray(home)))[0]
-        accuracies, loss = self._engine.history(contributions, self._checked_wanted(wanted), kept)
+        accuracies, loss = self._engine.history(contributions, self._checked_wanted(wanted))
         return Histories(
             contributions=_read_only(contributions), accuracies=read_only_copy(accuracies), loss=read_only_copy(loss)
         )

@@ -9,8 +9,7 @@ several lots uses the first samples of each, as many as it contributes of it, an
 With **personal models** every member trains from a model of its own, once a round, and gets back the average of the
 trained models it wants. Members that want the same ones have the same model, so one model for all is the case in which
 everybody wants all. Lots of one member that are not wanted by the same members are trained on apart, each from that
-member's model. With **data at home** everybody's own model takes, of its own data, what is at home, on which it trains
-once more, and of others' data what they share.
+member's model.
 
 The number of minibatches follows from the samples used while the program runs, so all profiles of one experiment share
 one compiled program and small ones cost little. The last minibatch of an epoch may be partial: its empty places have
@@ -84,15 +83,13 @@ class Agents:
 class Aggregation:
     """Which updates are made in a round, and which models take them.
 
-    Update u is made by agent `owners[u]` from model `starts[u]`, on what it shares of the lots where `lots[u]` is 1, or
-    on `home[u]` samples of each lot. Model m takes it where `wanted[m, u]` is 1. The owner of task t has model
-    `task_models[t]`.
+    Update u is made by agent `owners[u]` from model `starts[u]`, on its lots where `lots[u]` is 1. Model m takes it
+    where `wanted[m, u]` is 1. The owner of task t has model `task_models[t]`.
     """
 
     owners: Any
     starts: Any
     lots: Any
-    home: Any
     wanted: Any
     task_models: Any
 
@@ -149,14 +146,14 @@ def _average_round(  # noqa: PLR0917 - as `train_models`
     """All models after one round: with m the model before and b that which update u began with, m + sum of shares of
     (u + b - m), the average of the trained models."""
     number, orders, lots_used = given
-    amounts = aggregation.lots * lots_used + aggregation.home
-    used = amounts.sum(axis=1)
+    used = aggregation.lots @ lots_used
     totals = jnp.maximum(aggregation.wanted @ used, 1).astype(jnp.float32)
 
     def add_update(sum_so_far: Weights, which: jax.Array) -> tuple[Weights, None]:
         def add() -> Weights:
             agent, begin = aggregation.owners[which], model_at(models, aggregation.starts[which])
-            after = _train_locally(begin, agents, descent, orders, (agent, amounts[which], used[which]))
+            own_lots = aggregation.lots[which] * lots_used
+            after = _train_locally(begin, agents, descent, orders, (agent, own_lots, used[which]))
             update = jax.tree.map(lambda new, old: new - old, after, begin)
             if privacy is not None:
                 update = _make_private(update, privacy, agent, (number, which))

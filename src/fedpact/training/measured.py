@@ -94,16 +94,13 @@ class MeasuredGame:
                 self._keep(_key(missing[index]), found.tolist())
         return np.array([self._store[_key(row)] if any(row) else [0.0] * self.experiment.n_tasks for row in rows])
 
-    def history(
-        self, schedule: ArrayLike, *, wanted: NDArray[np.bool_] | None = None, home: IntArray | None = None
-    ) -> Histories:
+    def history(self, schedule: ArrayLike, *, wanted: NDArray[np.bool_] | None = None) -> Histories:
         """As `Experiment.history`."""
         rows = np.asarray(schedule, dtype=np.int64)
-        more = [None if part is None else part.tolist() for part in (wanted, home)]
-        asked = rows.tolist() if more == [None, None] else [rows.tolist(), *more]
+        asked = rows.tolist() if wanted is None else [rows.tolist(), wanted.tolist()]
         key = "history " + hashlib.sha256(repr(asked).encode()).hexdigest()
         if key not in self._store:
-            found = self.experiment.history(rows, wanted=wanted, home=home)
+            found = self.experiment.history(rows, wanted=wanted)
             self._keep(key, {"accuracies": found.accuracies.tolist(), "loss": found.loss.tolist()})
         kept = self._store[key]
         return Histories(

@@ -2,8 +2,9 @@
 
 Everybody in the deal contributes what it agreed to, in whole samples, and one model is trained, or with personal models
 one for every member, without the data that harms it (`fedpact.training.fedavg`); beside it a model for every agent
-alone, on the samples it would use alone. With data at home everybody trains on that too, alone and in the deal, and
-payoffs count from what it comes to alone. In place of the curve a_i(s) that the deal was made with, an agent
+alone, on the samples it would use alone. With data at home every member of the deal has a model of what it has there
+and what others share (with personal models: those it wants), trained from scratch; alone it has what is there, from
+which payoffs count. In place of the curve a_i(s) that the deal was made with, an agent
 gets value_i (accuracy - floor_i) / (ceiling_i - floor_i), its measured accuracy on its own test set. With floor 0 and
 ceiling 1 that is the paper's reading, value times accuracy: then an untrained model is worth something already, and
 measured payoffs stand higher than promised ones. A fitted curve has its floor and its ceiling; give those. Payments are
@@ -304,19 +305,26 @@ def train_under(
             if progress is not None:
                 progress(what)
             schedule = np.tile(profile, (experiment.training.rounds, 1))
-            trained[key] = game.history(schedule, wanted=wanted if shared else None, home=home)
+            trained[key] = game.history(schedule, wanted=wanted if shared else None)
         return trained[key]
 
     inside = np.isin(np.arange(federation.n_agents), members)
     owned = np.arange(federation.n_agents)[:, None] == federation.lot_owners
     common = np.where(inside[federation.lot_owners], used, 0)
-    together = [
-        history(common, "everybody together", shared=True)
-        if inside[agent]
-        else history(owned[agent] * used, f"{name} on its own")
+
+    def in_the_deal(agent: int, name: str) -> Histories:
+        if not inside[agent]:
+            return history(owned[agent] * (used if home is None else home), f"{name} on its own")
+        if home is None:
+            return history(common, "everybody together", shared=True)
+        others = common if wanted is None else np.where(wanted[agent], common, 0)
+        return history(np.where(owned[agent], home, others), f"{name} with what others share")
+
+    together = [in_the_deal(agent, name) for agent, name in enumerate(federation.names)]
+    alone = [
+        history(owned[agent] * (own if home is None else home), f"{name} alone")
         for agent, name in enumerate(federation.names)
     ]
-    alone = [history(owned[agent] * own, f"{name} alone") for agent, name in enumerate(federation.names)]
     return Run(
         federation=federation,
         deal=agreed,

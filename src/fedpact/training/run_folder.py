@@ -72,6 +72,12 @@ class Plan:
     floors: FloatArray
     ceilings: FloatArray
 
+    @property
+    def n_models(self) -> int:
+        """How many trainings it takes at most: everybody alone, and in the deal one, or with data at home one each."""
+        members = self.scenario.federation.n_agents
+        return members + (1 if self.scenario.federation.home is None else members)
+
     def run(self, *, progress: Progress | None = None, checkpoint: Path | None = None) -> Run:
         """Train as planned."""
         return train_under(

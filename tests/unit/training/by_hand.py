@@ -84,12 +84,10 @@ def personal(
     training: Any,
     *,
     wanted: np.ndarray,
-    home: np.ndarray | None = None,
 ) -> list[list[Layers]]:
     """Everybody's own model after every round; `wanted[agent, lot]` says what its model is made of.
 
-    An agent trains once on the lots that the same agents want. With data at `home` its own model takes an update of
-    that in the place of what it shares.
+    An agent trains once on the lots that the same agents want.
     """
     own, history = [layers] * len(holdings), []
     for used, given in zip(schedule, orders, strict=True):
@@ -98,13 +96,8 @@ def personal(
             for who in {tuple(wanted[:, lot].tolist()) for lot in np.unique(held.lots)}:
                 together = np.where((wanted == np.array(who)[:, None]).all(axis=0), used, 0)
                 chosen = chosen_samples(held, together)
-                takers = np.array(who) & ((np.arange(len(holdings)) != agent) | (home is None))
                 if chosen.any():
-                    made.append((takers, local(own[agent], held, chosen, given[agent], training), chosen.sum()))
-            if home is not None:
-                chosen = chosen_samples(held, home)
-                alone = np.arange(len(holdings)) == agent
-                made.append((alone, local(own[agent], held, chosen, given[agent], training), chosen.sum()))
+                    made.append((np.array(who), local(own[agent], held, chosen, given[agent], training), chosen.sum()))
         after = []
         for agent, before in enumerate(own):
             taken = [(model, count) for who, model, count in made if who[agent]]

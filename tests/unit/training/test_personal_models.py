@@ -49,49 +49,47 @@ def test_lots_that_are_not_wanted_alike_are_trained_on_apart(images: Images) -> 
     check_by_hand(trainer, [[20, 12, 15, 16]] * 3, wanted)
 
 
-@pytest.mark.parametrize("wanted", [WANTED, np.ones((3, 3), dtype=bool)])
-def test_data_at_home_is_in_ones_own_model(experiment: Experiment, wanted: np.ndarray) -> None:
-    check_by_hand(experiment, [[13, 0, 7], [5, 24, 0]], wanted, home=np.array([32, 20, 9]))
-
-
-def test_data_at_home_alone_is_training_alone(experiment: Experiment) -> None:
-    """Nobody shares anything: everybody has the model of its own data."""
-    found = experiment.history([[0, 0, 0]] * 4, home=[32, 20, 9])
-    for agent, samples in enumerate([32, 20, 9]):
-        own = experiment.history([np.where(np.arange(3) == agent, samples, 0)] * 4)
-        np.testing.assert_allclose(found.loss[:, agent], own.loss[:, agent], rtol=1e-6)
-
-
 def test_a_run_with_data_at_home_counts_from_there(experiment: Experiment) -> None:
     weights = [[1.0, 1.5, 0.2], [0.3, 1.0, 0.4], [0.1, 1.6, 1.0]]
     fed, trainer = federation(weights, costs=0.001, home=[20.0, 18.0, 12.5]), replace(experiment, names=NAMES)
     deal = fp.ExternalityMechanism().solve(fed)
     run = train_under(deal, fed, trainer)
     assert run.home is not None and run.home.tolist() == [20, 18, 12] and run.samples[1] > 0
-    np.testing.assert_array_equal(run.together.loss, trainer.history([run.samples] * 4, home=run.home).loss)
-    np.testing.assert_array_equal(run.alone.loss, trainer.history([[0, 0, 0]] * 4, home=run.home).loss)
+    for agent, home in enumerate(run.home):
+        own = np.arange(3) == agent
+        alone, together = (trainer.history([np.where(own, home, others)] * 4) for others in (0, run.samples))
+        np.testing.assert_array_equal(run.alone.loss[:, agent], alone.loss[:, agent])
+        np.testing.assert_array_equal(run.together.loss[:, agent], together.loss[:, agent])
     np.testing.assert_array_equal(run.measured.standalone, 0.0)
     np.testing.assert_array_equal(run.promised.standalone, 0.0)
     np.testing.assert_allclose(run.measured.payoffs, run.accuracies - run.standalone_accuracies)
     np.testing.assert_allclose(run.measured.costs, 0.001 * run.samples)
     assert run_record(run)["home"] == [20, 18, 12]
+    harmed = fed.replace(weights=[[1.0, -1.5, 0.2], weights[1], weights[2]]).with_personal_models()
+    personal = train_under(fp.ExternalityMechanism().solve(harmed), harmed, trainer, models="personal")
+    used = personal.samples
+    expected = (
+        trainer.history([[20, 0, used[2]]] * 4).loss[:, 0],
+        trainer.history([[used[0], used[1], 12]] * 4).loss[:, 2],
+    )
+    assert used[1] > 0
+    np.testing.assert_array_equal(personal.together.loss[:, 0], expected[0])
+    np.testing.assert_array_equal(personal.together.loss[:, 2], expected[1])
     fuller = federation(weights, costs=0.001, home=[20.0, 30.0, 12.0])
     with pytest.raises(fp.InvalidInput, match=r'"South" would use, alone, 30 samples but has 24 to train on'):
         train_under(fp.ExternalityMechanism().solve(fuller), fuller, trainer)
 
 
-def check_by_hand(
-    trainer: Experiment, schedule: list[list[int]], wanted: np.ndarray, home: np.ndarray | None = None
-) -> None:
+def check_by_hand(trainer: Experiment, schedule: list[list[int]], wanted: np.ndarray) -> None:
     training, holdings = trainer.training, trainer.holdings
     sizes = (holdings[0].pixels.shape[1], *training.hidden, 3)
     start = [[part.astype(float) for part in layer] for layer in initial_weights(sizes, generator(0, Stream.WEIGHTS))]
     orders = shuffles(trainer._engine, holdings, len(schedule))
-    models = by_hand.personal(start, holdings, np.array(schedule), orders, training, wanted=wanted, home=home)
+    models = by_hand.personal(start, holdings, np.array(schedule), orders, training, wanted=wanted)
     accuracies, losses = np.array(
         [[by_hand.measured(model, own) for model, own in zip(each, holdings, strict=True)] for each in models]
     ).transpose(2, 0, 1)
-    found = trainer.history(schedule, wanted=wanted, home=home)
+    found = trainer.history(schedule, wanted=wanted)
     np.testing.assert_allclose(found.loss, losses, rtol=SINGLE)
     np.testing.assert_array_equal(found.accuracies, accuracies)
     assert np.abs(found.loss - trainer.history(schedule).loss).max() > 1e-3
