@@ -114,13 +114,14 @@ def best_responses(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GridSearch:
-    """The best profile of a grid, and how many profiles were looked at.
+    """The best profile of a grid, its welfare as measured in the search, and how many profiles were looked at.
 
     `on_edge` says whether an agent's contribution is the smallest or largest of the grid, and more of the same was
     possible.
     """
 
     contributions: FloatArray
+    welfare: float
     tried: int
     on_edge: bool
 
@@ -140,6 +141,7 @@ def grid_search(
     below, above = (chosen == lowest) & (chosen >= step), (chosen == highest) & (chosen + step <= game.available)
     return GridSearch(
         contributions=read_only_copy(chosen),
+        welfare=float(welfare.max()),
         tried=len(profiles),
         on_edge=bool((below | above).any()),
     )

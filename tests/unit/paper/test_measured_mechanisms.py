@@ -69,6 +69,7 @@ def test_the_grid_has_the_best_of_its_profiles() -> None:
     profiles = np.array(np.meshgrid(axis, axis, axis)).reshape(3, -1).T
     best = max(profiles, key=fed.welfare)
     np.testing.assert_array_equal(found.contributions, best)
+    assert found.welfare == pytest.approx(fed.welfare(best))
     assert found.tried == 125
 
 
