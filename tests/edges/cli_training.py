@@ -43,9 +43,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     seen: list[list[int]] = []
     true_way = Experiment.history
 
-    def told(self: Experiment, schedule: np.ndarray):
+    def told(self: Experiment, schedule: np.ndarray, *, wanted: np.ndarray | None = None):
         seen.append(np.asarray(schedule)[0].tolist())
-        return true_way(self, schedule)
+        return true_way(self, schedule, wanted=wanted)
 
     monkeypatch.setattr(Experiment, "history", told)
     return seen

@@ -37,6 +37,15 @@ def test_lots_of_a_file(run, tmp_path: Path) -> None:
     assert lines[0] == "sample,label,value,lot" and len(lines) == 241
     poor = np.array([line.endswith(",poor") for line in lines[1:]])
     assert wrong[poor].mean() > 0.8
+    checked = run(*given, "--json", "--check").record
+    assert (
+        checked["order_agrees"]
+        and checked["accuracy_without"][2] > checked["accuracy"] > checked["accuracy_without"][0]
+    )
+    shown = run(*given, "--check")
+    assert shown.code == 0 and "The order of the lots agrees with what leaving them out does." in shown.words
+    one = run(*given, "--json", "--check", "--tiers", "1").record
+    assert one["lots"] == ["all"] and one["accuracy_without"] == [None] and one["accuracy"] == checked["accuracy"]
     refused = run(*given[:3], str(tmp_path / "other.npz"))
     assert refused.code == 2 and "none of its labels is one of" in refused.err
 

@@ -40,6 +40,30 @@ def test_no_argument_trains_the_hospitals(train, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_with_personal_models_everybody_has_its_own(train, tmp_path: Path) -> None:
+    """The second member's data is good for itself and the third and harms the first, which trains without it."""
+    text = """models = "personal"
+weights = [[1.0, -0.6, 0.5], [0.4, 2.0, 0.7], [0.3, 1.8, 1.0]]
+costs = 0.001
+caps = 40
+names = ["Ada", "Ben", "Cem"]
+payoff = { family = "power-law", beta = 0.3 }
+"""
+    path = tmp_path / "personal.toml"
+    path.write_text(text, encoding="utf-8")
+    options = ("--rounds", 3, "--samples", 60, "--json")
+    personal = train(path, *options, "-o", tmp_path / "personal").record
+    path.write_text(text.replace("-0.6", "0.0").replace("personal", "common"), encoding="utf-8")
+    common = train(path, *options, "-o", tmp_path / "common").record
+    assert (personal["models"], common["models"]) == ("personal", "common")
+    assert personal["samples"] == common["samples"] and personal["samples"][1] > 0
+    assert personal["payments"] == common["payments"] and personal["payoffs"] == common["payoffs"]
+    losses = [[row["loss"] for row in rows(tmp_path / name / "rounds.csv")] for name in ("personal", "common")]
+    assert losses[0][0] != losses[1][0]
+    assert train("--repeat", tmp_path / "personal").code == 0
+
+
+@pytest.mark.slow
 def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
     result = train(*QUICK, "--json")
     assert result.code == 0
@@ -221,7 +245,7 @@ BAD_INPUT = [
     ("paper-w2 --learning-rate 0", "learning_rate must be positive"),
     ("paper-w2 --floor 1", "floors[0] must be below the ceiling 1, got 1"),
     ("paper-w2 --ceiling nan", "--ceiling must be a finite number, got 'nan'"),
-    ("paper-w2 --data cifar", "--data must be one of embedded, openml, huggingface, got 'cifar'"),
+    ("paper-w2 --data cifar", "--data must be one of embedded, openml, got 'cifar'"),
     ("dear.toml", "nobody contributes a whole sample under this deal"),
     ("paper-w2 -o file.txt", "file.txt: this is a file; name a folder"),
     ("paper-w2 -o none/run", "none/run: there is no such folder to put it in; make it first"),

@@ -58,10 +58,10 @@ def test_an_interrupted_run_goes_on(train, trained, tmp_path: Path, monkeypatch:
     trained.clear()
     true_way = Experiment.history
 
-    def interrupted(self: Experiment, schedule: np.ndarray):
+    def interrupted(self: Experiment, schedule: np.ndarray, **more: np.ndarray | None):
         if len(trained) == 2:
             raise KeyboardInterrupt
-        return true_way(self, schedule)
+        return true_way(self, schedule, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(Experiment, "history", interrupted)

@@ -111,8 +111,8 @@ def train(
 ) -> None:
     """Train under a deal: accuracies, and what was promised beside what was measured.
 
-    Everybody contributes what it agreed to; beside the common model each agent trains alone. The folder holds all
-    rounds, the result, a picture, and what is needed to repeat the run.
+    Everybody contributes what it agreed to; beside the common model (or a personal one for each) every agent trains
+    alone. The folder holds all rounds, the result, a picture, and what is needed to repeat the run.
     """
     if repeat is not None:
         _check_alone(context)
@@ -142,7 +142,7 @@ def train(
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
     )
-    check_trainable(agreed, chosen.federation, experiment)
+    check_trainable(agreed, chosen.federation, experiment, models=chosen.models)
     plan = Plan(scenario=chosen, deal=agreed, data=data, experiment=experiment, floors=low, ceilings=high)
     run = _train(plan, folder, _origin(scenario, deal))
     _tell(run, chosen, folder, as_json=as_json)
@@ -208,7 +208,7 @@ def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
 def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
     """The run with a progress bar; an interrupt says what is kept."""
     try:
-        with progress(1 + plan.scenario.federation.n_agents) as begin:
+        with progress(plan.n_models) as begin:
             return folder.train(plan, origin, progress=begin)
     except KeyboardInterrupt:
         _exit_interrupted(folder)
@@ -256,7 +256,7 @@ def _repeat(path: Path, output: Path | None, *, resume: bool, as_json: bool) -> 
         origin = {key: part for key, part in before.settings().items() if key in ("command", "source")}
         run = _train(plan, folder, origin)
     else:
-        with progress(1 + plan.scenario.federation.n_agents) as begin:
+        with progress(plan.n_models) as begin:
             run = plan.run(progress=begin)
     found = compare_runs(before, run)
     if as_json:

@@ -11,6 +11,7 @@ from fedpact.cli.common import console, escape, print_agents, terminal_text
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario
+from fedpact.scenario.scenario import PERSONAL
 from fedpact.training.run import Run
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import MAX_NAMES, count_text, join_names
@@ -25,7 +26,8 @@ def show_run(run: Run, scenario: Scenario) -> None:
     """All tables, and a few words."""
     name = run.deal.mechanism
     title = MECHANISMS[name].title if name in MECHANISMS else name
-    title = f"trained under {escape(title)}, {count_text(run.rounds, 'round')}"
+    own = ", a model for each member" if run.models == PERSONAL else ""
+    title = f"trained under {escape(title)}, {count_text(run.rounds, 'round')}{own}"
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] {title}\n")
     unit = Unit.of(scenario.money, run.promised.payoffs)
     _show_training(run)
@@ -55,7 +57,9 @@ def _show_training(run: Run) -> None:
     amounts = [
         ("agreed", number_texts(run.contributions)),
         ("used", [f"{count:,}" for count in run.samples]),
-        ("alone: used", [f"{count:,}" for count in run.standalone_samples]),
+        ("alone: used", [f"{count:,}" for count in run.standalone_samples])
+        if run.home is None
+        else ("at home", [f"{count:,}" for count in run.home]),
     ]
     measured = [
         ("accuracy", [f"{accuracy:.4f}" for accuracy in run.accuracies]),

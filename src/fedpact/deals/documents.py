@@ -4,7 +4,7 @@
 |----------------|-----------|--------------------------------------------------------------------------|
 | `key`          | each      | its name, place and public key to this run                               |
 | `deal`         | all alike | contributions, payments, digests of prices, keys, money, rounds, scenario |
-| `statement`    | each      | its own prices and utility, and what it has checked                      |
+| `statement`    | each      | its own prices and utility, what it has checked, whose updates it wants  |
 | `delivery`     | each      | the samples of a round, and the update it sent                           |
 | `verification` | each      | what it measured of the models made of subsets of the updates            |
 | `accuracy`     | each      | what it measured of the model                                            |
@@ -77,6 +77,7 @@ def deal_document(  # noqa: PLR0917 - the order of a ledger
         "keys": {name: keys[name] for name in members if name in keys},
         "money": {part: header.get(part) for part in MONEY},
         **{part: header.get(part) for part in TERMS},
+        **({"models": header["models"]} if "models" in header else {}),
         **({} if verification is None else {"verification": verification_terms(verification)}),
     }
 
@@ -110,11 +111,27 @@ def prices_digest(row: Sequence[float]) -> str:
 
 
 def statement_document(
-    run: str, deal: str, name: str, *, prices: Sequence[float] | None, utility: float | None, claims: Sequence[str]
+    run: str,
+    deal: str,
+    name: str,
+    *,
+    prices: Sequence[float] | None,
+    utility: float | None,
+    claims: Sequence[str],
+    wants: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """A member's own part: its prices, the utility it was told, and what it has checked."""
-    own = {"prices": None if prices is None else list(prices), "utility": utility, "claims": list(claims)}
+    """A member's own part: its prices, the utility it was told, what it has checked, and whose updates it wants.
+
+    The last only where members have models of their own.
+    """
+    own: dict[str, Any] = {"prices": None if prices is None else list(prices), "utility": utility}
+    own |= {"claims": list(claims)} | ({} if wants is None else {"wants": list(wants)})
     return {"about": "statement", "run": run, "deal": deal, "name": name, **own}
+
+
+def stated_model(trained: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """File and digests of a member's model, by a ledger's entry of the training: of its own, or of the one of all."""
+    return dict(trained["models"].get(name, {}) if "models" in trained else trained["model"])
 
 
 def delivery_document(run: str, deal: str, name: str, delivery: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation.arrays import FederationArrays, Owners, sum_by
 from fedpact.federation.costs import Cost, make_cost
@@ -358,6 +358,31 @@ class Federation:
         and welfare can only rise; the price is one aggregation per member instead of one in all.
         """
         return self.replace(weights=np.maximum(self.weights, 0.0))
+
+    @property
+    def wanted_lots(self) -> NDArray[np.bool_]:
+        """(n_agents, lots): which lots each agent's own model takes in, with personal models.
+
+        Its own lots, and those of others that are of use to it, the weight being positive.
+
+        Raises
+        ------
+        InvalidInput
+            If tasks of one agent want different lots: an agent has one model.
+        """
+        useful = self.weights > 0.0
+        wanted = self.lot_owners == np.arange(self.n_agents)[:, None]
+        for agent in range(self.n_agents):
+            tasks, others = useful[self.tasks_of(agent)], ~wanted[agent]
+            differs = first_where(others & tasks.any(axis=0) & ~tasks.all(axis=0))
+            if differs is not None:
+                raise InvalidInput(
+                    f'personal models need tasks that want the same data: member "{self.names[agent]}" has one model, '
+                    f'and lot "{self.lot_labels[differs]}" is of use to some of its tasks only; make a member of each '
+                    'task, or train one model for all (models = "common")'
+                )
+            wanted[agent] |= tasks.any(axis=0)
+        return wanted
 
     def with_arrays(self, arrays: FederationArrays) -> Federation:
         """The same members, lots and tasks with other numbers, which count from whatever data is at home."""

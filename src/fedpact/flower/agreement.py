@@ -19,6 +19,7 @@ from fedpact.deals.transcript import read_transcript
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.channel import FlowerChannel, Present
 from fedpact.flower.messages import exchange, question, read_message
+from fedpact.flower.personal_models import is_wanted
 from fedpact.flower.settings import AppSettings
 from fedpact.negotiation import coordinate
 from fedpact.negotiation.coordinator import transcript_header
@@ -75,6 +76,7 @@ def own_parts(agreed: Entry, document: Mapping[str, Any]) -> dict[str, dict[str,
     """What each member is asked to sign: the deal's document, its place in it, and its own prices and utility."""
     deal, utilities = agreed.content["deal"], agreed.content["utilities"]
     calibration = (agreed.content.get("verification") or {}).get("calibration")
+    wants = agreed.content.get("wants")
     return {
         name: {
             "document": document,
@@ -82,6 +84,7 @@ def own_parts(agreed: Entry, document: Mapping[str, Any]) -> dict[str, dict[str,
             "prices": deal["prices"][place] if deal.get("prices") else None,
             "utility": utilities.get(name),
             **({} if calibration is None else {"calibration": calibration}),
+            **({} if wants is None else {"wants": wants[name]}),
         }
         for place, name in enumerate(deal["agents"])
         if name not in deal["excluded"]
@@ -137,14 +140,17 @@ def _signature(name: str, said: Mapping[str, Any], put: Mapping[str, Any]) -> di
     digest, key = document_digest(document), document["keys"][name]
     claims = said.get("claims")
     listed = isinstance(claims, list) and all(isinstance(claim, str) for claim in claims)
+    wants = said.get("wants")
+    if not is_wanted(wants, document["agents"]) if "models" in document else wants is not None:
+        raise InvalidInput("does not say whose updates its model is made of, as this deal has it")
     if said.get("signed") is not True or not listed or not is_signed_by(key, document, said.get("signature")):
         raise InvalidInput("signs something else than the deal")
     own = statement_document(
-        document["run"], digest, name, prices=put["prices"], utility=put["utility"], claims=claims or []
+        document["run"], digest, name, prices=put["prices"], utility=put["utility"], claims=claims or [], wants=wants
     )
     if not is_signed_by(key, own, said.get("own_signature")):
         raise InvalidInput("signs something else than its own part of the deal")
-    parts = ("signature", "own_signature", "claims")
+    parts = ("signature", "own_signature", "claims", *(["wants"] if wants is not None else []))
     return {"signed": True, "statement": digest, **{part: said[part] for part in parts}}
 
 

@@ -158,7 +158,7 @@ def _sign(asked: dict[str, Any], context: Context) -> dict[str, Any]:
             calibration=calibration_of_node(context),
         )
 
-    return sign_deal(asked, context, name=seat.name, check=check)
+    return sign_deal(asked, context, name=seat.name, check=check, agent=agent)
 
 
 def _seat(names: list[Any], context: Context) -> Seat:

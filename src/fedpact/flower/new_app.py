@@ -77,6 +77,7 @@ def _values(folder: Path, scenario: Scenario, rounds: int, samples_per_unit: flo
         "num_agents": str(federation.n_agents),
         "names": json.dumps(json.dumps(list(federation.names))),
         "rounds": str(rounds),
+        "models": json.dumps(scenario.models),
         "samples_per_unit": repr(float(samples_per_unit)),
         "money": NO_MONEY if money is None else _money_lines(money),
     }

@@ -153,7 +153,7 @@ def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> d
             calibration=calibration_of_node(context),
         )
 
-    return sign_deal(asked, context, name=agent.name, check=check)
+    return sign_deal(asked, context, name=agent.name, check=check, agent=agent)
 
 
 def _seal(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:

@@ -35,7 +35,9 @@ from fedpact.flower.countersigning import (
 from fedpact.flower.delivery_check import check_delivery_settlement, settles_by_delivery
 from fedpact.flower.identity import keep_receipt, last_receipt, own_key
 from fedpact.flower.messages import RECORD, record_digest
+from fedpact.flower.personal_models import own_wants
 from fedpact.flower.statement import Refused
+from fedpact.negotiation.agent import Agent
 from fedpact.utils.errors import InvalidInput, short_repr
 
 RUN = "run"  # the record of a node's state that says which run it was called to
@@ -62,7 +64,12 @@ def called_to(context: Context) -> str:
 
 
 def sign_deal(
-    asked: Mapping[str, Any], context: Context, *, name: str, check: Callable[[], list[str]]
+    asked: Mapping[str, Any],
+    context: Context,
+    *,
+    name: str,
+    check: Callable[[], list[str]],
+    agent: Agent | None = None,
 ) -> dict[str, Any]:
     """Sign the deal and the node's own part of it if they hold; the last one signed is the one kept to.
 
@@ -70,15 +77,18 @@ def sign_deal(
     ----------
     check
         Raises `Refused`, or says which claims it has checked.
+    agent
+        What the node knows of itself; None if it has no private file.
     """
     try:
         claims = check()
+        wants = own_wants(asked["document"], asked.get("wants"), agent, name)
     except Refused as reason:
         return {"signed": False, "reason": str(reason)}
     document, key = asked["document"], own_key(context)
     digest = document_digest(document)
     own = statement_document(
-        document["run"], digest, name, prices=asked["prices"], utility=asked["utility"], claims=claims
+        document["run"], digest, name, prices=asked["prices"], utility=asked["utility"], claims=claims, wants=wants
     )
     kept = {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}
     context.state.pop(SEALED, None)
@@ -90,6 +100,7 @@ def sign_deal(
         "claims": claims,
         "signature": key.sign(document),
         "own_signature": key.sign(own),
+        **({} if wants is None else {"wants": wants}),
     }
 
 

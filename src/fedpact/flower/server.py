@@ -32,7 +32,7 @@ from fedpact.flower.agreement import agreed_deal
 from fedpact.flower.channel import roll_call
 from fedpact.flower.entries import Lost
 from fedpact.flower.learner import Model
-from fedpact.flower.settings import AppSettings
+from fedpact.flower.settings import OPTIONAL_TERMS, AppSettings
 from fedpact.flower.signed_run import SignedRun, first_entry
 from fedpact.flower.strategy import UnderDeal
 from fedpact.utils.errors import FedpactError, InvalidInput
@@ -149,13 +149,15 @@ class _Run(SignedRun):
         if self.entry(TRAINED) is not None:
             return
         if not any(self.samples().values()):
-            self.keep_training(self._first_model(), {name: [] for name in self.samples()}, {})
+            first = self._first_model()
+            self.keep_training(dict.fromkeys(self.samples(), first), {name: [] for name in self.samples()}, {})
             return
         under = UnderDeal(
             self.strategy(),
             self.deal(),
             samples_per_unit=self.settings.samples_per_unit,
             verify_subsets=self.settings.verify_subsets,
+            wants=self.wants,
         )
         under.train_signed(self, self._first_model(), self.settings.rounds, timeout=self.settings.timeout)
 
@@ -182,10 +184,10 @@ def _begin(ledger: Ledger, settings: AppSettings) -> None:
     if not ledger.entries:
         first_entry(ledger, settings.header())
         return
-    before = ledger.entries[0].content
-    for name, wanted in jsonable(settings.header()).items():
-        if before.get(name) != wanted:
+    before, wanted = ledger.entries[0].content, jsonable(settings.header())
+    for name in dict.fromkeys([*wanted, *(option for option in OPTIONAL_TERMS if option in before)]):
+        if before.get(name) != wanted.get(name):
             raise InvalidInput(
-                f"{ledger.path} is the record of another run: there {name} is {before.get(name)!r}, here {wanted!r}; "
-                f"name another folder"
+                f"{ledger.path} is the record of another run: there {name} is {before.get(name)!r}, here "
+                f"{wanted.get(name, getattr(settings, name))!r}; name another folder"
             )

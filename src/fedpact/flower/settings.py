@@ -11,11 +11,14 @@ from typing import Any
 
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
 from fedpact.fitting.calibration import Calibration
+from fedpact.flower.personal_models import check_personal
 from fedpact.flower.statement import MAX_UNIT_DECIMALS
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.scenario import Money, load_scenario
+from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 
+OPTIONAL_TERMS = ("models", "verify_subsets", "settle_by")  # said of a run only where they are not as usual
 SAMPLES, DELIVERY = "samples", "delivery"  # what is paid for
 
 
@@ -39,6 +42,8 @@ class AppSettings:
         Which deal is negotiated and how, and whether it is settled by the message game.
     rounds
         Of training.
+    models
+        "common" for one model, or "personal" for one of every member, made of the updates that are of use to it.
     samples_per_unit
         Samples in a unit of contribution.
     currency, per_payoff
@@ -70,6 +75,7 @@ class AppSettings:
     protocol: str = "price-discovery"
     game: bool = True
     rounds: int = 3
+    models: str = COMMON
     samples_per_unit: float = 1.0
     currency: str | None = None
     per_payoff: float = 1.0
@@ -89,6 +95,8 @@ class AppSettings:
                 raise InvalidInput(f"{_config_key(name)} must be {rule}, got {short_repr(given)}")
         if self.seats is not None and len(set(self.seats)) != self.num_agents:
             raise InvalidInput(f"names must be {self.num_agents}, all different, got {short_repr(list(self.seats))}")
+        if self.models == PERSONAL:
+            check_personal(verify_subsets=self.verify_subsets)
         if self.settle_by == DELIVERY and not (self.verify_subsets and self.calibration):
             raise InvalidInput(
                 'settle-by = "delivery" needs models to measure and a scenario to judge them by: say verify-subsets, '
@@ -139,7 +147,8 @@ class AppSettings:
         """What must not change while a run goes on."""
         kept = ("title", "scenario", "num_agents", "names", "protocol", "game", "rounds", "samples_per_unit")
         verified = ("verify_subsets", "settle_by") if self.verify_subsets else ()
-        return {name: getattr(self, name) for name in (*kept, *verified)} | self.unit
+        personal = ("models",) if self.models == PERSONAL else ()
+        return {name: getattr(self, name) for name in (*kept, *verified, *personal)} | self.unit
 
     def verification(self) -> dict[str, Any] | None:
         """How it is verified what arrived, as the deal's entry says it; None if it is not."""
@@ -204,6 +213,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "protocol": (lambda given: isinstance(given, str) and given in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"),
     "game": (lambda given: isinstance(given, bool), "true or false"),
     "rounds": _at_least(1),
+    "models": (lambda given: given in MODELS, f'"{COMMON}" or "{PERSONAL}"'),
     "samples_per_unit": POSITIVE,
     "currency": (lambda given: given is None or _text(given), 'a text such as "EUR"'),
     "per_payoff": POSITIVE,

@@ -10,19 +10,25 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedpact.deals import Deal, Entry, Ledger, Settlement, settle
 from fedpact.deals.deal_file import deal_from_record, deal_record
-from fedpact.deals.documents import accuracy_document, deal_document_of, settlement_document, stated_keys
+from fedpact.deals.documents import (
+    accuracy_document,
+    deal_document_of,
+    settlement_document,
+    stated_keys,
+    stated_model,
+)
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
@@ -66,6 +72,7 @@ from fedpact.flower.messages import (
     stated_accuracy,
 )
 from fedpact.scenario import Money
+from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_bytes, replace_files
 from fedpact.utils.words import join_names
@@ -141,20 +148,37 @@ class SignedRun:
         if silent:
             raise Lost(silent, signed=kept)
 
+    @property
+    def wants(self) -> dict[str, list[str]] | None:
+        """Whose updates the model of every member is made of, as they have signed it; None if all have one model."""
+        if "models" not in self.document():
+            return None
+        return {name: said["wants"] for name, said in self._required_entry(SIGNED).content["signatures"].items()}
+
     def keep_training(
         self,
-        arrays: ArrayRecord,
+        models: Mapping[str, ArrayRecord],
         samples: Mapping[str, list[int]],
         deliveries: Mapping[str, list[dict[str, Any]]],
         updates: TrainingUpdates | None = None,
     ) -> None:
-        """The model on disk, and the updates if they are to be verified; then the entry that names them."""
-        kept = write_model(self._file("model"), arrays)
-        model = {**kept, "arrays": record_digest(arrays)}
-        more: dict[str, Any] = {"model": model, "deliveries": deliveries}
+        """Members' models on disk, and the updates if they are to be verified; then the entry that names them."""
+        more: dict[str, Any] = {**self._keep_models(models), "deliveries": deliveries}
         if updates is not None:
             more["updates"] = updates.save(self._file("updates"))
         self.note(TRAINED, trained_entry(self.samples(), samples, self.terms.samples_per_unit, **more))
+
+    def _keep_models(self, models: Mapping[str, ArrayRecord]) -> dict[str, Any]:
+        """The files and digests of the models, each written once: of the one of all, or by member."""
+        different = {record_digest(arrays): arrays for arrays in models.values()}
+        if self.wants is None:
+            ((digest, arrays),) = different.items()
+            return {"model": {**write_model(self._file("model"), arrays), "arrays": digest}}
+        kept = {
+            digest: {**write_model(self._file(f"model-{number}"), arrays), "arrays": digest}
+            for number, (digest, arrays) in enumerate(different.items())
+        }
+        return {"models": {name: kept[record_digest(arrays)] for name, arrays in models.items()}}
 
     def verify(self) -> None:
         """What members measure of models made of subsets of the updates, as far as nodes answer.
@@ -206,20 +230,22 @@ class SignedRun:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
         if self.entry(MEASURED) is not None:
             return
-        stated = self._required_entry(TRAINED).content["model"]
-        arrays = read_model(self.ledger.path.with_name(stated["file"]), stated["sha256"])
-        head = self.ledger.head
-        asked = evaluation_content({"arrays": arrays}, self.document()["rounds"], head=head)
+        trained, head = self._required_entry(TRAINED).content, self.ledger.head
+        stated = {name: stated_model(trained, name) for name in self.samples()}
         messages = {
-            name: Message(asked, node, "evaluate", ttl=max(self.terms.timeout, 1.0))
-            for name in self.samples()
+            name: Message(self._asked_to_measure(model, head), node, "evaluate", ttl=max(self.terms.timeout, 1.0))
+            for name, model in stated.items()
             if (node := self.present.node(name)) is not None
         }
         replies = exchange(self.grid, messages, timeout=self.terms.timeout)
-        found = {name: self._signed_accuracy(name, replies.get(name), head, stated) for name in self.samples()}
+        found = {name: self._signed_accuracy(name, replies.get(name), head, stated[name]) for name in stated}
         content = {"accuracies": found}
         warn_unmeasured(missing_measurements([content]), "the model")
         self.note(MEASURED, content)
+
+    def _asked_to_measure(self, model: Mapping[str, Any], head: str) -> RecordDict:
+        arrays = read_model(self.ledger.path.with_name(model["file"]), model["sha256"])
+        return evaluation_content({"arrays": arrays}, self.document()["rounds"], head=head)
 
     def _signed_accuracy(self, name: str, reply: Message | None, head: str, model: Mapping[str, Any]) -> dict[str, Any]:
         """What a member says of the model, with its signature; without one it says nothing."""
@@ -354,6 +380,8 @@ class GivenTerms:
         The exchange rate; None where amounts are units of payoff.
     rounds, verify_subsets
         Rounds of training, and how many models are made of subsets of the updates.
+    wants
+        Whose updates the model of every member is made of, by name; None for one model for all.
     """
 
     timeout: float
@@ -362,6 +390,7 @@ class GivenTerms:
     rounds: int
     verify_subsets: int = 0
     decimals: int | None = None
+    wants: Mapping[str, Sequence[str]] | None = None
 
     def header(self) -> dict[str, Any]:
         """What the ledger's first entry says of the run."""
@@ -372,6 +401,7 @@ class GivenTerms:
             "currency": PAYOFF_UNIT if money is None else money.currency,
             "per_payoff": 1.0 if money is None else money.per_payoff,
             "decimals": PAYOFF_DECIMALS if money is None else MONEY_DECIMALS,
+            **({} if self.wants is None else {"models": PERSONAL}),
         }
 
 
@@ -406,6 +436,8 @@ def run_given_deal(grid: Grid, terms: GivenTerms, ledger: Ledger, deal: Deal) ->
             f"every node needs ClientApp(mods=[fedpact.flower.keep_deal])"
         )
     content: dict[str, Any] = {"deal": deal_record(deal), "utilities": {}}
+    if terms.wants is not None:
+        content["wants"] = {name: list(wanted) for name, wanted in terms.wants.items()}
     if terms.verify_subsets:
         content["verification"] = {"subsets": terms.verify_subsets, "settles": False, "calibration": None}
     run.note(AGREED, content)

@@ -28,6 +28,7 @@ from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, TRAI
 from fedpact.deals.transcript import is_transcript
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
 from fedpact.deals.verified_models import verified_content
+from fedpact.federation import Federation
 from fedpact.flower.entries import Lost, Unmeasured, check_measured, settlement_entry, trained_entry
 from fedpact.flower.messages import (
     RECORD,
@@ -40,12 +41,14 @@ from fedpact.flower.messages import (
     stated_accuracies,
     stated_accuracy,
 )
+from fedpact.flower.personal_models import ModelGroup, Wants, check_personal, checked_wants, group_members
 from fedpact.flower.signed_run import GivenTerms, SignedRun, run_given_deal
 from fedpact.flower.training_messages import (
     SignedDeliveries,
     arrays_of,
     check_model,
     copy_arrays,
+    copy_reply,
     grid_of_members,
     with_content,
     without_record,
@@ -54,7 +57,9 @@ from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation.audit import audit
 from fedpact.negotiation.audit_claims import UNSIGNED
 from fedpact.scenario import Money
+from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.jsonl import jsonable
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
 
@@ -95,6 +100,10 @@ class UnderDeal(Strategy):
         Of how many subsets of the updates models are made that members measure after training, several in one message;
         it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`. If nobody can measure
         them, `start` ends in an error, and what was trained is at `.result`.
+    wants
+        For personal models: whose updates the model of every member is made of, by name, or the federation, which says
+        it (`Federation.wanted_lots`). Every member is then sent its own model (`.models` has them), and the one in the
+        result is that of the deal's first member. None for one model for all.
     """
 
     def __init__(
@@ -110,6 +119,7 @@ class UnderDeal(Strategy):
         strict: bool = False,
         signed: bool = False,
         verify_subsets: int = 0,
+        wants: Federation | Wants | None = None,
     ) -> None:
         if not isinstance(strategy, Strategy):
             raise InvalidInput(f"strategy must be a flwr.serverapp.strategy.Strategy, got {type(strategy).__name__}")
@@ -117,9 +127,13 @@ class UnderDeal(Strategy):
             raise InvalidInput(f"samples_per_unit must be positive, got {short_repr(samples_per_unit)}")
         if signed and ledger is None:
             raise InvalidInput("signed needs a ledger, which holds what members sign; name its file: ledger=...")
-        self.strategy = copy.deepcopy(strategy)
+        if wants is not None:
+            check_personal(verify_subsets=verify_subsets, coalition_value=coalition_value)
         self.deal = _deal_of(deal)
         self.agreed = self.deal.samples(samples_per_unit)
+        self._wants = None if wants is None else checked_wants(wants, self.agreed)
+        self._groups = group_members(copy.deepcopy(strategy), self.agreed, self._wants)
+        self.strategy = self._groups[0].strategy
         self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
         self._samples_per_unit = float(samples_per_unit)
         self.accuracies: dict[str, dict[str, Any]] = {}
@@ -145,6 +159,11 @@ class UnderDeal(Strategy):
         """What each agent's updates added to the model's worth, summed over the rounds; None where it is not valued."""
         return self._values.totals if self._values is not None else None
 
+    @property
+    def models(self) -> dict[str, ArrayRecord]:
+        """The model of every member, its own or the one of all, once training has begun."""
+        return {name: group.arrays for group in self._groups for name in group.members if group.arrays is not None}
+
     # The interface of strategies
 
     def configure_train(
@@ -152,11 +171,13 @@ class UnderDeal(Strategy):
     ) -> Iterable[Message]:
         """The strategy's messages to those who have agreed to contribute, with the terms."""
         view = grid_of_members(grid, self._may_train)
-        wanted = self.strategy.configure_train(server_round, copy_arrays(arrays), copy.deepcopy(config), view)
         messages = [
             with_content(message, {**message.content, RECORD: self._terms_for(message.metadata.dst_node_id)})
-            for message in wanted
-            if self._may_train(message.metadata.dst_node_id)
+            for group in self._groups
+            for message in group.strategy.configure_train(
+                server_round, copy_arrays(self._model_of(group, arrays)), copy.deepcopy(config), view
+            )
+            if self._may_train(message.metadata.dst_node_id) and self._is_in(group, message, server_round)
         ]
         self._asked, self._before = [message.metadata.dst_node_id for message in messages], arrays
         self._times_asked.update(self._agent_or_node(node) for node in self._asked)
@@ -173,7 +194,8 @@ class UnderDeal(Strategy):
             logger.warning('round %d: member "%s" does not count: %s', server_round, name, reason)
         if broken and self._strict:
             raise Lost(broken, signed=self._signed_until_now())
-        delivered = {name: message for name, (message, _) in kept.items()}
+        # In the deal's order: what a model comes to must not depend on who answers first.
+        delivered = {name: kept[name][0] for name in self.agreed if name in kept}
         if self.updates is not None and kept and self._before is not None:
             self.updates.rounds.append(
                 RoundUpdates(
@@ -184,14 +206,22 @@ class UnderDeal(Strategy):
             )
         if self._values is not None and delivered and self._before is not None:
             self._values.add_round(self.strategy, server_round, delivered, self._before)
-        return self.strategy.aggregate_train(server_round, list(delivered.values()))
+        found = [self._aggregate(group, server_round, delivered) for group in self._groups]
+        return found[0]
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """The strategy's messages to members of the deal."""
+        """The strategy's messages to members of the deal, each with its model."""
         view = grid_of_members(grid, self._is_member)
-        return self.strategy.configure_evaluate(server_round, copy_arrays(arrays), copy.deepcopy(config), view)
+        return [
+            message
+            for group in self._groups
+            for message in group.strategy.configure_evaluate(
+                server_round, copy_arrays(self._model_of(group, arrays)), copy.deepcopy(config), view
+            )
+            if self._is_in(group, message, server_round)
+        ]
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The strategy's; what each member says of the model is kept, the last round's at the end."""
@@ -219,6 +249,8 @@ class UnderDeal(Strategy):
         """Run the rounds as the strategy would, then settle (`settle`)."""
         if not num_rounds >= 1:
             raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
+        if self._wants is not None:
+            check_personal(evaluate_fn=evaluate_fn)
         configs = (train_config, evaluate_config, evaluate_fn)
         if self._signed:
             return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
@@ -242,6 +274,7 @@ class UnderDeal(Strategy):
             money=self._money,
             rounds=num_rounds,
             verify_subsets=self._verify_subsets,
+            wants=self._wants,
         )
         with Ledger(self._ledger) as ledger:
             run = run_given_deal(grid, terms, ledger, self.deal)
@@ -285,8 +318,37 @@ class UnderDeal(Strategy):
         short = self.short()
         if short and self.deal.prices is None:
             raise Lost(short, signed=self._signed_until_now())
-        run.keep_training(result.arrays, self.samples, self._deliveries.by_name, self.updates)
+        run.keep_training(self.models, self.samples, self._deliveries.by_name, self.updates)
         return result
+
+    # Models, one for all or one for every group of members that want the same updates
+
+    def _model_of(self, group: ModelGroup, arrays: ArrayRecord) -> ArrayRecord:
+        """The model of a group: what the strategy's loop says, or what was made of the updates that the group wants."""
+        if group.arrays is None or group is self._groups[0]:
+            group.arrays = arrays
+        return group.arrays
+
+    def _is_in(self, group: ModelGroup, message: Message, server_round: int) -> bool:
+        """Whether a message goes to a node of the group; before nodes have said who they are, all models are alike."""
+        if len(self._groups) == 1:
+            return True
+        node = message.metadata.dst_node_id
+        name = self._names.get(node)
+        if name is not None:
+            return name in group.members
+        if server_round > 1 and group is self._groups[0]:
+            logger.warning("node %d has not said who it is in the first round, and is sent no model of its own", node)
+        return server_round == 1 and group is self._groups[0]
+
+    def _aggregate(
+        self, group: ModelGroup, server_round: int, delivered: Mapping[str, Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """The strategy's aggregate of the replies that a group wants, which is its model from now on."""
+        replies = [copy_reply(message) for name, message in delivered.items() if name in group.wanted]
+        arrays, metrics = group.strategy.aggregate_train(server_round, replies)
+        group.arrays = group.arrays if arrays is None else arrays
+        return arrays, metrics
 
     def _signed_until_now(self) -> dict[str, Any]:
         """What members that are lost take nothing back of."""
@@ -376,7 +438,8 @@ class UnderDeal(Strategy):
             if ledger.entries:
                 raise InvalidInput(f"{path} holds the record of another run; name another file")
             logger.warning("%s: %s; members sign with signed=True", path, UNSIGNED)
-            ledger.append("begun", {"agents": list(self.deal.agents), "signed": False})
+            personal = {} if self._wants is None else {"models": PERSONAL, "wants": self._wants}
+            ledger.append("begun", {"agents": list(self.deal.agents), "signed": False, **jsonable(personal)})
             agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
             ledger.append(TRAINED, trained)
             if self.verified is not None:

@@ -105,6 +105,13 @@ def arrays_of(reply: Message) -> ArrayRecord:
     return records[0]
 
 
+def copy_reply(reply: Message) -> Message:
+    """The same reply, whose records a strategy may replace."""
+    copied = copy.copy(reply)
+    copied.content = RecordDict(dict(reply.content.items()))
+    return copied
+
+
 def without_record(reply: Message) -> Message:
     """A reply as the strategy would have received it."""
     stripped = copy.copy(reply)

@@ -17,9 +17,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import ArrayRecord, Message
 from flwr.serverapp.strategy import Strategy
 
+from fedpact.flower.training_messages import copy_reply
 from fedpact.shapley import sample_game
 from fedpact.utils.errors import InvalidInput
 
@@ -73,12 +74,7 @@ class CoalitionValues:
 def _aggregate(strategy: Strategy, server_round: int, replies: Sequence[Message]) -> ArrayRecord:
     """The model of some replies, by a copy of the strategy."""
     name = type(strategy).__name__
-    copies = []
-    for reply in replies:
-        copied = copy.copy(reply)
-        copied.content = RecordDict(dict(reply.content.items()))
-        copies.append(copied)
-    arrays, _ = copy.deepcopy(strategy).aggregate_train(server_round, copies)
+    arrays, _ = copy.deepcopy(strategy).aggregate_train(server_round, [copy_reply(reply) for reply in replies])
     if arrays is None:
         raise InvalidInput(f"{name} makes no model of {len(replies)} replies, so coalitions cannot be valued")
     return arrays

@@ -151,10 +151,13 @@ def _check_contributions(record: LedgerRecord) -> str:
 
 
 def _check_model(record: LedgerRecord) -> str:
-    stated = record.content(TRAINED, "no model is kept").get("model")
-    if stated is None:
+    trained = record.content(TRAINED, "no model is kept")
+    if "models" in trained:
+        files = dict.fromkeys(record.file(stated).name for stated in trained["models"].values())
+        return f"{join_names(list(files))} are the models that were trained, of every member its own"
+    if trained.get("model") is None:
         raise ClaimOpen("no model is kept")
-    return f"{record.file(stated).name} is the model that was trained"
+    return f"{record.file(trained['model']).name} is the model that was trained"
 
 
 def _check_settlement(record: LedgerRecord) -> str:

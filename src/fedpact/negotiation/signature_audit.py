@@ -26,6 +26,7 @@ from fedpact.deals.documents import (
     key_document,
     own_statement_words,
     settlement_document,
+    stated_model,
     statement_document,
 )
 from fedpact.deals.ledger import (
@@ -219,6 +220,7 @@ class SignatureAudit:
             prices=prices[place] if prices else None,
             utility=agreed["utilities"].get(name),
             claims=said.get("claims") or [],
+            wants=said.get("wants"),
         )
         self._sign(entry, name, key, document, said.get("signature"))
         self._sign(entry, name, key, own, said.get("own_signature"))
@@ -254,11 +256,11 @@ class SignatureAudit:
 
     def _read_accuracies(self, entry: Entry) -> None:
         document, digest = self._signed_deal("measured")
-        model = self._since[TRAINED].content["model"]["arrays"] if TRAINED in self._since else None
         for name, said in entry.content["accuracies"].items():
             if said.get("accuracy") is None:
                 continue
-            if said.get("model") != model:
+            model = stated_model(self._since[TRAINED].content, name) if TRAINED in self._since else {}
+            if said.get("model") != model.get("arrays"):
                 self._add("measured", f'"{name}" has measured another model than the one trained')
             made = accuracy_document(self._run, entry.previous, digest, name, said)
             self._sign(entry, name, document["keys"].get(name), made, said.get("signature"))

@@ -162,7 +162,7 @@ def _columns(found: Sequence[Fig4Run]) -> dict[str, list[Any]]:
                 }
                 row |= {f"contribution_{agent}": int(used) for agent, used in enumerate(curve.schedule[place])}
                 row |= {f"utility_{agent}": float(one) for agent, one in enumerate(curve.utilities[place])}
-                row |= {f"alone_{agent}": float(one) for agent, one in enumerate(run.alone.utilities)}
+                row |= {f"alone_{agent}": float(one) for agent, one in enumerate(run.alone)}
                 for key, value in row.items():
                     columns.setdefault(key, []).append(value)
     return columns
@@ -176,7 +176,7 @@ def _everybody_stays(found: Sequence[Fig4Run]) -> PaperFinding:
     ends = {name: sum(int(curve.leaving.leaves[-1].sum()) for one, _, curve in cases if one == name) for name in CURVES}
     of = len(_at(found, LOW)) * cases[0][2].schedule.shape[1]
     gaps = {
-        name: min(float((curve.utilities[-1] - run.alone.utilities).min()) for one, run, curve in cases if one == name)
+        name: min(float((curve.utilities[-1] - run.alone).min()) for one, run, curve in cases if one == name)
         for name in CURVES
     }
     text = "; ".join(f"{name}: {ends[name]} of {of} leave, smallest IR gap {number(gaps[name])}" for name in CURVES)

@@ -13,13 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.training import Experiment, mnist
-from fedpact.training.measured import (
+from fedpact.paper.measured_mechanisms import (
     BestResponses,
     GridSearch,
     Leaving,
-    MeasuredGame,
-    StandingAlone,
     SurfaceSearch,
     best_responses,
     grid_search,
@@ -27,6 +24,8 @@ from fedpact.training.measured import (
     standing_alone,
     surface_search,
 )
+from fedpact.training import Experiment, mnist
+from fedpact.training.measured import MeasuredGame
 from fedpact.training.settings import nearest_counts
 from fedpact.utils.arrays import FloatArray
 
@@ -92,7 +91,7 @@ class Fig4Run:
     responses: BestResponses
     grids: Sequence[GridSearch]
     surface: SurfaceSearch
-    alone: StandingAlone
+    alone: FloatArray
     shapley: MechanismRounds
     externality: MechanismRounds
     by_surface: MechanismRounds
@@ -142,16 +141,14 @@ def _run(game: MeasuredGame, seed: int, gamma: float, settings: Fig4Settings, st
     return run
 
 
-def _shapley(
-    game: MeasuredGame, gamma: float, found: BestResponses, alone: StandingAlone, rounds: int
-) -> MechanismRounds:
+def _shapley(game: MeasuredGame, gamma: float, found: BestResponses, alone: FloatArray, rounds: int) -> MechanismRounds:
     schedule = found.schedule(rounds)
     values = np.array([game.shapley(used).values for used in schedule])
     return _curve(game, gamma, schedule, values - gamma * schedule, alone)
 
 
 def _externality(
-    game: MeasuredGame, gamma: float, contributions: FloatArray, around: tuple[SurfaceSearch, StandingAlone, int]
+    game: MeasuredGame, gamma: float, contributions: FloatArray, around: tuple[SurfaceSearch, FloatArray, int]
 ) -> MechanismRounds:
     """Contributions stay; payments are at the prices of the fitted surface."""
     surface, alone, rounds = around
@@ -163,7 +160,7 @@ def _externality(
 
 
 def _curve(
-    game: MeasuredGame, gamma: float, schedule: np.ndarray, utilities: FloatArray, alone: StandingAlone
+    game: MeasuredGame, gamma: float, schedule: np.ndarray, utilities: FloatArray, alone: FloatArray
 ) -> MechanismRounds:
     return MechanismRounds(
         schedule=schedule,

@@ -18,7 +18,7 @@ from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput, short_repr
 
 WORDS = ("title", "description", "unit", "not_recommended")
-MODELS = ("common", "personal")
+COMMON, PERSONAL = MODELS = ("common", "personal")
 MIN_WHOLE = 100.0  # money from which on cents are left out of sentences
 
 
@@ -91,7 +91,7 @@ class Scenario:
     uncertainty: Uncertainty | None = None
     unit: str = ""
     not_recommended: str = ""
-    models: str = "common"
+    models: str = COMMON
     measured: Measured | None = None
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class Scenario:
                 raise InvalidInput(field=field, rule=rule, value=given)
         if self.models not in MODELS:
             raise InvalidInput(field="models", rule=f"must be one of {', '.join(MODELS)}", value=self.models)
-        if self.models == "personal" and self.federation.has_harm:
+        if self.models == PERSONAL and self.federation.has_harm:
             object.__setattr__(self, "federation", self.federation.with_personal_models())
         if self.unit:
             DataUnit.parse(self.unit)

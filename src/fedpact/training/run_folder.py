@@ -60,7 +60,7 @@ class Plan:
     scenario, deal
         Who, and what was agreed.
     data
-        Where MNIST comes from: "embedded", "openml" or "huggingface".
+        Where MNIST comes from: "embedded" or "openml".
     experiment, floors, ceilings
         As `train_under` takes them, one floor and one ceiling per agent.
     """
@@ -72,6 +72,12 @@ class Plan:
     floors: FloatArray
     ceilings: FloatArray
 
+    @property
+    def n_models(self) -> int:
+        """How many trainings it takes at most: everybody alone, and in the deal one, or with data at home one each."""
+        members = self.scenario.federation.n_agents
+        return members + (1 if self.scenario.federation.home is None else members)
+
     def run(self, *, progress: Progress | None = None, checkpoint: Path | None = None) -> Run:
         """Train as planned."""
         return train_under(
@@ -80,6 +86,7 @@ class Plan:
             self.experiment,
             floors=self.floors,
             ceilings=self.ceilings,
+            models=self.scenario.models,
             progress=progress,
             checkpoint=checkpoint,
         )
@@ -153,12 +160,15 @@ def run_record(run: Run) -> dict[str, Any]:
         "mechanism": run.deal.mechanism,
         "agents": run.agents,
         "members": run.member_names(everybody),
+        "models": run.models,
         "verdict": run.verdict,
         "ir_gaps": promised.gains,
         "promised_gains": {"members": promised.gains, "total": promised.gains[run.members].sum()},
         "measured_gains": {"members": measured.gains, "total": measured.gains[run.members].sum()},
         "measured_interval": {"members": run.intervals, "total": run.total_interval},
     }
+    if run.home is not None:
+        record["home"] = run.home
     if run.federation.has_lots:  # contributions and samples are per lot
         record["lots"] = run.federation.lot_labels
     for name in ("payoffs", "costs", "utilities", "standalone", "welfare"):

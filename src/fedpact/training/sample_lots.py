@@ -1,4 +1,4 @@
-"""Lots from single samples: values of samples, cut into tiers, and the tiers put to the test by training without them.
+"""Lots from single samples: values of samples, cut into tiers, and the tiers put to the test by models without them.
 
 The last tier holds the samples whose value is zero or less: they mislead more often than they help. The others are cut
 where their values differ most.
@@ -6,13 +6,14 @@ where their values differ most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedpact.fitting.pilots.estimators import require_sklearn
 from fedpact.fitting.sample_values import (
     NEIGHBOURS,
     checked_samples_and_labels,
@@ -20,14 +21,12 @@ from fedpact.fitting.sample_values import (
     even_shares,
     knn_shapley,
 )
-from fedpact.training.partitions import Holdings
-from fedpact.training.settings import Training, require_jax, whole_number
+from fedpact.training.settings import whole_number
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import InvalidInput
 
-METHODS = ("knn", "gradients")
 TIER_NAMES = {1: ("all",), 2: ("good", "poor"), 3: ("good", "fair", "poor")}
-REPEATS = 3  # trainings without each tier
+MAX_STEPS = 1000  # of a logistic regression
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,16 +40,12 @@ class SampleLots:
     lots
         (N,): the lot of each sample, an index of the names.
     values
-        (N,): what each sample is worth, below 0 if it harms. By "knn" in even shares of its class, about 1 for a useful
-        one; by "gradients" from -1 if it never agrees with the tests to 1 if it always does.
-    method
-        "knn" or "gradients".
+        (N,): what each sample is worth in even shares of its class, about 1 for a useful one, below 0 if it harms.
     """
 
     names: Sequence[str]
     lots: NDArray[np.intp]
     values: FloatArray
-    method: str
 
     @property
     def sizes(self) -> NDArray[np.intp]:
@@ -65,16 +60,16 @@ class SampleLots:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LeftOut:
-    """What training without a lot does, on average over some trainings.
+    """What a model without a lot does.
 
     Attributes
     ----------
     accuracy
         With all samples.
     without
-        (lots,): with all but those of a lot.
+        (lots,): with all but those of a lot; NaN where there are no others.
     noise
-        Standard error of a difference between two of these.
+        Standard error of a difference between two of these, by the size of the test set.
     """
 
     accuracy: float
@@ -101,13 +96,10 @@ def find_lots(
     test_labels: ArrayLike,
     *,
     tiers: int = 3,
-    method: str = "knn",
     by_label: bool = False,
     neighbours: int = NEIGHBOURS,
-    training: Training | None = None,
-    seed: int = 0,
 ) -> SampleLots:
-    """Cut samples into lots by what each of them is worth for clean test samples.
+    """Cut samples into lots by what each is worth for clean test samples: its Shapley value of votes by neighbours.
 
     Parameters
     ----------
@@ -117,25 +109,14 @@ def find_lots(
         Samples to judge by, whose labels are right.
     tiers
         How many at most.
-    method
-        "knn" for Shapley values of votes by nearest neighbours, in closed form; "gradients" for how far each sample's
-        gradient agreed with the tests' over one training run, which needs JAX.
     by_label
         Whether each label has tiers of its own.
-    neighbours, training, seed
-        Of the methods.
+    neighbours
+        How many vote.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {short_repr(method)}")
     most = whole_number("tiers", tiers, least=1)
     rows, own, tests, wanted = _checked(features, labels, test_features, test_labels)
-    if method == "knn":
-        values = even_shares(knn_shapley(rows, own, tests, wanted, neighbours=neighbours), own, wanted)
-    else:
-        require_jax()
-        from fedpact.training.alignment import gradient_alignment  # noqa: PLC0415 - JAX takes a second to import
-
-        values = gradient_alignment(*_pooled(rows, own, tests, wanted), training or Training(), seed)
+    values = even_shares(knn_shapley(rows, own, tests, wanted, neighbours=neighbours), own, wanted)
     groups = np.unique(own) if by_label else [None]
     names: list[str] = []
     lots = np.zeros(len(rows), dtype=np.intp)
@@ -146,43 +127,37 @@ def find_lots(
         lots[chosen] = len(names) + np.searchsorted(present, found)
         called = TIER_NAMES.get(most) or [f"tier {tier + 1}" for tier in range(most)]
         names += [called[tier] if group is None else f"{group} {called[tier]}" for tier in present]
-    return SampleLots(names=tuple(names), lots=lots, values=values, method=method)
+    return SampleLots(names=tuple(names), lots=lots, values=values)
 
 
 def leave_lots_out(
-    found: SampleLots,
-    features: ArrayLike,
-    labels: ArrayLike,
-    test_features: ArrayLike,
-    test_labels: ArrayLike,
-    *,
-    training: Training | None = None,
-    repeats: int = REPEATS,
-    progress: Callable[[str], None] | None = None,
+    found: SampleLots, features: ArrayLike, labels: ArrayLike, test_features: ArrayLike, test_labels: ArrayLike
 ) -> LeftOut:
-    """Train with all samples and without each lot, several times over, and test; needs JAX."""
-    require_jax()
-    from fedpact.training.engine import Engine  # noqa: PLC0415 - JAX takes a second to import
-
+    """Fit a logistic regression to all samples and to all but those of each lot, and test; needs scikit-learn."""
+    require_sklearn()
     rows, own, tests, wanted = _checked(features, labels, test_features, test_labels)
-    samples, n_classes = _pooled(rows, own, tests, wanted, found.lots)
-    profiles = found.sizes * np.vstack([np.ones(len(found.names)), 1 - np.eye(len(found.names))]).astype(np.int64)
-    scores = np.full((whole_number("repeats", repeats, least=2), len(profiles)), np.nan)
-    trained = np.flatnonzero(profiles.any(axis=1))
-    for seed in range(len(scores)):
-        if progress is not None:
-            progress(f"training without each lot, {seed + 1} of {len(scores)}")
-        for index, (accuracy,) in Engine([samples], n_classes, training or Training(), seed, None).final(
-            profiles[trained]
-        ):
-            scores[seed, trained[index]] = accuracy
-    apart = scores[:, 1:] - scores[:, :1]
+    every = [found.lots >= 0, *(found.lots != lot for lot in range(len(found.names)))]
+    right = np.array([_right_answers(rows[kept], own[kept], tests, wanted) for kept in every])
+    apart = right[1:][[kept.any() for kept in every[1:]]] - right[0]
     return LeftOut(
-        accuracy=float(scores[:, 0].mean()),
-        without=read_only_copy(scores[:, 1:].mean(axis=0)),
-        noise=float(np.sqrt(np.nanmean(apart.var(axis=0, ddof=1)) / len(scores))),
+        accuracy=float(right[0].mean()),
+        without=read_only_copy(right[1:].mean(axis=1)),
+        noise=float(np.sqrt(apart.var(axis=1).mean() / len(wanted))) if len(apart) else 0.0,
         sizes=found.sizes,
     )
+
+
+def _right_answers(rows: FloatArray, own: Any, tests: FloatArray, wanted: Any) -> FloatArray:
+    """Which tests a model of some samples gets right; NaN where there are none."""
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - optional dependency
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
+
+    classes = np.unique(own)
+    if classes.size < 2:
+        return (classes == wanted).astype(np.float64) if classes.size else np.full(len(wanted), np.nan)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MAX_STEPS)).fit(rows, own)
+    return np.asarray(model.predict(tests) == wanted, dtype=np.float64)
 
 
 def _checked(features: ArrayLike, labels: ArrayLike, test_features: ArrayLike, test_labels: ArrayLike) -> Any:
@@ -191,21 +166,6 @@ def _checked(features: ArrayLike, labels: ArrayLike, test_features: ArrayLike, t
     if rows.shape[1] != tests.shape[1]:
         raise InvalidInput(f"test features must have {rows.shape[1]} columns like the others, got {tests.shape[1]}")
     return rows, own, tests, wanted
-
-
-def _pooled(rows: FloatArray, own: Any, tests: FloatArray, wanted: Any, lots: Any = 0) -> tuple[Holdings, int]:
-    """The samples as those of one agent, features over their standard deviation, and the number of classes."""
-    classes, labels = np.unique(np.concatenate([own, wanted]), return_inverse=True)
-    deviation = float(np.std(rows)) or 1.0
-    held = Holdings(
-        pixels=(rows / deviation).astype(np.float32),
-        labels=labels[: len(own)].astype(np.int32),
-        test_pixels=(tests / deviation).astype(np.float32),
-        test_labels=labels[len(own) :].astype(np.int32),
-        lots=np.broadcast_to(lots, len(own)).astype(np.int32),
-        tasks=np.zeros(len(wanted), dtype=np.int32),
-    )
-    return held, len(classes)
 
 
 def _tiers(values: FloatArray, most: int) -> NDArray[np.intp]:

@@ -71,16 +71,49 @@ def federated(
         members = [agent for agent in range(len(holdings)) if chosen[agent].any()]
         trained = [local(layers, holdings[agent], chosen[agent], given[agent], training) for agent in members]
         if members:
-            shares = np.array([chosen[agent].sum() for agent in members]) / used.sum()
-            layers = [
-                [
-                    sum(share * model[depth][place] for share, model in zip(shares, trained, strict=True))
-                    for place in range(2)
-                ]
-                for depth in range(len(layers))
-            ]
+            layers = mean_model(trained, [int(chosen[agent].sum()) for agent in members])
         models.append(layers)
     return models
+
+
+def personal(
+    layers: Layers,
+    holdings: Sequence[Holdings],
+    schedule: np.ndarray,
+    orders: Sequence[Sequence[np.ndarray]],
+    training: Any,
+    *,
+    wanted: np.ndarray,
+) -> list[list[Layers]]:
+    """Everybody's own model after every round; `wanted[agent, lot]` says what its model is made of.
+
+    An agent trains once on the lots that the same agents want.
+    """
+    own, history = [layers] * len(holdings), []
+    for used, given in zip(schedule, orders, strict=True):
+        made: list[tuple[np.ndarray, Layers, int]] = []
+        for agent, held in enumerate(holdings):
+            for who in {tuple(wanted[:, lot].tolist()) for lot in np.unique(held.lots)}:
+                together = np.where((wanted == np.array(who)[:, None]).all(axis=0), used, 0)
+                chosen = chosen_samples(held, together)
+                if chosen.any():
+                    made.append((np.array(who), local(own[agent], held, chosen, given[agent], training), chosen.sum()))
+        after = []
+        for agent, before in enumerate(own):
+            taken = [(model, count) for who, model, count in made if who[agent]]
+            after.append(mean_model(*zip(*taken, strict=True)) if taken else before)
+        own = after
+        history.append(own)
+    return history
+
+
+def mean_model(models: Sequence[Layers], counts: Sequence[int]) -> Layers:
+    """The average by samples."""
+    shares = np.array(counts) / sum(counts)
+    return [
+        [sum(share * model[depth][place] for share, model in zip(shares, models, strict=True)) for place in range(2)]
+        for depth in range(len(models[0]))
+    ]
 
 
 def measured(layers: Layers, own: Holdings) -> tuple[float, float]:

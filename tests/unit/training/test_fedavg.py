@@ -128,9 +128,7 @@ def test_private_noise_has_the_deviation_it_says(experiment: Experiment) -> None
     update = ((np.full((300, 40), 7.0, np.float32), np.zeros(40, np.float32)),)
     noise = PrivateUpdates([clip, clip, np.inf], [multiplier, 0.0, 0.0])
     privacy = replace(experiment, noise=noise)._engine._fixed[3]
-    noisy, clipped, plain = (
-        np.asarray(_make_private(update, privacy, np.int32(0), np.int32(agent))[0][0]) for agent in range(3)
-    )
+    noisy, clipped, plain = (np.asarray(_make_private(update, privacy, agent, (0, agent))[0][0]) for agent in range(3))
     np.testing.assert_array_equal(plain, update[0][0])
     np.testing.assert_allclose(clipped, clip / np.sqrt(entries), rtol=1e-5)
     assert (noisy - clipped).std() == pytest.approx(clip * multiplier, rel=5 / np.sqrt(2 * entries))
@@ -138,12 +136,12 @@ def test_private_noise_has_the_deviation_it_says(experiment: Experiment) -> None
 
 
 @pytest.mark.slow
-def test_private_noise_differs_between_rounds_and_agents(experiment: Experiment) -> None:
+def test_private_noise_differs_between_rounds_and_updates(experiment: Experiment) -> None:
     privacy = replace(experiment, noise=PrivateUpdates(1.0, 1.0))._engine._fixed[3]
     update = ((np.zeros((3, 2), np.float32), np.zeros(2, np.float32)),)
     drawn = {
-        np.asarray(_make_private(update, privacy, np.int32(number), np.int32(agent))[0][0]).tobytes()
+        np.asarray(_make_private(update, privacy, 0, (number, which))[0][0]).tobytes()
         for number in range(3)
-        for agent in range(3)
+        for which in range(3)
     }
     assert len(drawn) == 9

@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.training import Training
 from fedpact.training.sample_files import read_samples
-from fedpact.training.sample_lots import METHODS, SampleLots, find_lots, leave_lots_out
-
-BRIEFLY = Training(rounds=8, hidden=(16,))
+from fedpact.training.sample_lots import SampleLots, find_lots, leave_lots_out
 
 
 def blobs(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,19 +36,15 @@ def test_wrong_labels_end_in_the_last_tier() -> None:
     assert apart.names == ("0 good", "0 poor", "1 good", "1 poor", "2 good", "2 poor")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_the_order_of_the_tiers_is_that_of_leaving_them_out(method: str) -> None:
+def test_the_order_of_the_tiers_is_that_of_leaving_them_out() -> None:
     *samples, _ = spoiled_samples()
-    found = find_lots(*samples, method=method, training=BRIEFLY)
+    found = find_lots(*samples)
     features, labels = samples[:2]
-    left_out = leave_lots_out(found, features, labels, *blobs(2, 600), training=BRIEFLY)
+    left_out = leave_lots_out(found, features, labels, *blobs(2, 600))
     assert left_out.agrees
     assert left_out.without[-1] > left_out.accuracy > left_out.without[0]
-    backwards = SampleLots(
-        names=found.names[::-1], lots=len(found.names) - 1 - found.lots, values=found.values, method=method
-    )
-    assert not leave_lots_out(backwards, features, labels, *blobs(2, 600), training=BRIEFLY).agrees
+    backwards = SampleLots(names=found.names[::-1], lots=len(found.names) - 1 - found.lots, values=found.values)
+    assert not leave_lots_out(backwards, features, labels, *blobs(2, 600)).agrees
 
 
 @pytest.mark.parametrize(

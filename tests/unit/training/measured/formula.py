@@ -30,7 +30,7 @@ class Formula:
             self.asked.append(tuple(profiles[place]))
             yield place, self._accuracies(np.asarray(profiles[place], dtype=np.float64))
 
-    def history(self, schedule: Any) -> Histories:
+    def history(self, schedule: Any, *, wanted: Any = None) -> Histories:
         rows = np.asarray(schedule)
         self.asked.append(("history",))  # type: ignore[arg-type]
         found = np.array([self._accuracies(row.astype(np.float64)) for row in rows])

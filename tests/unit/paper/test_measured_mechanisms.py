@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.training.measured import (
-    MeasuredGame,
+from fedpact.paper.measured_mechanisms import (
     best_responses,
     grid_search,
     leaving,
     standing_alone,
     surface_search,
 )
+from fedpact.training.measured import MeasuredGame
 from unit.training.measured.formula import Formula
 
 
@@ -78,10 +78,6 @@ def test_a_grid_says_when_its_best_is_on_its_edge() -> None:
     assert grid_search(game, 0.004, centre=250.0, reach=40, step=20).on_edge
     assert grid_search(game, 10.0, centre=20.0, reach=40, step=20).on_edge is False  # nothing lies below zero
     assert grid_search(game, 1e-9, centre=320.0, reach=40, step=20).on_edge is False  # nobody holds more
-    with pytest.raises(fp.InvalidInput, match=r"centre\[0\] must lie within 40"):
-        grid_search(game, 0.004, centre=1000.0, reach=40)
-    with pytest.raises(fp.InvalidInput, match=r"the grid has \d+ profiles of 3 members"):
-        grid_search(game, 0.004, step=2)
 
 
 @pytest.mark.slow
@@ -103,10 +99,8 @@ def test_standing_alone_is_the_best_of_each_curve() -> None:
     fed = federation()
     found = standing_alone(MeasuredGame(Formula(fed)), 0.004)
     expected = fp.ExternalityMechanism().solve(fed).standalone
-    np.testing.assert_allclose(found.utilities, expected, atol=0.01)
-    dear = standing_alone(MeasuredGame(Formula(fed)), 100.0)
-    np.testing.assert_array_equal(dear.utilities, 0.0)
-    np.testing.assert_array_equal(dear.contributions, 0.0)
+    np.testing.assert_allclose(found, expected, atol=0.01)
+    np.testing.assert_array_equal(standing_alone(MeasuredGame(Formula(fed)), 100.0), 0.0)
 
 
 def test_welfare_without_leavers() -> None:
@@ -114,11 +108,11 @@ def test_welfare_without_leavers() -> None:
     game = MeasuredGame(Formula(fed))
     alone = standing_alone(game, 0.004)
     schedule = np.tile([40, 50, 60], (3, 1))
-    utilities = np.array([alone.utilities + 1.0, alone.utilities + np.array([1.0, -1.0, 1.0]), alone.utilities - 1.0])
+    utilities = np.array([alone + 1.0, alone + np.array([1.0, -1.0, 1.0]), alone - 1.0])
     found = leaving(game, 0.004, schedule, utilities, alone)
     assert found.leaves.tolist() == [[False] * 3, [False, True, False], [True] * 3]
     whole = fed.payoffs(np.array([40.0, 50.0, 60.0])) - 0.004 * schedule[0]
     np.testing.assert_allclose(found.everybody, whole.sum(), atol=1e-12)
     rest = fed.payoffs(np.array([40.0, 0.0, 60.0])) - 0.004 * schedule[0]
-    expected = [whole.sum(), rest[0] + alone.utilities[1] + rest[2], alone.utilities.sum()]
+    expected = [whole.sum(), rest[0] + alone[1] + rest[2], alone.sum()]
     np.testing.assert_allclose(found.without, expected, atol=1e-12)

@@ -1,0 +1,308 @@
+"""Personal models on Flower: every member is sent its own, made of the updates that are of use to it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord
+from flwr.serverapp.strategy import FedAdam, FedAvg, Strategy
+
+import fedpact as fp
+from fedpact.deals.ledger import read_ledger
+from fedpact.flower import UnderDeal
+from fedpact.flower.new_app import write_app
+from fedpact.flower.settings import AppSettings
+from fedpact.negotiation import agents_of
+from fedpact.negotiation.audit import audit, audit_ledger
+from fedpact.negotiation.processes import save_agent
+from random_cases import some
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage
+from unit.flower.test_signed_ledger import attacked, entries_of
+from unit.flower.test_signed_ledger import content as content_of
+from unit.flower.test_under_deal import DEAL, grid_of, mean, start, three
+
+WANTS = {"A": ["A", "B"], "B": ["A", "B"], "C": ["A", "B", "C"]}  # C harms the others
+SAMPLES = {"A": 10, "B": 4, "C": 6}
+# Of agent 2's data agent 1 makes a lot, and agent 0 nothing good.
+HARMED = fp.Federation(
+    [[1.0, 0.9, -0.7], [0.6, 1.0, 0.9], [0.5, 0.6, 1.0]],
+    costs=0.001,
+    caps=[20.0, 12.0, 16.0],  # which all of them bring
+    payoff=fp.PowerLaw(beta=0.3),
+)
+PERSONAL = HARMED.with_personal_models()
+
+
+def content(path: Path, kind: str) -> dict[str, Any]:
+    return content_of(entries_of(path), kind)
+
+
+def sent(grid: InProcessGrid, kind: str) -> list[dict[int, float]]:
+    """What nodes were sent, round by round."""
+    rounds: list[dict[int, float]] = []
+    for message in grid.seen:
+        if message.metadata.message_type == kind and "arrays" in message.content:
+            place = message.metadata.dst_node_id - FIRST_NODE
+            if not rounds or place in rounds[-1]:
+                rounds.append({})
+            rounds[-1][place] = float(message.content["arrays"].to_numpy_ndarrays()[0][0])
+    return rounds
+
+
+def by_hand(rounds: int) -> list[dict[str, float]]:
+    """Everybody's model after every round: each adds the mean of its data to its own, as `users_app` does."""
+    models, history = dict.fromkeys(SAMPLES, 0.0), []
+    for _ in range(rounds):
+        trained = {name: models[name] + mean(place, SAMPLES[name]) for place, name in enumerate(SAMPLES)}
+        models = {
+            name: sum(SAMPLES[other] * trained[other] for other in wanted) / sum(SAMPLES[other] for other in wanted)
+            for name, wanted in WANTS.items()
+        }
+        history.append(models)
+    return history
+
+
+@pytest.mark.parametrize("nodes", [None, {FIRST_NODE + place: name for place, name in enumerate(SAMPLES)}])
+def test_models_are_averages_of_what_members_want(nodes: dict[int, str] | None, tmp_path: Path) -> None:
+    under, grid = UnderDeal(FedAvg(), DEAL, wants=WANTS, nodes=nodes, ledger=tmp_path / "ledger.jsonl"), three()
+    model, expected = start(under, grid, rounds=3), by_hand(3)
+    assert under.samples == {"A": [10] * 3, "B": [4] * 3, "C": [6] * 3}
+    found = {name: arrays.to_numpy_ndarrays()[0][0] for name, arrays in under.models.items()}
+    assert found == pytest.approx(expected[-1], rel=1e-12) and model == found["A"]
+    assert abs(found["C"] - found["A"]) > 0.1
+    trained, measured = sent(grid, "train"), sent(grid, "evaluate")
+    for before, after, models in zip(trained[1:], measured, expected, strict=False):
+        assert before == pytest.approx(dict(enumerate(models.values())), rel=1e-12)
+        assert after == pytest.approx(dict(enumerate(models.values())), rel=1e-12)
+    assert len(trained) == len(measured) == 3 and all(len(each) == 3 for each in trained)
+    begun = read_ledger(tmp_path / "ledger.jsonl").entries[0].content
+    assert begun["models"] == "personal" and begun["wants"] == WANTS
+    assert audit(tmp_path / "ledger.jsonl").failed == []
+
+
+@pytest.mark.parametrize("strategy", [FedAvg(), FedAdam()], ids=["FedAvg", "FedAdam"])
+def test_without_harm_the_model_is_the_common_one(strategy: Strategy) -> None:
+    everybody = dict.fromkeys(SAMPLES, tuple(SAMPLES))
+    common = start(UnderDeal(copy.deepcopy(strategy), DEAL), three())
+    under = UnderDeal(strategy, DEAL, wants=everybody)
+    np.testing.assert_array_equal(start(under, three()), common)
+    assert all((arrays.to_numpy_ndarrays()[0] == common).all() for arrays in under.models.values())
+
+
+def test_a_strategy_that_remembers_does_so_for_every_model() -> None:
+    """Momentum of C's model is not that of the others': it is what FedAdam makes of the three replies alone."""
+    under = UnderDeal(FedAdam(), DEAL, wants=WANTS)
+    start(under, three())
+    pair = fp.Deal(mechanism="by hand", agents=("A", "B"), contributions=np.array([10.0, 4.0]), payments=np.zeros(2))
+    np.testing.assert_array_equal(
+        under.models["A"].to_numpy_ndarrays()[0], start(UnderDeal(FedAdam(), pair), grid_of({}, {}))
+    )
+    assert (under.models["A"].to_numpy_ndarrays()[0] != under.models["C"].to_numpy_ndarrays()[0]).all()
+
+
+def test_a_node_that_comes_late_without_a_name_is_sent_nothing() -> None:
+    """Nobody knows which model is its own; it does not deliver, and is not paid for that."""
+    grid = three()
+    late = grid.nodes[FIRST_NODE + 2]
+    late.fault = lambda message, honest: None if len(grid.seen) <= 3 else honest(message)
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), DEAL, wants=WANTS)
+    start(under, grid, rounds=3)
+    assert under.samples["C"] == [0, 0, 0] and [len(each) for each in sent(grid, "train")] == [3, 2, 2]
+
+
+def test_a_federation_says_who_wants_what() -> None:
+    deal = fp.ExternalityMechanism().solve(PERSONAL)
+    under = UnderDeal(FedAvg(), deal, wants=PERSONAL)
+    start(under, three(), rounds=1)
+    assert under._wants == {
+        "agent 0": ("agent 0", "agent 1"),
+        "agent 1": ("agent 0", "agent 1", "agent 2"),
+        "agent 2": ("agent 0", "agent 1", "agent 2"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"verify_subsets": 5}, "verify_subsets cannot be used with personal models: .* leave it out, or train one"),
+        ({"coalition_value": lambda arrays: 1.0}, "coalition_value cannot be used with personal models"),
+        ({"wants": {"A": ["A"], "B": ["B"]}}, '"C" is missing'),
+        ({"wants": WANTS | {"B": ["A", "Zoe"]}}, r'wants\["B"\] must be a list of members, got \[.Zoe.\]'),
+        ({"wants": WANTS | {"B": "A"}}, r'wants\["B"\] must be a list of members, got .A.'),
+    ],
+)
+def test_what_needs_one_model_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=message):
+        UnderDeal(FedAvg(), DEAL, **{"wants": WANTS, **options})
+
+
+def test_a_test_of_one_model_is_refused() -> None:
+    with pytest.raises(fp.InvalidInput, match="evaluate_fn cannot be used with personal models: it is given one model"):
+        start(UnderDeal(FedAvg(), DEAL, wants=WANTS), three(), evaluate_fn=lambda number, arrays: None)
+
+
+# Runs of fedpact's own, whose members sign
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """A run that is over; tests change copies of its ledger."""
+    made = Stage(PERSONAL, tmp_path_factory.mktemp("personal"), run_config={"models": "personal"})
+    made.conduct()
+    return made
+
+
+def expected_models(stage: Stage) -> dict[str, float]:
+    """After two rounds of pulling half the way to one's place, from 0."""
+    samples = content(stage.ledger, "trained")["agreed"]
+    models = dict.fromkeys(samples, 0.0)
+    for _ in range(2):
+        trained = {name: 0.5 * (models[name] + place) for place, name in enumerate(samples)}
+        after = {}
+        for name, row in zip(samples, PERSONAL.wanted_lots, strict=True):
+            wanted = [other for other, taken in zip(samples, row, strict=True) if taken]
+            total = sum(samples[other] for other in wanted)
+            after[name] = sum(samples[other] * trained[other] for other in wanted) / total
+        models = after
+    return models
+
+
+def test_a_signed_run_leaves_every_members_model(stage: Stage) -> None:
+    found = audit_ledger(stage.ledger, must_be_signed=True)
+    assert found.failed == [] and found.findings["model"].holds and found.findings["measured"].holds
+    trained, measured = content(stage.ledger, "trained"), content(stage.ledger, "measured")["accuracies"]
+    assert all(trained["agreed"].values()) and "model" not in trained
+    for place, (name, model) in enumerate(expected_models(stage).items()):
+        stated = trained["models"][name]
+        with np.load(stage.ledger.parent / stated["file"]) as kept:
+            assert float(kept["array-0"]) == pytest.approx(model, rel=1e-12)
+        assert measured[name]["model"] == stated["arrays"]
+        assert measured[name]["accuracy"] == pytest.approx(1.0 / (1.0 + abs(model - place)), rel=1e-12)
+    assert trained["models"]["agent 1"] == trained["models"]["agent 2"] != trained["models"]["agent 0"]
+    signatures = content(stage.ledger, "signed")["signatures"]
+    assert signatures["agent 0"]["wants"] == ["agent 0", "agent 1"]
+
+
+def test_what_harms_a_member_is_not_in_its_model(stage: Stage, tmp_path: Path) -> None:
+    """Agent 2 pulls agent 0 away from its place: with the same deal and one model for all it is worse off."""
+    common = Stage(PERSONAL, tmp_path)
+    common.conduct()
+    for part in ("contributions", "payments"):
+        assert content(common.ledger, "agreed")["deal"][part] == content(stage.ledger, "agreed")["deal"][part]
+    own, shared = (content(each.ledger, "measured")["accuracies"] for each in (stage, common))
+    assert own["agent 0"]["accuracy"] > 1.2 * shared["agent 0"]["accuracy"]
+    assert own["agent 2"]["accuracy"] <= shared["agent 2"]["accuracy"]
+
+
+def test_without_harm_a_run_is_the_common_one(tmp_path: Path) -> None:
+    kind = HARMED.replace(weights=np.abs(HARMED.weights))
+    stages = [Stage(kind, tmp_path / models, run_config={"models": models}) for models in ("common", "personal")]
+    for each in stages:
+        each.conduct()
+    common, personal = (content(each.ledger, "trained") for each in stages)
+    assert {stated["arrays"] for stated in personal["models"].values()} == {common["model"]["arrays"]}
+    assert len({stated["file"] for stated in personal["models"].values()}) == 1
+
+
+@pytest.mark.parametrize("killed_at", some(range(12), 3))
+def test_killed_and_started_again(killed_at: int, stage: Stage, tmp_path: Path) -> None:
+    again = Stage(PERSONAL, tmp_path, run_config={"models": "personal"})
+    with pytest.raises(Killed):
+        again.conduct(again.grid(killed_at=killed_at))
+    again.conduct()
+    assert audit_ledger(again.ledger, must_be_signed=True).failed == []
+    kept, whole = (content(each.ledger, "trained")["models"] for each in (again, stage))
+    assert {name: each["arrays"] for name, each in kept.items()} == {
+        name: each["arrays"] for name, each in whole.items()
+    }
+
+
+def test_a_run_does_not_go_on_with_other_models(stage: Stage) -> None:
+    other = Stage(stage.federation, stage.folder)
+    with pytest.raises(fp.InvalidInput, match="another run: there models is 'personal', here 'common'"):
+        other.conduct()
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "claim"),
+    [
+        (
+            "signed",
+            lambda said: said["signatures"]["agent 0"].update(wants=["agent 0", "agent 1", "agent 2"]),
+            "signed",
+        ),
+        ("signed", lambda said: said["signatures"]["agent 0"].pop("wants"), "signed"),
+        ("trained", lambda said: said["models"].update({"agent 0": said["models"]["agent 1"]}), "measured"),
+        ("begun", lambda said: said.pop("models"), "signed"),
+    ],
+)
+def test_a_changed_ledger_is_found(kind: str, change: Any, claim: str, stage: Stage, tmp_path: Path) -> None:
+    shutil.copytree(stage.ledger.parent, tmp_path / "record")
+    found = attacked(tmp_path / "record" / "ledger.jsonl", lambda entries: change(content_of(entries, kind)))
+    assert claim in found.failed
+
+
+def test_a_node_refuses_a_file_that_counts_harm(tmp_path: Path) -> None:
+    torn = Stage(HARMED, tmp_path, run_config={"models": "personal"})
+    with pytest.raises(
+        fp.InvalidInput, match='"agent 0" does not sign the deal: models: its private file counts data of'
+    ):
+        torn.conduct()
+
+
+def test_settings_of_a_run() -> None:
+    given = {"record": "record", "num-agents": 3, "models": "personal"}
+    assert AppSettings.of(given).header()["models"] == "personal"
+    assert "models" not in AppSettings.of({**given, "models": "common"}).header()
+    with pytest.raises(fp.InvalidInput, match="verify_subsets cannot be used with personal models"):
+        AppSettings.of({**given, "verify-subsets": 30})
+    with pytest.raises(fp.InvalidInput, match=r'models must be "common" or "personal", got .own.'):
+        AppSettings.of({**given, "models": "own"})
+
+
+def test_the_app_of_a_scenario_says_which_models(tmp_path: Path) -> None:
+    write_app(tmp_path / "deal", fp.Scenario(federation=HARMED, models="personal"))
+    assert 'models = "personal"' in (tmp_path / "deal" / "app" / "pyproject.toml").read_text(encoding="utf-8")
+    row = json.loads((tmp_path / "deal" / "agents" / "0.json").read_text(encoding="utf-8"))
+    assert 0.0 in row["weights"] and min(row["weights"]) == 0.0
+
+
+# Users' apps, whose members sign
+
+
+@pytest.mark.parametrize("with_files", [False, True])
+def test_users_apps_sign_too(with_files: bool, tmp_path: Path) -> None:
+    configs: list[dict[str, Any]] = [{}, {}, {}]
+    if with_files:
+        for place, agent in enumerate(agents_of(PERSONAL)):
+            save_agent(agent, tmp_path / f"{place}.json")
+            configs[place] = {"agent": str(tmp_path / f"{place}.json")}
+    deal = fp.ExternalityMechanism().solve(PERSONAL).deal
+    ledger = tmp_path / "ledger.jsonl"
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=ledger, signed=True, wants=PERSONAL)
+    under.start(grid_of(*configs), ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=1.0)
+    assert audit_ledger(ledger, must_be_signed=True).failed == []
+    assert content(ledger, "signed")["signatures"]["agent 0"]["wants"] == ["agent 0", "agent 1"]
+    assert len(content(ledger, "trained")["models"]) == 3
+
+
+def test_a_node_with_a_file_refuses_other_updates_than_it_wants(tmp_path: Path) -> None:
+    save_agent(agents_of(PERSONAL)[0], tmp_path / "0.json")
+    deal, ledger = fp.ExternalityMechanism().solve(PERSONAL).deal, tmp_path / "ledger.jsonl"
+    everybody = dict.fromkeys(PERSONAL.names, PERSONAL.names)
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=ledger, signed=True, wants=everybody)
+    with pytest.raises(
+        fp.InvalidInput, match=r'"agent 0" does not sign .* it wants the updates of agent 0, agent 1, not'
+    ):
+        under.start(
+            grid_of({"agent": str(tmp_path / "0.json")}, {}, {}),
+            ArrayRecord([np.zeros(1)]),
+            num_rounds=1,
+            timeout=1.0,
+        )
