@@ -47,14 +47,6 @@ WORD_FIELDS = (
 )
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
 FIRST_PARAMETERS = {"beta": "0.3", "rate": "0.05", "half": "20"}
-NEW_MEMBER = {
-    "costs": "0.01",
-    "quadratic": "0",
-    "caps": "100",
-    "values": "1",
-    "joining_costs": "0",
-    "budgets": UNLIMITED,
-}
 MAX_FIELD_LENGTH = 10_000  # characters of a field
 NUMBERED = re.compile(r"\[(\d+)(?:,(\d+))?\]$")
 
@@ -252,20 +244,20 @@ def typed_text(number: float) -> str:
 
 
 def with_agent(draft: Draft) -> Draft:
-    """One more member, like nobody yet: its data is worth nothing to the others, and theirs nothing to it."""
+    """One more member with the last one's numbers; its data is worth nothing to the others yet, and theirs to it."""
     if draft.n_agents >= MAX_MEMBERS:
         raise InvalidInput(f"the explorer takes up to {MAX_MEMBERS} members; `fedpact compare` takes any number")
     new = draft.n_agents
     taken = {draft[f"names[{agent}]"].strip() for agent in range(new)}
     name = next(name for number in range(new + 1, 2 * new + 3) if (name := f"Member {number}") not in taken)
-    own = {f"{label}[{new}]": NEW_MEMBER[label] for label in MEMBER_COLUMNS}
+    own = {f"{label}[{new}]": draft[f"{label}[{new - 1}]"] for label in MEMBER_COLUMNS}
     made = replace(draft, n_agents=new + 1, texts={**draft.texts, f"names[{new}]": name, **own})
     if not draft.has_lots:
         return with_own_curves(_with_row(_with_column(made, new, new), new))
     made = replace(made, task_owners=(*draft.tasks, new))
     made = _with_row(made, len(draft.tasks))
-    texts = {f"task_names[{len(draft.tasks)}]": "task", f"values[{len(draft.tasks)}]": NEW_MEMBER["values"]}
-    return with_own_curves(with_lot(replace(made, texts={**made.texts, **texts}), new))
+    texts = {**made.texts, f"task_names[{len(draft.tasks)}]": "task"}
+    return with_own_curves(with_lot(replace(made, texts=texts), new))
 
 
 def with_lot(draft: Draft, agent: int) -> Draft:
@@ -289,9 +281,8 @@ def with_lot(draft: Draft, agent: int) -> Draft:
 
 
 def _with_column(draft: Draft, lot: int, owner: int) -> Draft:
-    """The numbers of a new lot."""
-    numbers = NEW_MEMBER | {"home": ALL_AT_HOME if draft.has_home else ""}
-    texts = {f"{label}[{lot}]": numbers[label] for label in LOT_COLUMNS}
+    """The numbers of a new lot: those of the last one."""
+    texts = {f"{label}[{lot}]": draft[f"{label}[{lot - 1}]"] for label in LOT_COLUMNS}
     texts |= {f"weights[{task},{lot}]": "1" if whose == owner else "0" for task, whose in enumerate(draft.tasks)}
     return replace(draft, texts={**draft.texts, **texts})
 
@@ -300,7 +291,7 @@ def _with_row(draft: Draft, task: int) -> Draft:
     """The numbers of a new task, to whom the lots there are, but its owner's, are worth nothing."""
     owner = draft.tasks[task]
     texts = {f"weights[{task},{lot}]": "1" if whose == owner else "0" for lot, whose in enumerate(draft.lots)}
-    return replace(draft, texts={**draft.texts, f"values[{task}]": NEW_MEMBER["values"], **texts})
+    return replace(draft, texts={**draft.texts, f"values[{task}]": draft[f"values[{task - 1}]"], **texts})
 
 
 def with_own_curves(draft: Draft, *, anew: bool = False) -> Draft:

@@ -279,8 +279,7 @@ def test_what_members_have_and_want_comes_back():
     without = read_draft(without_agent(draft, 1)).scenario
     assert without.federation == four_banks().federation.take([0, 2, 3])
     more = read_draft(with_agent(draft)).scenario.federation
-    assert (more.home[4], more.joining_costs[4], more.budgets[4]) == (100.0, 0.0, np.inf)
-    assert read_draft(with_agent(draft_of(hospitals()))).scenario.federation.home is None
+    assert (more.home[4], more.joining_costs[4], more.budgets[4]) == (10.0, 0.01, np.inf)
 
 
 def test_sums_of_money_and_wrong_amounts():

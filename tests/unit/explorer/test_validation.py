@@ -136,7 +136,7 @@ def test_linear_costs_must_be_positive_where_none_rises():
 
 @pytest.mark.parametrize("text", ["unlimited", "inf", "∞", " Infinity ", "1e999"])
 def test_caps_may_be_unlimited(text):
-    reading = read_draft(typed(**{"caps[0]": text}))
+    reading = read_draft(typed(**{"caps[0]": text, "home[0]": "120"}))
     assert reading.scenario is not None and np.isposinf(reading.scenario.federation.caps[0])
 
 
