@@ -132,7 +132,8 @@ class TestRefusals:
         message = (
             'member "Anna" is harmed more than its payoff curve describes if only those whose data harms it are there: '
             "helpful less harmful data, each times its weight, comes to -2 and must stay above -1; "
-            "lower their contributions"
+            'lower their contributions, or let everybody leave out what harms it: models = "personal", '
+            "with_personal_models()"
         )
         with pytest.raises(OutsideDomain, match=f"^{re.escape(message)}$"):
             fp.shapley_values(fed, [5.0, 4.0], method=method)

@@ -308,7 +308,7 @@ def test_a_deal_of_another_federation_is_refused_with_the_difference(trainer: Ex
         train_under(stranger, FEDERATION, trainer)
     dearer = FEDERATION.replace(costs=2.0 * RATES)
     with pytest.raises(
-        fp.InvalidInput, match="made for another scenario: its members are the same, but weights, costs"
+        fp.InvalidInput, match="made for another scenario: its members are the same, but not all of weights, costs"
     ):
         train_under(solved, dearer, trainer)
 
