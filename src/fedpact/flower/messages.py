@@ -155,7 +155,9 @@ def stated_accuracy(reply: Message | None) -> dict[str, Any]:
     metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
     accuracy, samples = _accuracy(metrics), metrics.get("num-examples")
     if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
-        return {"accuracy": None, "reason": "the reply holds no accuracy"}
+        there = ", ".join(sorted(map(str, metrics))) or "no metric"
+        wanted = f'{" or ".join(ACCURACY_KEYS)} from 0 to 1 and num-examples'
+        return {"accuracy": None, "reason": f"the reply holds no accuracy: it must say {wanted}, and says {there}"}
     return {"accuracy": accuracy, "samples": samples}
 
 
