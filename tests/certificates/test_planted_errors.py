@@ -94,7 +94,14 @@ PLANTED: dict[str, list[Plant]] = {
 }
 
 
-@pytest.mark.parametrize(("route", "plant"), [(route, plant) for route, plants in PLANTED.items() for plant in plants])
+@pytest.mark.parametrize(
+    ("route", "plant"),
+    [
+        pytest.param(route, plant, marks=[pytest.mark.slow] * (route == "interpolated" and plant is lost_time))
+        for route, plants in PLANTED.items()
+        for plant in plants
+    ],
+)
 def test_an_error_in_shapley_values_or_gradients_is_found(
     route: str, plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

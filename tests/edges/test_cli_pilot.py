@@ -94,6 +94,7 @@ def test_probabilities_to_leave_that_were_assumed_are_not_shown(
         assert (outlook["leave_probabilities"] is None) == (signs == "positive")
 
 
+@pytest.mark.slow
 def test_from_german_tables_to_an_answer(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     words = ["pilot", str(folder), *QUICK, "-o", str(out), "--cost", "0,05 EUR/record", "--score", "roc_auc"]

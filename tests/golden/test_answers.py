@@ -68,7 +68,7 @@ CANONICAL = (
     "nucleolus",
     "banzhaf",
 )
-MAX_QUICK_AGENTS = 5
+MAX_QUICK_AGENTS = 4
 SLOW_TO_SOLVE = ("hospitals-privacy", "shared-caps-3", "shared-caps-4-tasks")
 # Certificates take longer than solving: a few of every kind by default, of the others with the slow tests.
 QUICKLY_CERTIFIED = (

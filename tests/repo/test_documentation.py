@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if not 
 # Their commands take seconds.
 LONG_PAGES = {
     *("fitting.md", "from-data-to-a-deal.md", "measured-payoffs.md", "negotiation.md", "reproduce-the-paper.md"),
-    *("second-year.md", "training.md", "verification.md"),
+    *("second-year.md", "training.md", "verification.md", "members.md", "pay-fair-shares.md", "sweeps.md"),
 }
 BLOCK = re.compile(r"^```(sh|sh slow|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

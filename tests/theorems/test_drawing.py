@@ -74,6 +74,7 @@ def holds(instance: Instance, *names: str) -> bool:
     return all(assumption.holds for assumption in outcome.assumptions if assumption.name in names)
 
 
+@pytest.mark.slow
 def test_draws_meet_the_papers_assumptions() -> None:
     papers = ("non-negative weights", "three beneficiaries", "interior equilibrium", "domain")
     alone = "interior standalone optimum"

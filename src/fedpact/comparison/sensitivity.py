@@ -119,6 +119,9 @@ def _smallest(watch: _Watch) -> tuple[_Variation, str] | None:
             [each._replace(factor=at) for each, at in zip(moved, np.exp(signs * middle), strict=True)]
         )
         lows, highs = np.where(changes, lows, middle), np.where(changes, middle, highs)
+        near = lows < highs.min()  # the others change nothing before one of these does
+        moved = [each for each, kept in zip(moved, near.tolist(), strict=True) if kept]
+        signs, lows, highs = signs[near], lows[near], highs[near]
     for first in np.argsort(highs, kind="stable").tolist():
         variation = moved[first]._replace(factor=float(np.exp(signs[first] * highs[first])))
         if words := watch.words(variation):

@@ -156,7 +156,7 @@ def stated_accuracy(reply: Message | None) -> dict[str, Any]:
     accuracy, samples = _accuracy(metrics), metrics.get("num-examples")
     if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
         there = ", ".join(sorted(map(str, metrics))) or "no metric"
-        wanted = f'{" or ".join(ACCURACY_KEYS)} from 0 to 1 and num-examples'
+        wanted = f"{' or '.join(ACCURACY_KEYS)} from 0 to 1 and num-examples"
         return {"accuracy": None, "reason": f"the reply holds no accuracy: it must say {wanted}, and says {there}"}
     return {"accuracy": accuracy, "samples": samples}
 

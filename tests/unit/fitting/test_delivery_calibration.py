@@ -46,6 +46,7 @@ def check_calibrated(n_seeds: int) -> None:
     assert falsely <= 0.05 * 5 * n_seeds
 
 
+@pytest.mark.slow
 def test_calibrated_on_an_earlier_run_a_few_meet_the_bar() -> None:
     check_calibrated(4)
 
