@@ -87,7 +87,8 @@ def on_bound(arrays: FederationArrays, contributions: FloatArray) -> NDArray[np.
 
 
 def _beneficiaries(arrays: FederationArrays) -> NDArray[np.intp]:
-    """How many members each lot is useful to."""
+    """How many members each lot is useful to, its owner among them, also where it uses it at home anyway."""
     tasks, lots = (arrays.weights > 0).nonzero()
-    pairs = np.unique(np.stack([arrays.task_owners[tasks], lots]), axis=1)
+    used = np.stack([arrays.task_owners[tasks], lots])
+    pairs = np.unique(np.hstack([used, np.stack([arrays.lot_owners, np.arange(arrays.n_lots)])]), axis=1)
     return np.bincount(pairs[1], minlength=arrays.n_lots)

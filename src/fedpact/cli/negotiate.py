@@ -27,10 +27,12 @@ from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.cli.rounds import Rounds, price_heading, price_text, status_line
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
+from fedpact.deals.diagnosis import exceeded_budgets, units_text
 from fedpact.deals.transcript import read_transcript
 from fedpact.federation import Federation
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.negotiation import negotiate as negotiate_deal
+from fedpact.negotiation.payment_check import PAYMENT_TOLERANCE
 from fedpact.report.numbers import Unit, number_texts
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
@@ -135,6 +137,12 @@ def negotiate(
     _show(deal, Unit.of(chosen.money, [deal.provenance.welfare], data=chosen.unit))
     if chosen.federation.joining_costs.any():
         console.print("Welfare is before what joining costs; members that would gain less than that have refused.")
+    amount = chosen.money.text if chosen.money is not None else units_text
+    rounding = dict.fromkeys(deal.agents, PAYMENT_TOLERANCE * deal.turnover)
+    for sentence in exceeded_budgets(chosen.federation, deal.agents, deal.payments, amount, rounding):
+        console.print(
+            f"[red]{escape(sentence)}[/red] Negotiations do not know budgets; fedpact solve -m fair keeps them."
+        )
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 

@@ -26,7 +26,7 @@ from fedpact.mechanisms.registry import ALL
 from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.solvers.groups import MAX_SEARCHED_AGENTS
 from fedpact.solvers.welfare import social_optimum
-from fedpact.utils.errors import InvalidInput, NoFairDeal, NotConverged
+from fedpact.utils.errors import InvalidInput, NoFairDeal, NotConverged, OutsideDomain
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
 MAX_AGENTS_FAIR_DRAWN = 8  # with more, the fair deal of a draw takes long: its outlook has to be asked for
@@ -227,8 +227,11 @@ class Comparison:
     def recommended_outcome(self) -> Outcome | None:
         """The deal that is recommended, between those who should be in; None if there is none, or it was not solved."""
         chosen = self.recommendation
-        outcomes = (self.among_best or self).outcomes
-        return None if chosen is None else next((each for each in outcomes if each.mechanism == chosen.mechanism), None)
+        among = self.among_best or self
+        settled = None if chosen is None else among.after_departures.get(chosen.mechanism)
+        if settled is not None and settled.departures:  # the deal of those who stay
+            return settled.outcome
+        return None if chosen is None else next((each for each in among if each.mechanism == chosen.mechanism), None)
 
     @property
     def recommended_deal(self) -> Deal | None:
@@ -343,8 +346,10 @@ def compare(
         if progress is not None:
             progress(mechanism.title)
         try:
-            outcomes.append(mechanism.solve(federation))
-        except NotConverged as error:
+            outcome = mechanism.solve(federation)
+            _ = outcome.payoffs  # which free riding may leave the domain of
+            outcomes.append(outcome)
+        except (NotConverged, OutsideDomain) as error:
             if not (mechanism.is_baseline or mechanism.has_side_payments):
                 raise
             unsolved[mechanism.name] = error.text(money.text) if isinstance(error, NoFairDeal) and money else str(error)

@@ -30,6 +30,7 @@ CLOSE_SHARE = 0.01
 NEARLY_SHARE = 0.05
 MIN_RELATIVE_GAIN = 1e-9  # of what everybody has alone
 MIN_SHARE_RAISED = 0.005  # of a fair gain: a smaller difference is not seen in whole per cent
+LITTLE_GAIN = 1e-3  # of the largest: whoever gains less is close to leaving too
 CLOSE_TO_LEAVING = 0.05  # of its fair gain: whoever gains less is close to leaving
 NOT_NEGOTIATED = (
     "choose it where these are known, not just claimed; it is computed by whoever has them and cannot be negotiated"
@@ -83,7 +84,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     assert best.recommendation is not None
     members, among = best.federation.names, best.recommendation
     out = tuple(name for name in names if name not in members)
-    said = [*_who_should_be_in(comparison), *_harm(comparison)]
+    said = [*_who_should_be_in(comparison)]
     with_all = comparison.after_departures.get(among.mechanism)
     if with_all is not None and with_all.leavers:
         said.append(f"With everybody in, {_names(with_all.leavers)} would leave {comparison.title(among.mechanism)}")
@@ -102,8 +103,12 @@ def _choose_for_all(comparison: Comparison) -> tuple[str, Sequence[str]]:
             for name, each in stable.items()
             if each.leavers
         ]
-        return "standalone", ["No mechanism does better than everybody alone", *_who_should_be_in(comparison), *lost]
+        limited = np.isfinite(comparison.federation.budgets).any()
+        why = [part.removesuffix(".") for part in comparison.unsolved.values()] if limited else []
+        none = "No mechanism does better than everybody alone" + (" within the budgets" if limited else "")
+        return "standalone", [none, *_who_should_be_in(comparison), *lost, *why]
     paid = [name for name, each in stable.items() if each.outcome is not None and not each.outcome.over_budget]
+    paid = [name for name in paid if stable[name].welfare > alone + MIN_RELATIVE_GAIN * abs(alone)]
     if not paid:
         asked = [
             part.removesuffix(".")
@@ -204,7 +209,8 @@ def _harm(comparison: Comparison) -> Iterator[str]:
 
 def _close_to_leaving(comparison: Comparison, outcome: Outcome) -> Iterator[str]:
     """Who gains so little that a small mistake in the numbers would make it leave."""
-    few = (outcome.gain_shares < CLOSE_TO_LEAVING) & ~outcome.would_leave
+    least = np.nan_to_num(outcome.ir_gaps) <= LITTLE_GAIN * np.nanmax(np.abs(outcome.ir_gaps))
+    few = ((outcome.gain_shares < CLOSE_TO_LEAVING) | least) & ~outcome.would_leave
     for agent in np.flatnonzero(few)[:MAX_NAMES].tolist():
         gain = float(outcome.ir_gaps[agent])
         much = comparison.amount(gain) if gain > outcome.tolerances[agent] else "nothing"

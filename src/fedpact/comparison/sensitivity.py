@@ -7,7 +7,8 @@ then by bisection among those that change something there; all federations of a 
 
 A change that a larger one undoes may be missed, and so may be a mechanism that is recommended for what is left once
 some have left it: here one that somebody leaves is not chosen. Who should be in, where data harms or joining costs, and
-which of two mechanisms is as good take all groups: they are watched up to `MAX_AGENTS_GROUPED` members.
+which of two mechanisms is as good take all groups: they are watched up to `MAX_AGENTS_GROUPED` members. Where members
+have budgets nothing is said: whether a deal keeps them is not followed.
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ class _State(NamedTuple):
 def deal_sensitivity(comparison: Comparison) -> Sensitivity | None:
     """What changes the recommended deal first; None where that is not worked out."""
     recommended = comparison.recommendation
-    if recommended is None or comparison.not_recommended or not 2 <= comparison.federation.n_agents <= MAX_AGENTS:
+    federation = comparison.federation
+    if recommended is None or comparison.not_recommended or not 2 <= federation.n_agents <= MAX_AGENTS:
+        return None
+    if np.isfinite(federation.budgets).any():  # whether a deal within them is left is not followed
         return None
     watch = _Watch(comparison)
     if not watch.watches_members and (recommended.mechanism == "standalone" or not watch.rules):

@@ -41,6 +41,12 @@ MAX_SETTLED_AGENTS = GRAINS
 
 MAX_DECIMALS = 18
 MONEY_DECIMALS = 2
+# Of currencies that have not two (ISO 4217).
+DECIMALS = {
+    **dict.fromkeys(("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF"), 0),
+    **dict.fromkeys(("UGX", "VND", "VUV", "XAF", "XOF", "XPF"), 0),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
+}
 PAYOFF_UNIT, PAYOFF_DECIMALS = "units of payoff", 9
 MIN_GROUPED, MAX_GROUPED = 1000, 10**15  # sums between these are written with all digits and commas
 
@@ -146,7 +152,7 @@ def settle(
     money
         The exchange rate, such as a scenario's; without one, amounts are units of payoff.
     decimals
-        Digits after the point; 2 for money and 9 for units of payoff by default.
+        Digits after the point; those of the currency (ISO 4217), and 9 for units of payoff, by default.
     sponsor
         Who pays what payments that do not balance lack, and receives what they leave over. The name of nobody in the
         deal; it comes last in the balances. Without one, payments that do not balance are refused.
@@ -179,7 +185,7 @@ def settle(
         difference = f": {agreed.price_contradiction}; unchecked=True settles it as it is"
         rule = "must be what the deal's prices come to"
         raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
-    usual = PAYOFF_DECIMALS if money is None else MONEY_DECIMALS
+    usual = PAYOFF_DECIMALS if money is None else DECIMALS.get(money.currency.upper(), MONEY_DECIMALS)
     unit = {
         "per_payoff": 1.0 if money is None else money.per_payoff,
         "currency": PAYOFF_UNIT if money is None else money.currency,

@@ -60,6 +60,12 @@ def read_plain_rounds(path: Path, *, as_subsets: bool = False) -> LogTable:
         last = max((number(row, each, "round") for row, each in cells), default=-1.0)
         ended = [(row, each) for row, each in cells if number(row, each, "round") == last]
         names = list(dict.fromkeys(each["member"] for _, each in ended))
+        for row, each in cells:
+            if each["member"] not in names:
+                raise InvalidInput(
+                    f"row {row}: member {each['member']!r:.40} has no row in round {last:g}, the last, which is the "
+                    f"one that counts; say what it did there, or leave it out"
+                )
         samples = {each["member"]: number(row, each, "samples") for row, each in ended}
         models = list(dict.fromkeys(_subset(row, each.get("subset", ""), names) for row, each in ended))
         given = np.array([[name in model for name in names] for model in models], dtype=np.float64)

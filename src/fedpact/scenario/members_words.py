@@ -7,7 +7,8 @@
 They become numbers before the file is read on: costs per unit of data and values per payoff of 1, both in units of
 payoff. A payoff of 1 is an accuracy 100 points above that of no data, so a value of 500 EUR a point makes 50000 EUR of
 payoff. Where a table `money` gives the rate, these are of that size; otherwise a unit of payoff is a unit of money.
-Joining costs and budgets are sums: "50000 EUR".
+Joining costs and budgets are sums: "50000 EUR". Costs that rise are a table: linear = "600 EUR/thousand records", and
+quadratic, the money per unit and unit, "5 EUR/thousand records/thousand records".
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class Price:
     def parse(cls, text: str, field: str) -> Price:
         """The price that a text states."""
         found = PRICE.fullmatch(text)
+        if found is None and PRICE.fullmatch(text.strip().removeprefix("-").removeprefix("\N{MINUS SIGN}")):
+            raise InvalidInput(f"{field} must be positive, got {short_repr(text)}: a negative amount of money")
         if found is None:
             example = "500 EUR/point" if field.startswith("value") else "0.02 EUR/record"
             raise InvalidInput(
@@ -151,6 +154,9 @@ def _singular(noun: str) -> str:
 
 def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a scenario file with money as numbers in units of payoff; others as they are."""
+    rising = document.get("costs")
+    if isinstance(rising, Mapping) and any(_has_prices(part) for part in rising.values()):
+        return {**convert_prices({**document, "costs": rising.get("linear")}), "costs": _rising_costs(document, rising)}
     prices = {key: found for key in ("costs", "values") if (found := _prices(key, document.get(key)))}
     sums = {key: stated for key in SUMS if (stated := _sums(key, document.get(key)))}
     if not prices and not sums:
@@ -173,6 +179,30 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
         amounts = [amount / rate for amount, _ in stated]
         converted[key] = amounts if isinstance(document[key], list) else amounts[0]
     return converted | {"money": document.get("money", {"currency": currency, "per_payoff": 1.0})}
+
+
+def _has_prices(given: Any) -> bool:
+    return any(isinstance(entry, str) and is_price(entry) for entry in (given if isinstance(given, list) else [given]))
+
+
+def _rising_costs(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Linear costs, money per unit of data, and quadratic ones, money per unit and unit, in units of payoff."""
+    linear = convert_prices({**document, "costs": given.get("linear")})["costs"]
+    stated, unit = given.get("quadratic", 0.0), _unit(document)
+    if not _has_prices(stated):
+        return {**given, "linear": linear}
+    entries, found = stated if isinstance(stated, list) else [stated], []
+    for index, entry in enumerate(entries):
+        field = f"costs.quadratic[{index}]" if isinstance(stated, list) else "costs.quadratic"
+        first, slash, second = entry.rpartition("/") if isinstance(entry, str) else ("", "", "")
+        if not slash or not is_price(first):
+            rule = 'must be money per unit and unit, such as "5 EUR/thousand records/thousand records"'
+            raise InvalidInput(f"{field} {rule}, got {short_repr(entry)}")
+        price = Price.parse(first, field)
+        currency = one_currency([price, *_prices("costs.linear", given.get("linear"))], "costs")
+        per_unit = price.per_unit(unit, field) * unit.count / DataUnit.parse(second, field).count
+        found.append(per_unit / _rate(document, {"costs": 1, "values": 1}, currency))
+    return {**given, "linear": linear, "quadratic": found if isinstance(stated, list) else found[0]}
 
 
 def _sums(field: str, given: Any) -> list[tuple[float, str]]:

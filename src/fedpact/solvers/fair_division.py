@@ -34,6 +34,7 @@ from fedpact.utils.errors import NotConverged
 GROUP_TOLERANCE = 1e-11  # of what is divided: a group that lacks less has what it must
 ROUNDING = (0.0, 1e-12, 1e-11, 1e-10)  # of the same: by how much values of groups, and r, may be overstated
 MAX_ROUNDS = 1000
+TINY = float(np.finfo(float).tiny)
 
 
 class Division(NamedTuple):
@@ -67,7 +68,7 @@ def fairest_division(
 
     `least` is what members must have besides: budgets that limit what they pay.
     """
-    kept = _Kept(np.maximum(alone, least), welfare, groups)
+    kept = _Kept(np.maximum(alone, least), welfare, groups, shares)
 
     def solve() -> tuple[FloatArray, float]:
         level = kept.highest_level(shares, costs)
@@ -86,17 +87,18 @@ def nearest_division(
 ) -> Division:
     """The division nearest to a target, in the sum of squares; `least` is what members must have besides."""
     alone = np.maximum(alone, least)
-    kept = _Kept(alone, welfare, groups)
+    kept = _Kept(alone, welfare, groups, target)
     return Division(*kept.run(lambda: (kept.nearest(target, alone), np.nan)))
 
 
 class _Kept:
     """The groups taken in so far, and what they leave of a division."""
 
-    def __init__(self, alone: FloatArray, welfare: float, groups: KnownGroups | None) -> None:
+    def __init__(self, alone: FloatArray, welfare: float, groups: KnownGroups | None, aim: FloatArray) -> None:
         self._known, self.welfare = groups, welfare
         self.members, self.values = np.eye(alone.size, dtype=np.bool_), alone
-        self._unit = max(abs(welfare), float(np.abs(alone).sum()), float(np.finfo(float).tiny))
+        reached = 0.0 if groups is None else groups.scale
+        self._unit = max(abs(welfare), float(np.abs(alone).sum()), reached, float(np.abs(aim).max()), TINY)
 
     def run(self, solve: Callable[[], tuple[FloatArray, float]]) -> tuple[FloatArray, float]:
         """What `solve` finds once no group has too little under it."""

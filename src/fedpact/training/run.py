@@ -56,7 +56,7 @@ class Account:
     Attributes
     ----------
     payoffs, costs, payments
-        In the deal; of those who are not in it, on their own.
+        In the deal, where joining costs count among the costs; of those who are not in it, on their own.
     standalone
         Utilities of training alone.
     tolerances
@@ -244,7 +244,9 @@ class Run:
         return np.asarray(self._values * (accuracies - self.floors) / (self.ceilings - self.floors))
 
     def _account(self, payoffs: FloatArray, brought: ArrayLike, standalone: FloatArray) -> Account:
-        costs = self.federation.spending(brought)
+        costs = np.array(self.federation.spending(brought))
+        if self.members.size > 1:
+            costs[self.members] += self.federation.joining_costs[self.members]
         tolerances = utility_tolerances(payoffs, costs, self.payments, agent_values(self.federation.arrays))
         payoffs, costs, standalone = (read_only_copy(amounts) for amounts in (payoffs, costs, standalone))
         return Account(

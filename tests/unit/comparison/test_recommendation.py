@@ -139,3 +139,39 @@ def test_the_deal_without_whom_should_stay_out() -> None:
     assert deal.agents == ("Nord", "Sued", "Tal") and "its joining costs 0.4 units of payoff" in deal.excluded["Berg"]
     everybody = fp.compare(fp.Federation(weights, names=names, joining_costs=0.005, **given))
     assert everybody.among_best is None and everybody.recommendation.whose == ""
+
+
+def test_a_deal_that_loses_a_member_and_gains_nothing_is_not_recommended_for_its_budget() -> None:
+    federation = fp.Federation(
+        [[0.86, 0.0], [0.47, 0.57]],
+        costs=fp.Quadratic([0.0233, 0.0078], 0.0005),
+        caps=[55.8, 52.4],
+        joining_costs=[0.1, 0.01],
+        budgets=[0.05, 0.0],
+        payoff=fp.Exponential([0.076, 0.127]),
+    )
+    recommended = fp.compare(federation).recommendation
+    assert recommended.mechanism == "standalone"
+    assert "No deal stays within the budgets" in recommended.reason
+    assert "agent 1 is asked for" in recommended.reason
+
+
+def test_the_recommended_deal_is_that_of_those_who_stay() -> None:
+    compared = fp.compare(example("hospitals").federation, ["shapley"])
+    settled = compared.after_departures["shapley"]
+    assert settled.leavers and compared.recommended_deal.agents == tuple(settled.members)
+
+
+def test_free_riding_out_of_the_domain_is_no_outcome() -> None:
+    federation = fp.Federation(
+        [[0.108, 0.17, 0.83], [-0.052, 0.0, -0.272], [-0.048, 0.55, 0.74], [1.2, -0.034, 1.37]],
+        costs=[0.0029, 0.0162, 0.0275],
+        caps=[31.8, 54.3, 8.1],
+        values=[1.0, 2.0, 1.0, 2.0],
+        payoff=fp.Log(),
+        lot_owners=["A", "B", "C"],
+        task_owners=["A", "B", "C", "C"],
+    )
+    compared = fp.compare(federation)
+    assert "harmed more than its payoff curve describes" in compared.unsolved["voluntary"]
+    assert compared.recommendation.members == ("A", "C")

@@ -357,3 +357,11 @@ class TestSponsor:
     def test_it_has_nothing_to_do_where_payments_balance(self):
         balanced = fp.EqualSplit().solve(self.OUTCOME.federation)
         assert fp.settle(balanced, sponsor="Foundation").cents[-1] == 0
+
+
+@pytest.mark.parametrize(("currency", "decimals"), [("JPY", 0), ("EUR", 2), ("KWD", 3), ("points", 2)])
+def test_currencies_have_their_decimals(currency: str, decimals: int) -> None:
+    deal = fp.Deal(mechanism="x", agents=("A", "B"), contributions=np.ones(2), payments=np.array([1.23456, -1.23456]))
+    settled = fp.settle(deal, money=fp.Money(currency, 1000.0))
+    assert settled.decimals == decimals
+    assert settled.amounts[0] == round(Decimal("1234.56"), decimals)

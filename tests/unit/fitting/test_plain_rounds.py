@@ -63,3 +63,9 @@ def test_without_subsets_the_last_round_is_one_model(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
     with pytest.raises(fp.InvalidInput, match=message):
         Observations.from_files([written(tmp_path, TABLE.replace(before, after))])
+
+
+def test_members_that_are_not_in_the_last_round_are_named(tmp_path: Path) -> None:
+    text = TABLE.replace("10,South,250,0.78,,800\n", "").replace("10,South,250,0.69,North,\n", "")
+    with pytest.raises(fp.InvalidInput, match="row 3: member 'South' has no row in round 10, the last"):
+        Observations.from_files([written(tmp_path, text)])

@@ -230,3 +230,20 @@ def test_of_many_members_a_deal_as_fair_stands_and_a_less_fair_one_does_not() ->
     plain = rules.outcome_at(federation, outcome.contributions, priced, side_payments=np.zeros(17))
     found = check_payments(rules, plain)
     assert found.exceeds
+
+
+def test_where_all_together_reach_nothing_and_some_do() -> None:
+    """What is divided is zero, so that it is no measure of anything."""
+    federation = fp.Federation(
+        [[0.49, 1.45, 1.21], [1.16, 0.31, -0.7], [-1.22, -0.55, 0.45]],
+        costs=[0.0177, 0.0284, 0.0173],
+        caps=[43.2, 21.1, 21.8],
+        home="all",
+        payoff=fp.Michaelis([23.7, 25.8, 5.8]),
+    )
+    assert fp.social_optimum(federation).welfare == pytest.approx(0.0, abs=1e-12)
+    with pytest.raises(fp.NoFairDeal) as caught:
+        fp.FairMechanism().solve(federation)
+    best = group_optima(federation).values.max()
+    assert caught.value.subsidy == pytest.approx(best, rel=1e-6)
+    np.testing.assert_allclose(fp.FairMechanism(keep="members").solve(federation).payments, 0.0, atol=1e-9)

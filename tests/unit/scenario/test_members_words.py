@@ -186,3 +186,22 @@ def test_asking_can_be_interrupted(
 def test_asking_needs_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_main(["new", str(tmp_path / "new.toml"), "--ask"]) == 2
     assert "--ask needs a terminal" in capsys.readouterr().err
+
+
+def test_costs_that_rise_in_money() -> None:
+    money = {
+        "linear": "600 EUR/1000 records",
+        "quadratic": ["5 EUR/thousand records/thousand records", "0.00001 EUR/record/record"],
+    }
+    found = parse_scenario(BASE | {"costs": money}, where="file").federation
+    np.testing.assert_allclose(found.costs.linear, [600.0, 600.0])
+    np.testing.assert_allclose(found.costs.quadratic, [5.0, 10.0])
+    with pytest.raises(fp.InvalidInput, match=r"costs\.quadratic must be money per unit and unit"):
+        parse_scenario(BASE | {"costs": money | {"quadratic": "5 EUR/record"}}, where="file")
+
+
+def test_a_negative_price_is_said_to_be_negative() -> None:
+    with pytest.raises(
+        fp.InvalidInput, match=r"costs must be positive, got '-600 EUR/1000 records': a negative amount"
+    ):
+        parse_scenario(BASE | {"costs": "-600 EUR/1000 records"}, where="file")

@@ -446,3 +446,12 @@ def test_a_figure_of_ones_own(run: Run) -> None:
 
     mine = Figure(layout="constrained")
     assert run.plot(figure=mine) is mine
+
+
+def test_joining_costs_count_among_the_costs(trainer: Experiment) -> None:
+    dear = FEDERATION.replace(joining_costs=[0.1, 0.2, 0.3])
+    solved = fp.ExternalityMechanism().solve(dear)
+    run = train_under(solved, dear, trainer)
+    np.testing.assert_allclose(run.promised.gains, solved.ir_gaps, atol=1e-9)
+    free = train_under(fp.ExternalityMechanism().solve(FEDERATION), FEDERATION, trainer)
+    np.testing.assert_allclose(run.measured.gains, free.measured.gains - [0.1, 0.2, 0.3], atol=1e-9)
