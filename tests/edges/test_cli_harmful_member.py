@@ -78,6 +78,7 @@ def test_json_keeps_the_numbers(run, banks: str) -> None:
     assert record["reciprocity"] == record["reciprocity_ratios"][1] < -1.0
 
 
+@pytest.mark.slow
 def test_the_report_and_the_page_of_the_member_say_it_in_words(run, banks: str, tmp_path: Path) -> None:
     assert run("compare", banks, "--html", "report.html").code == 0
     text = _text(tmp_path / "report.html")

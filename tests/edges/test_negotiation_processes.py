@@ -119,6 +119,7 @@ print(json.dumps(said | {"excluded": dict(deal.excluded), "rounds": deal.rounds}
 """
 
 
+@pytest.mark.slow
 def test_agents_agree_and_the_coordinator_s_process_never_holds_the_weights(files: list[Path]) -> None:
     """A coordinator that is told nothing but the files' names, and may not open them; it leaves no process behind."""
     ran = subprocess.run(

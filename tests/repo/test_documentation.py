@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if not 
 # Their commands take seconds.
 LONG_PAGES = {
     *("fitting.md", "from-data-to-a-deal.md", "measured-payoffs.md", "negotiation.md", "reproduce-the-paper.md"),
-    *("second-year.md", "training.md", "verification.md", "members.md", "pay-fair-shares.md", "sweeps.md"),
+    *("second-year.md", "training.md", "verification.md", "members.md", "pay-fair-shares.md", "sweeps.md", "guide.md"),
 }
 BLOCK = re.compile(r"^```(sh|sh slow|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -139,6 +139,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.slow
 def test_commands_that_need_nodes_or_stay_open_have_the_options_shown(tmp_path):
     """They are run by the tests of the explorer, the simulation and the deployment, with ports of their own."""
     quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "COLUMNS": "200"}

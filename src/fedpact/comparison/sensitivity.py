@@ -123,13 +123,11 @@ def _smallest(watch: _Watch) -> tuple[_Variation, str] | None:
             [each._replace(factor=at) for each, at in zip(moved, np.exp(signs * middle), strict=True)]
         )
         lows, highs = np.where(changes, lows, middle), np.where(changes, middle, highs)
-        near = lows < highs.min()  # the others change nothing before one of these does
-        moved = [each for each, kept in zip(moved, near.tolist(), strict=True) if kept]
-        signs, lows, highs = signs[near], lows[near], highs[near]
     for first in np.argsort(highs, kind="stable").tolist():
         variation = moved[first]._replace(factor=float(np.exp(signs[first] * highs[first])))
         if words := watch.words(variation):
             return variation, words
+    assert watch.watches_mechanism  # every other change has words
     watch.watches_mechanism = False  # another seemed to be the one to choose, and was not
     return _smallest(watch)
 
@@ -171,8 +169,10 @@ class _Watch:
             return (
                 f"the best federation would be {join_names(best, most=MAX_NAMES)}" if best else "nobody should federate"
             )
-        if then.leavers != now.leavers and (left := _new(joined, now.leavers, then.leavers)):
-            return f"{join_names(left, most=MAX_NAMES)} would leave {self.comparison.title(self.chosen)}"
+        if then.leavers != now.leavers:
+            left, stay = _new(joined, now.leavers, then.leavers), _new(joined, then.leavers, now.leavers)
+            would = f"would leave {self.comparison.title(self.chosen)}" if left else "would stay"
+            return f"{join_names(left or stay, most=MAX_NAMES)} {would}"
         if then.idle != now.idle:
             stop, start = _new(joined, now.idle, then.idle), _new(joined, then.idle, now.idle)
             said = [f"{join_names(stop, most=MAX_NAMES)} would contribute nothing"] if stop else []
