@@ -114,6 +114,9 @@ class _Comparison:
             per_agent.pop("contribution")
             witness |= {key: stated.get(key) for key in ("contribution", "deviation") if key in witness}
         witness |= {key: float(numbers[place]) for key, numbers in per_agent.items() if key in witness}
+        for key in ("deviation_utility", "split_utility"):  # bounds, good to the certificate's tolerance
+            if key in witness and _is_number(stated.get(key)) and abs(stated[key] - witness[key]) <= due["tol"]:
+                witness[key] = stated[key]
         if "deviation" in witness and not outcome.federation.has_lots:
             witness["deviation"] = self._deviation(stated.get("deviation"), place)
         return witness
