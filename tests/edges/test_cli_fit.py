@@ -66,6 +66,7 @@ def test_json_has_the_names_of_the_scenario(run, runs: Path) -> None:
     assert record["files"] == []
 
 
+@pytest.mark.slow
 def test_curves_that_do_not_fit_are_a_warning(run, tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     rows = [f"{level},{0.9 - 0.1 * place}" for place, level in enumerate([1, 2, 4, 8, 16, 32, 64, 128])]

@@ -46,6 +46,7 @@ def test_prices_stand_beside_payments(run, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_deal_without_whom_should_stay_out(run, tmp_path: Path) -> None:
     path = banks(tmp_path, joining="150000")
     said = run("compare", path).words
@@ -121,6 +122,7 @@ def test_sweeps_of_data_at_home(run, tmp_path: Path) -> None:
     assert "needs data at home" in run("sweep", "paper-w1", "--vary", "home=1,2", "-o", tmp_path / "x.csv").err
 
 
+@pytest.mark.slow
 def test_more_is_shared_than_there_is_at_home(run, tmp_path: Path) -> None:
     path = banks(tmp_path)
     path.write_text(

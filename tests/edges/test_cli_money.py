@@ -182,6 +182,7 @@ def test_how_many_samples_a_measurement_rests_on_is_signed(
 # Code
 
 
+@pytest.mark.slow
 def test_code_named_in_a_deal_is_not_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "evilmod.py").write_text("import pathlib; pathlib.Path('evil').touch(); X = 1", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
