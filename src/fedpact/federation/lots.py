@@ -94,14 +94,14 @@ def check_names(
     errors, seen = ErrorCollector(), dict[tuple[str | None, str], str]()
     for index, name in enumerate(names):
         owner = None if owners is None else owners[index]
-        before = seen.get((owner, looks_of(name)))
-        if before is not None:
+        key = owner, looks_of(name)
+        if (before := seen.get(key)) is not None:
             rule = "must differ from the others" if owner is None else "must differ from the owner's others"
             twice = f', "{name}" appears twice' if before == name else f", {before!a} and {name!a} look alike"
             errors.errors.append(
                 InvalidInput(field=field, index=index, rule=rule, value=name, given=twice, agent=owner)
             )
-        seen[owner, looks_of(name)] = name
+        seen[key] = name
     errors.raise_errors()
     return names
 

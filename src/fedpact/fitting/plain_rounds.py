@@ -57,8 +57,9 @@ def read_plain_rounds(path: Path, *, as_subsets: bool = False) -> LogTable:
                 raise InvalidInput(f"row {row}, column {key!r} must be a number of at least 0, got {each[key]!r:.40}")
             return found
 
-        last = max((number(row, each, "round") for row, each in cells), default=-1.0)
-        ended = [(row, each) for row, each in cells if number(row, each, "round") == last]
+        rounds = [number(row, each, "round") for row, each in cells]
+        last = max(rounds, default=-1.0)
+        ended = [cell for cell, at in zip(cells, rounds, strict=True) if at == last]
         names = list(dict.fromkeys(each["member"] for _, each in ended))
         for row, each in cells:
             if each["member"] not in names:
@@ -67,12 +68,13 @@ def read_plain_rounds(path: Path, *, as_subsets: bool = False) -> LogTable:
                     f"one that counts; say what it did there, or leave it out"
                 )
         samples = {each["member"]: number(row, each, "samples") for row, each in ended}
-        models = list(dict.fromkeys(_subset(row, each.get("subset", ""), names) for row, each in ended))
+        subsets = [_subset(row, each.get("subset", ""), names) for row, each in ended]
+        models = list(dict.fromkeys(subsets))
         given = np.array([[name in model for name in names] for model in models], dtype=np.float64)
         scores, sizes = np.full((2, len(models), len(names)), np.nan)
         rows = [0] * len(models)
-        for row, each in ended:
-            at = models.index(_subset(row, each.get("subset", ""), names)), names.index(each["member"])
+        for (row, each), subset in zip(ended, subsets, strict=True):
+            at = models.index(subset), names.index(each["member"])
             if not np.isnan(scores[at]):
                 raise InvalidInput(f"row {row}: member {each['member']!r:.40} is there twice for one model")
             rows[at[0]] = rows[at[0]] or row

@@ -47,12 +47,12 @@ from fedpact.flower.node_signing import (
 from fedpact.flower.statement import check_statement
 from fedpact.negotiation import PROTOCOLS
 from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
-from fedpact.negotiation.minutes import Minutes
+from fedpact.negotiation.node_memory import NodeMemory
 from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput
 
 MASKS = "masks"  # the record of a node's state that holds what its masks are made from
-MINUTES = "minutes"  # and the one with what it remembers of the negotiation
+MEMORY = "negotiation"  # and the one with what it remembers of the negotiation
 ARRAYS, METRICS = "arrays", "metrics"
 AgentT = TypeVar("AgentT", bound=AnyAgent)
 
@@ -98,27 +98,29 @@ def _greet(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> 
 
 def _negotiate(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
     own, identity = own_agent(context), _identity(context)
-    minutes = _minutes(context).after(asked, knows_keys=identity.known.is_given)
+    memory = _memory(context).after(asked, knows_keys=identity.known.is_given)
     if asked.get("kind") == "introduce":
         own = _within_its_data(own, learner(context), samples_per_unit(context))
     answer = replace(own, secret=_mask_secret(context), identity=identity).answer(asked)
-    context.state[MINUTES] = ConfigRecord(
-        {"protocol": minutes.protocol, "members": list(minutes.members), "agreed": list(minutes.agreed)}
+    context.state[MEMORY] = ConfigRecord(
+        {"protocol": memory.protocol, "members": list(memory.members), "agreed": list(memory.agreed)}
     )
     return answer
 
 
-def _minutes(context: Context) -> Minutes:
+def _memory(context: Context) -> NodeMemory:
     """What the node remembers of this run's negotiation; at first, by which protocol its owner lets it negotiate."""
-    kept = context.state.get(MINUTES)
+    kept = context.state.get(MEMORY)
     if not isinstance(kept, ConfigRecord):
         named = context.node_config.get("protocol", "")
         if named not in ("", *PROTOCOLS):
             raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {named!r:.40}")
-        return Minutes(protocol=str(named))
+        return NodeMemory(protocol=str(named))
     members: list[Any] = list(kept["members"])  # type: ignore[arg-type]
     agreed: list[Any] = list(kept["agreed"])  # type: ignore[arg-type]
-    return Minutes(protocol=str(kept["protocol"]), members=tuple(map(int, members)), agreed=tuple(map(float, agreed)))
+    return NodeMemory(
+        protocol=str(kept["protocol"]), members=tuple(map(int, members)), agreed=tuple(map(float, agreed))
+    )
 
 
 def _mask_secret(context: Context) -> bytes:

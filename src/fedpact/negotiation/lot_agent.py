@@ -26,11 +26,6 @@ from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
 
-MAX_LOT_STEPS, MAX_HALVINGS = 500, 60
-STEP_ROUNDING = 1e-15  # of the request: shorter steps are rounding
-MIN_RISE = 1e-4  # of what the slope promises: what a step must bring
-SURE_STEP = 1e-12  # of the objective: a step that promises no more is taken as it is
-
 
 class _Task(NamedTuple):
     """One row: its weights, its curve and what it is worth."""

@@ -10,7 +10,6 @@ import numpy as np
 from fedpact.paper.results import Judgement
 
 MINUS = "\N{MINUS SIGN}"
-BEYOND = "beyond the paper"  # where a claim is made
 SYMBOLS = {"externality": "M^E", "shapley": "M^Shap"}
 # Where the paper leaves the caps open: its training experiment gives everybody 400 images.
 CAP = 400.0

@@ -156,7 +156,9 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a scenario file with money as numbers in units of payoff; others as they are."""
     rising = document.get("costs")
     if isinstance(rising, Mapping) and any(_has_prices(part) for part in rising.values()):
-        return {**convert_prices({**document, "costs": rising.get("linear")}), "costs": _rising_costs(document, rising)}
+        converted = convert_prices({**document, "costs": rising.get("linear")})
+        quadratic = _quadratic_costs(document, rising)
+        return {**converted, "costs": {**rising, "linear": converted["costs"], **quadratic}}
     prices = {key: found for key in ("costs", "values") if (found := _prices(key, document.get(key)))}
     sums = {key: stated for key in SUMS if (stated := _sums(key, document.get(key)))}
     if not prices and not sums:
@@ -185,24 +187,23 @@ def _has_prices(given: Any) -> bool:
     return any(isinstance(entry, str) and is_price(entry) for entry in (given if isinstance(given, list) else [given]))
 
 
-def _rising_costs(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Linear costs, money per unit of data, and quadratic ones, money per unit and unit, in units of payoff."""
-    linear = convert_prices({**document, "costs": given.get("linear")})["costs"]
-    stated, unit = given.get("quadratic", 0.0), _unit(document)
+def _quadratic_costs(document: Mapping[str, Any], rising: Mapping[str, Any]) -> dict[str, Any]:
+    """Quadratic costs in units of payoff, where they are given as money per unit and unit; else nothing."""
+    stated = rising.get("quadratic")
     if not _has_prices(stated):
-        return {**given, "linear": linear}
-    entries, found = stated if isinstance(stated, list) else [stated], []
-    for index, entry in enumerate(entries):
+        return {}
+    unit, found = _unit(document), []
+    for index, entry in enumerate(stated if isinstance(stated, list) else [stated]):
         field = f"costs.quadratic[{index}]" if isinstance(stated, list) else "costs.quadratic"
         first, slash, second = entry.rpartition("/") if isinstance(entry, str) else ("", "", "")
         if not slash or not is_price(first):
             rule = 'must be money per unit and unit, such as "5 EUR/thousand records/thousand records"'
             raise InvalidInput(f"{field} {rule}, got {short_repr(entry)}")
         price = Price.parse(first, field)
-        currency = one_currency([price, *_prices("costs.linear", given.get("linear"))], "costs")
+        currency = one_currency([price, *_prices("costs.linear", rising.get("linear"))], "costs")
         per_unit = price.per_unit(unit, field) * unit.count / DataUnit.parse(second, field).count
         found.append(per_unit / _rate(document, {"costs": 1, "values": 1}, currency))
-    return {**given, "linear": linear, "quadratic": found if isinstance(stated, list) else found[0]}
+    return {"quadratic": found if isinstance(stated, list) else found[0]}
 
 
 def _sums(field: str, given: Any) -> list[tuple[float, str]]:

@@ -34,7 +34,6 @@ from fedpact.utils.errors import NotConverged
 GROUP_TOLERANCE = 1e-11  # of what is divided: a group that lacks less has what it must
 ROUNDING = (0.0, 1e-12, 1e-11, 1e-10)  # of the same: by how much values of groups, and r, may be overstated
 MAX_ROUNDS = 1000
-TINY = float(np.finfo(float).tiny)
 
 
 class Division(NamedTuple):
@@ -98,7 +97,8 @@ class _Kept:
         self._known, self.welfare = groups, welfare
         self.members, self.values = np.eye(alone.size, dtype=np.bool_), alone
         reached = 0.0 if groups is None else groups.scale
-        self._unit = max(abs(welfare), float(np.abs(alone).sum()), reached, float(np.abs(aim).max()), TINY)
+        stakes = (abs(welfare), float(np.abs(alone).sum()), reached, float(np.abs(aim).max()))
+        self._unit = max(*stakes, float(np.finfo(float).tiny))
 
     def run(self, solve: Callable[[], tuple[FloatArray, float]]) -> tuple[FloatArray, float]:
         """What `solve` finds once no group has too little under it."""

@@ -41,9 +41,8 @@ class Engine:
         self._device = _cpu_device()
         self._training, self._seed = training, seed
         self._held = np.array([len(own.labels) for own in holdings])
-        lots, tasks = (np.concatenate([getattr(own, part) for own in holdings]) for part in ("lots", "tasks"))
-        self._lot_owners, self._task_owners = _owners(lots, self._held), _owners(tasks, _test_counts(holdings))
-        self._test_sizes = np.bincount(tasks)
+        self._lot_owners = _lot_owners(np.concatenate([own.lots for own in holdings]), self._held)
+        self._test_sizes = np.array([len(own.test_labels) for own in holdings])
         weights = initial_weights(
             (holdings[0].pixels.shape[1], *training.hidden, n_classes), generator(seed, Stream.WEIGHTS)
         )
@@ -57,7 +56,7 @@ class Engine:
         self._fixed = self._put((start, agents, Descent.of(training), private))
 
     def final(self, profiles: IntArray) -> Iterator[tuple[int, FloatArray]]:
-        """Train a model for every profile; as each is finished, its index and all tasks' accuracies."""
+        """Train a model for every profile; as each is finished, its index and all agents' accuracies."""
         rounds = self._training.rounds
         orders = self._put(self._shuffles(rounds))
         tested = np.arange(rounds) == rounds - 1
@@ -78,7 +77,7 @@ class Engine:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def history(self, schedule: IntArray, wanted: NDArray[np.bool_] | None = None) -> tuple[FloatArray, FloatArray]:
-        """Accuracies and mean losses of all tasks after every round.
+        """Accuracies and mean losses of all agents after every round.
 
         Of one model for all, or of each agent's own, where `wanted` (agents, lots) says which lots it takes in.
         """
@@ -95,7 +94,7 @@ class Engine:
     ) -> tuple[FloatArray, FloatArray]:
         taken = np.ones((len(self._held), schedule.shape[1]), dtype=np.bool_) if wanted is None else wanted.copy()
         taken[:, ~schedule.any(axis=0)] = True  # nobody has to leave out what nobody brings
-        aggregation = _aggregation(taken, self._lot_owners, self._task_owners)
+        aggregation = _aggregation(taken, self._lot_owners)
         given, used, asked = self._put((aggregation, schedule.astype(np.int32), tested))
         with jax.threefry_partitionable(True):  # whatever the caller's setting
             found = train_models(*self._fixed, given, orders=orders, schedule=used, tested=asked)
@@ -131,29 +130,22 @@ class Engine:
             test_pixels=test_pixels[:, live],
             test_fixed=test_pixels[:, ~live] @ matrix[~live],
             test_labels=np.concatenate([own.test_labels for own in holdings]),
-            test_tasks=np.concatenate([own.tasks for own in holdings]),
+            tested_by=np.repeat(np.arange(len(holdings), dtype=np.int32), self._test_sizes),
             longest=self._longest,
-            n_tasks=len(self._test_sizes),
         )
 
     def _put(self, given: Any) -> Any:
         return jax.device_put(given, self._device)
 
 
-def _test_counts(holdings: Sequence[Holdings]) -> IntArray:
-    return np.array([len(own.tasks) for own in holdings])
-
-
-def _owners(parts: NDArray[np.int32], sizes: IntArray) -> NDArray[np.int32]:
-    """The agent of each lot or task, given that of every sample, agent by agent."""
-    owners = np.zeros(int(parts.max()) + 1, dtype=np.int32)
-    owners[parts] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+def _lot_owners(lots: NDArray[np.int32], held: IntArray) -> NDArray[np.int32]:
+    """The agent of each lot, given the lot of every sample, agent by agent."""
+    owners = np.zeros(int(lots.max()) + 1, dtype=np.int32)
+    owners[lots] = np.repeat(np.arange(len(held), dtype=np.int32), held)
     return owners
 
 
-def _aggregation(
-    taken: NDArray[np.bool_], lot_owners: NDArray[np.int32], task_owners: NDArray[np.int32]
-) -> Aggregation:
+def _aggregation(taken: NDArray[np.bool_], lot_owners: NDArray[np.int32]) -> Aggregation:
     """Of lots that agents' models take, (agents, lots): agents that take the same have one model, and lots of one agent
     that the same models take are trained on together."""
     models, model_of = np.unique(taken, axis=0, return_inverse=True)
@@ -169,7 +161,7 @@ def _aggregation(
         starts=model_of[owners].astype(np.int32),
         lots=made_of.astype(np.int32),
         wanted=models[:, made_of.argmax(axis=1)].astype(np.int32),
-        task_models=model_of[task_owners].astype(np.int32),
+        models=model_of.astype(np.int32),
     )
 
 

@@ -1,7 +1,6 @@
 """An experiment: images dealt to agents, noise, and a way to train. It answers what accuracy a profile gives.
 
-Agents may hold several lots of images, and be tested on several tasks: a profile then has a number per lot, and
-accuracies have one per task.
+Agents may hold several lots of images: a profile then has a number per lot.
 
 Everything random follows from the seed: who holds which images and in which order, the noise, the weights the network
 starts with, the minibatches. All profiles share these, so two of them differ by their data alone; accuracies are the
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property
@@ -45,7 +44,7 @@ class Histories:
     contributions
         (rounds, n_agents), or (rounds, lots): samples used.
     accuracies, loss
-        (rounds, n_agents), or (rounds, tasks): on each agent's test set, after the round, of its own model where
+        (rounds, n_agents): on each agent's test set, after the round, of its own model where
         everybody has one; the loss is the mean of minus the log-probability of the right class.
     """
 
@@ -99,7 +98,6 @@ class Experiment:
     ownership: Ownership = field(init=False, repr=False)
     holdings: list[Holdings] = field(init=False, repr=False)
     _strengths: Strengths = field(init=False, repr=False)
-    _training_seed: int | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         require_jax()
@@ -145,15 +143,9 @@ class Experiment:
         return len(self.ownership.lot_owners)
 
     @property
-    def n_tasks(self) -> int:
-        """How many tasks there are; as many as agents if these have one each."""
-        return len(self.ownership.task_owners)
-
-    @property
     def has_lots(self) -> bool:
-        """Whether agents hold several lots, or are tested on several tasks."""
-        owned, agents = self.ownership, np.arange(self.n_agents)
-        return not (np.array_equal(owned.lot_owners, agents) and np.array_equal(owned.task_owners, agents))
+        """Whether agents hold several lots."""
+        return not np.array_equal(self.ownership.lot_owners, np.arange(self.n_agents))
 
     @property
     def lot_labels(self) -> tuple[str, ...]:
@@ -169,9 +161,8 @@ class Experiment:
 
     @cached_property
     def test_sizes(self) -> IntArray:
-        """Images of each task, one per agent as a rule."""
-        tested = np.concatenate([own.tasks for own in self.holdings])
-        return _read_only(np.bincount(tested, minlength=self.n_tasks))
+        """Images each agent is tested on."""
+        return _read_only(np.array([len(own.test_labels) for own in self.holdings]))
 
     def with_lots(self, lots: Sequence[ArrayLike], names: Sequence[Sequence[str]]) -> Experiment:
         """The same images, those to train on sorted into lots; `fedpact.training.sample_lots` finds some.
@@ -201,35 +192,6 @@ class Experiment:
             lot_names=[name for called in names for name in called],
         )
 
-    def with_training_seed(self, seed: int) -> Experiment:
-        """The same images in the same hands; models start with other weights and take samples in another order."""
-        made = self._sorted(self.holdings)
-        made._set("_training_seed", whole_number("seed", seed, least=0))
-        return made
-
-    def with_tasks(self, classes: Mapping[str, Sequence[int]]) -> Experiment:
-        """The same images, everybody tested on several tasks: by name, the classes whose test images make it up.
-
-        Everybody needs a test image in every task; test images of no task are left out.
-        """
-        tested = []
-        for agent, own in enumerate(self.holdings):
-            tasks = np.full(len(own.test_labels), -1, dtype=np.int32)
-            for number, (name, chosen) in enumerate(classes.items()):
-                among = np.isin(own.test_labels, np.asarray(chosen))
-                if not among.any():
-                    raise InvalidInput(f'member "{self.names[agent]}" has no test image of task "{name}" ({chosen})')
-                tasks[among] = agent * len(classes) + number
-            kept = tasks >= 0
-            tested.append(
-                replace(own, test_pixels=own.test_pixels[kept], test_labels=own.test_labels[kept], tasks=tasks[kept])
-            )
-        return self._sorted(
-            tested,
-            task_owners=np.repeat(np.arange(self.n_agents), len(classes)),
-            task_names=[*classes] * self.n_agents,
-        )
-
     @cached_property
     def settings(self) -> dict[str, Any]:
         """Everything that determines results, as plain data; names do not count, nor do versions of JAX."""
@@ -246,11 +208,8 @@ class Experiment:
             "training": asdict(self.training),
             "seed": self.seed,
         }
-        if self._training_seed is not None:
-            found["training_seed"] = self._training_seed
         if self.has_lots:
-            sorted_images = [part.tobytes() for own in self.holdings for part in (own.lots, own.tasks)]
-            found["lots"] = hashlib.sha256(b"".join(sorted_images)).hexdigest()
+            found["lots"] = hashlib.sha256(b"".join(own.lots.tobytes() for own in self.holdings)).hexdigest()
         return found
 
     @cached_property
@@ -270,7 +229,7 @@ class Experiment:
         Returns
         -------
         FloatArray
-            (m, n_agents) shares of right answers, per task where agents have several.
+            (m, n_agents) shares of right answers.
 
         Raises
         ------
@@ -278,7 +237,7 @@ class Experiment:
             If a loss is not finite: the learning rate is too large.
         """
         found = dict(self.each(profiles))
-        return np.array([found[index] for index in range(len(found))]).reshape(-1, self.n_tasks)
+        return np.array([found[index] for index in range(len(found))]).reshape(-1, self.n_agents)
 
     def each(self, profiles: ArrayLike) -> Iterator[tuple[int, FloatArray]]:
         """As `accuracies`, row by row as models are finished: the profile's index, and its accuracies.
@@ -317,15 +276,15 @@ class Experiment:
     def _engine(self) -> Engine:
         from fedpact.training.engine import Engine  # noqa: PLC0415 - JAX takes a second to import
 
-        seed = self.seed if self._training_seed is None else self._training_seed
-        return Engine(self.holdings, self.images.n_classes, self.training, seed, self._strengths.get("PrivateUpdates"))
+        private = self._strengths.get("PrivateUpdates")
+        return Engine(self.holdings, self.images.n_classes, self.training, self.seed, private)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the engine, which every process makes for itself."""
         return {name: part for name, part in vars(self).items() if name != "_engine"}
 
     def _check_ownership(self) -> Ownership:
-        """Whose the lots are; tasks are the agents' own until `with_tasks` says otherwise."""
+        """Whose the lots are."""
         count = self.n_agents if self.lot_owners is None else len(self.lot_owners)
         given = {"lot_owners": self.lot_owners, "lot_names": self.lot_names, "task_owners": None, "task_names": None}
         owned = check_ownership(tuple(self.names), (self.n_agents, count), given)

@@ -61,7 +61,7 @@ class Agents:
 
     `longest` is the largest of `held`, up to a whole number of minibatches. `lots` says which lot a sample is of, and
     `ranks` which of that lot's samples it is. `test_fixed` is what pixels that are left out of training add to the
-    first layer for every test image, and `test_tasks` the task it belongs to.
+    first layer for every test image, and `tested_by` the agent whose it is.
     """
 
     pixels: Any
@@ -73,9 +73,8 @@ class Agents:
     test_pixels: Any
     test_labels: Any
     test_fixed: Any
-    test_tasks: Any
+    tested_by: Any
     longest: int = field(metadata={"static": True})
-    n_tasks: int = field(metadata={"static": True})
 
 
 @register_dataclass
@@ -84,14 +83,14 @@ class Aggregation:
     """Which updates are made in a round, and which models take them.
 
     Update u is made by agent `owners[u]` from model `starts[u]`, on its lots where `lots[u]` is 1. Model m takes it
-    where `wanted[m, u]` is 1. The owner of task t has model `task_models[t]`.
+    where `wanted[m, u]` is 1. Agent i has model `models[i]`.
     """
 
     owners: Any
     starts: Any
     lots: Any
     wanted: Any
-    task_models: Any
+    models: Any
 
 
 @register_dataclass
@@ -116,7 +115,7 @@ def train_models(
     schedule: jax.Array,
     tested: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Train models: per round and task, test images its owner's gets right, and the sum of the losses of all of them.
+    """Train models: per round and agent, test images its own gets right, and the sum of the losses of all of them.
 
     `orders` (rounds, local epochs, all samples and padding) has an order of its samples for every agent's rows,
     `schedule` (rounds, lots) the samples used, and `tested` (rounds,) says where models are tested; elsewhere the
@@ -126,7 +125,7 @@ def train_models(
     def one_round(current: Weights, given: tuple[jax.Array, ...]) -> tuple[Weights, tuple[jax.Array, jax.Array]]:
         number, order, used, test = given
         after = _average_round(current, agents, descent, privacy, aggregation, (number, order, used))
-        nothing = (jnp.zeros(agents.n_tasks, jnp.int32), jnp.zeros(agents.n_tasks, jnp.float32))
+        nothing = (jnp.zeros(agents.held.shape, jnp.int32), jnp.zeros(agents.held.shape, jnp.float32))
         return after, lax.cond(test, lambda: _test_models(after, agents, aggregation), lambda: nothing)
 
     n_models = aggregation.wanted.shape[0]
@@ -226,13 +225,13 @@ def _make_private(update: Weights, privacy: Privacy, agent: jax.Array, drawn: tu
 
 
 def _test_models(models: Weights, agents: Agents, aggregation: Aggregation) -> tuple[jax.Array, jax.Array]:
-    """Right answers and losses of its owner's model on every task's test images."""
+    """Right answers and losses of everybody's model on its test images."""
 
     def test(weights: Weights) -> tuple[jax.Array, jax.Array]:
         loss, right = losses(weights, agents.test_pixels, agents.test_labels, agents.test_fixed)
-        counts = jnp.zeros(agents.n_tasks, jnp.int32).at[agents.test_tasks].add(right.astype(jnp.int32))
-        return counts, jnp.zeros(agents.n_tasks, jnp.float32).at[agents.test_tasks].add(loss)
+        counts = jnp.zeros(agents.held.shape, jnp.int32).at[agents.tested_by].add(right.astype(jnp.int32))
+        return counts, jnp.zeros(agents.held.shape, jnp.float32).at[agents.tested_by].add(loss)
 
     counts, loss = lax.map(test, models)
-    tasks = jnp.arange(agents.n_tasks)
-    return counts[aggregation.task_models, tasks], loss[aggregation.task_models, tasks]
+    everybody = jnp.arange(agents.held.size)
+    return counts[aggregation.models, everybody], loss[aggregation.models, everybody]

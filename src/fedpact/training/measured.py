@@ -60,7 +60,7 @@ class MeasuredGame:
 
     @property
     def test_sizes(self) -> FloatArray:
-        """Images each is tested on, per task where agents have several."""
+        """Images each is tested on."""
         return self.experiment.test_sizes.astype(np.float64)
 
     def accuracies(self, contributions: ArrayLike, coalition: Iterable[int] | None = None) -> FloatArray:
@@ -85,14 +85,14 @@ class MeasuredGame:
     def many(self, profiles: ArrayLike) -> FloatArray:
         """Accuracies of several models at once, (models, n_agents); what is missing is trained in one go.
 
-        Where agents have several lots or tasks, profiles are per lot and accuracies per task.
+        Where agents have several lots, profiles are per lot.
         """
         rows = [tuple(map(int, row)) for row in np.atleast_2d(np.asarray(profiles))]
         missing = sorted({row for row in rows if any(row) and _key(row) not in self._store})
         if missing:
             for index, found in self.experiment.each(missing):
                 self._keep(_key(missing[index]), found.tolist())
-        return np.array([self._store[_key(row)] if any(row) else [0.0] * self.experiment.n_tasks for row in rows])
+        return np.array([self._store[_key(row)] if any(row) else [0.0] * self.experiment.n_agents for row in rows])
 
     def history(self, schedule: ArrayLike, *, wanted: NDArray[np.bool_] | None = None) -> Histories:
         """As `Experiment.history`."""

@@ -160,8 +160,7 @@ def round_to_total(amounts: NDArray[np.float64], total: int, rng: np.random.Gene
 class Holdings:
     """One agent's images: training samples in the order of use, noise included, and clean test images.
 
-    `lots` and `tasks` say which of all agents' lots a training sample is of, and to which of all agents' tasks a test
-    belongs. Of a lot, samples are used in their order.
+    `lots` says which of all agents' lots a training sample is of. Of a lot, samples are used in their order.
     """
 
     pixels: NDArray[np.float32]
@@ -169,7 +168,6 @@ class Holdings:
     test_pixels: NDArray[np.float32]
     test_labels: NDArray[np.int32]
     lots: NDArray[np.int32]
-    tasks: NDArray[np.int32]
 
 
 def make_holdings(
@@ -196,7 +194,6 @@ def make_holdings(
                 test_pixels=images.pixels[share.test] / deviation,
                 test_labels=images.labels[share.test],
                 lots=np.full(len(labels), lot, dtype=np.int32),
-                tasks=np.full(len(share.test), owners[lot], dtype=np.int32),
             )
         )
     own = [[found[lot] for lot in np.flatnonzero(owners == agent)] for agent in range(owners.max() + 1)]

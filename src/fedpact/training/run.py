@@ -430,5 +430,3 @@ def _check_agents(federation: Federation, experiment: Experiment) -> None:
             "experiment must have the federation's lots in their order; say lot_owners=federation.lot_owners, "
             "lot_names=federation.lot_names"
         )
-    if experiment.n_tasks != experiment.n_agents:
-        raise InvalidInput("experiment must test every member on all of its test images; leave out with_tasks")

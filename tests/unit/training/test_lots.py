@@ -28,7 +28,7 @@ def sorted_images(experiment: Experiment) -> Experiment:
 
 
 def test_what_is_held(sorted_images: Experiment) -> None:
-    assert sorted_images.has_lots and (sorted_images.n_lots, sorted_images.n_tasks) == (6, 3)
+    assert sorted_images.has_lots and sorted_images.n_lots == 6
     assert sorted_images.available.tolist() == [16, 16, 24, 10, 9, 9]
     assert sorted_images.lot_labels == (
         "agent 0: a",
@@ -54,15 +54,6 @@ def test_all_lots_together_are_the_agent(experiment: Experiment, sorted_images: 
     np.testing.assert_array_equal(sorted_images.history([sorted_images.available] * 4).loss, everything.loss)
 
 
-@pytest.mark.slow
-def test_tasks_are_parts_of_the_tests(experiment: Experiment) -> None:
-    tested = experiment.with_tasks({"first": [0], "others": [1, 2]})
-    assert tested.test_sizes.reshape(3, 2).sum(axis=1).tolist() == [8, 6, 7]
-    found, whole = tested.accuracies([[32, 24, 28]])[0], experiment.accuracies([[32, 24, 28]])[0]
-    np.testing.assert_allclose((found * tested.test_sizes).reshape(3, 2).sum(axis=1), whole * [8, 6, 7])
-    assert len({each.fingerprint for each in (experiment, tested)}) == 2
-
-
 def test_lots_are_dealt_with_noise_of_their_own(images: Images) -> None:
     owned = {"n_agents": 2, "samples": [20, 30, 40], "lot_owners": [0, 0, 1], "lot_names": ["a", "b", "c"]}
     clean, noisy = (
@@ -76,17 +67,10 @@ def test_lots_are_dealt_with_noise_of_their_own(images: Images) -> None:
 
 
 @pytest.mark.slow
-def test_another_seed_trains_otherwise_on_the_same_images(experiment: Experiment) -> None:
-    again = experiment.with_training_seed(5)
-    assert again.fingerprint != experiment.fingerprint and again.holdings is experiment.holdings
-    assert not np.array_equal(again.history([[32, 24, 28]]).loss, experiment.history([[32, 24, 28]]).loss)
-
-
-@pytest.mark.slow
-def test_measured_by_lot_and_task(sorted_images: Experiment) -> None:
-    game = MeasuredGame(sorted_images.with_tasks({"first": [0], "others": [1, 2]}))
+def test_measured_by_lot(sorted_images: Experiment) -> None:
+    game = MeasuredGame(sorted_images)
     found = game.many([[16, 0, 24, 3, 0, 9], [0] * 6])
-    assert found.shape == (2, 6) and not found[1].any()
+    assert found.shape == (2, 3) and not found[1].any()
     with pytest.raises(InvalidInput, match="one lot of data"):
         game.shapley([1] * 6)
 
@@ -98,8 +82,6 @@ def test_what_is_refused(experiment: Experiment, sorted_images: Experiment, imag
         sorted_images.accuracies([[0, 0, 1]])
     with pytest.raises(InvalidInput, match='32 training samples of member "agent 0"'):
         experiment.with_lots([[0], [0], [0]], [("a",)] * 3)
-    with pytest.raises(InvalidInput, match='has no test image of task "none"'):
-        experiment.with_tasks({"none": [17]})
     with pytest.raises(InvalidInput, match='member "agent 1" has no lot'):
         Experiment(images, n_agents=2, samples=30, lot_owners=[0, 0])
     assert not replace(sorted_images, seed=1).has_lots  # dealt anew
@@ -171,8 +153,6 @@ def test_experiments_of_other_lots_are_refused(trainer: Experiment, images: Imag
     outcome = fp.ExternalityMechanism().solve(FEDERATION)
     with pytest.raises(InvalidInput, match="lots in their order"):
         train_under(outcome, FEDERATION, Experiment(images, names=FEDERATION.names, samples=30))
-    with pytest.raises(InvalidInput, match="leave out with_tasks"):
-        train_under(outcome, FEDERATION, trainer.with_tasks({"first": [0], "others": [1, 2]}))
     small = Experiment(images, samples=20, **LOT_OWNERS)
     with pytest.raises(InvalidInput, match='lot "South: all" agreed to 21 samples but has 16 to train on; give it'):
         train_under(outcome, FEDERATION, small)

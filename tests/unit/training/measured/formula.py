@@ -19,7 +19,7 @@ class Formula:
         self.n_agents = federation.n_agents
         self.available = federation.caps.astype(np.int64)
         self.names = federation.names
-        self.has_lots, self.n_tasks = False, self.n_agents
+        self.has_lots = False
         self.test_sizes = np.full(self.n_agents, test_size)
         self.asked: list[tuple[int, ...]] = []
         self._noisy, self._test_size = noisy, test_size

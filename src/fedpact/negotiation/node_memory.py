@@ -34,14 +34,14 @@ SPOKEN_IN = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Minutes:
+class NodeMemory:
     """The protocol, who sums, and the profile that was agreed; empty where nothing is known yet."""
 
     protocol: str = ""
     members: tuple[int, ...] = ()
     agreed: tuple[float, ...] = ()
 
-    def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> Minutes:
+    def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> NodeMemory:
         """What is remembered once a question is answered; `InvalidInput` if it must not be."""
         kind = str(question.get("kind"))
         spoken = SPOKEN_IN.get(kind, "")
@@ -66,4 +66,4 @@ class Minutes:
             if kind == "payment" and not agreed:
                 raise InvalidInput("no profile is agreed yet: it works out no payment")
             agreed = profile
-        return Minutes(protocol=self.protocol or spoken, members=members, agreed=agreed)
+        return NodeMemory(protocol=self.protocol or spoken, members=members, agreed=agreed)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation.minutes import Minutes
+from fedpact.negotiation.node_memory import NodeMemory
 
 EVERYBODY, PROFILE = [0, 1, 2, 3, 4], [1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -20,17 +20,17 @@ def payment(at: list[float] = PROFILE) -> dict[str, Any]:
     return {"kind": "payment", "about": "prices", "contributions": at, "sums": [0.0] * 5}
 
 
-def after(*questions: dict[str, Any], knows_keys: bool = True, protocol: str = "") -> Minutes:
-    minutes = Minutes(protocol=protocol)
+def after(*questions: dict[str, Any], knows_keys: bool = True, protocol: str = "") -> NodeMemory:
+    memory = NodeMemory(protocol=protocol)
     for question in questions:
-        minutes = minutes.after(question, knows_keys=knows_keys)
-    return minutes
+        memory = memory.after(question, knows_keys=knows_keys)
+    return memory
 
 
 def test_an_honest_negotiation_in_sums_is_answered() -> None:
     introduced = [{"kind": "introduce", "brief": True}, {"kind": "key"}]
     found = after(*introduced, sums(), sums(points=[PROFILE, PROFILE]), sums("prices"), sums("prices"), payment())
-    assert found == Minutes(protocol="sums", members=(0, 1, 2, 3, 4), agreed=tuple(PROFILE))
+    assert found == NodeMemory(protocol="sums", members=(0, 1, 2, 3, 4), agreed=tuple(PROFILE))
     after(*introduced, sums(), sums("prices"), payment(), payment(), {"kind": "accept"})
 
 
