@@ -203,6 +203,8 @@ def _shared_caps(field: str, given: Any) -> list[dict[str, Any]]:
 
 
 def _home(field: str, given: Any) -> Any:
+    if isinstance(given, str) and given != "all":
+        raise InvalidInput(field=field, rule='must be "all", a number or a list of numbers', value=given)
     return given if given == "all" else numbers(field, given)
 
 

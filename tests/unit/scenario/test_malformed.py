@@ -285,3 +285,7 @@ def test_one_part_replaced_by_anything(key, replacement):
 def test_what_is_no_path_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"path must be the name of a \.toml or \.json file, or of a built-in"):
         load_scenario(3)  # type: ignore[arg-type]
+
+
+def test_data_at_home_is_all_or_numbers():
+    assert message_of(good(home="some")) == "deal.toml: home must be \"all\", a number or a list of numbers, got 'some'"
