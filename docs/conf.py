@@ -46,7 +46,7 @@ names of the Python objects, plus `mechanism` and `agents`.
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a claim fails (`check`, `paper --check`), or a run comes out otherwise (`train --repeat`) |
+| 1 | a claim fails (`check`, `paper --check`) |
 | 2 | bad input |
 | 3 | not converged |
 | 4 | an error in fedpact itself: please report it; `FEDPACT_TRACEBACK=1` in the environment shows where |

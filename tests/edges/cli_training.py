@@ -11,7 +11,7 @@ import pytest
 
 from edges.command_line import Result
 from fedpact.cli import train as train_command
-from fedpact.training import Experiment, Images, run_folder
+from fedpact.training import Experiment, Images
 from fedpact.training.data import mnist
 
 FILES = ["alone.csv", "learning.png", "result.json", "rounds.csv", "settings.json"]
@@ -21,19 +21,15 @@ QUICK = ("paper-w2", "--rounds", 3, "--samples", 60)
 
 
 @pytest.fixture(scope="session")
-def digits(request: pytest.FixtureRequest) -> Images:
-    """MNIST, kept between runs with what else pytest keeps."""
-    assert request.config.cache is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(request.config.cache.mkdir("fedpact-images")))
-        return mnist()
+def digits() -> Images:
+    """MNIST, read once."""
+    return mnist()
 
 
 @pytest.fixture
 def train(run, digits: Images, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`fedpact train` with embedded images that are read once for all tests."""
-    for module in (run_folder, train_command):
-        monkeypatch.setattr(module, "mnist", lambda source: digits if source == "embedded" else mnist(source))
+    monkeypatch.setattr(train_command, "mnist", lambda source: digits if source == "embedded" else mnist(source))
     return lambda *arguments: run("train", *arguments)
 
 

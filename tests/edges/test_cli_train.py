@@ -60,7 +60,6 @@ payoff = { family = "power-law", beta = 0.3 }
     assert personal["payments"] == common["payments"] and personal["payoffs"] == common["payoffs"]
     losses = [[row["loss"] for row in rows(tmp_path / name / "rounds.csv")] for name in ("personal", "common")]
     assert losses[0][0] != losses[1][0]
-    assert train("--repeat", tmp_path / "personal").code == 0
 
 
 @pytest.mark.slow
@@ -117,10 +116,6 @@ def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     }
     assert (experiment["samples"], experiment["seed"]) == ([60] * 3, 7)
     assert (settings["floors"], settings["ceilings"]) == ([0.1] * 3, [0.9, 1.0, 1.0])
-    (tmp_path / "mine.toml").unlink()
-    again = train("--repeat", "run")
-    assert again.code == 0, again.err
-    assert "The same accuracies and losses in every round" in again.words
 
 
 @pytest.mark.slow
@@ -153,7 +148,6 @@ def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
         "the name counts, not the number"
     )
     assert rows(tmp_path / "run" / "rounds.csv")[0]["agent"] == names[0]
-    assert train("--repeat", "run").code == 0
 
 
 def test_per_agent_numbers() -> None:
@@ -218,6 +212,10 @@ def test_whom_a_deal_excludes_trains_alone(train, run, tmp_path: Path) -> None:
 # Mistakes
 
 BAD_INPUT = [
+    (
+        "paper-w2 --resume -o listed",
+        "listed/settings.json: these are not the settings of a run: they must be one JSON object",
+    ),
     ("missing.toml", "missing.toml: there is no such file"),
     ("paper-w2 missing.json", "missing.json: there is no such file"),
     (
@@ -250,13 +248,6 @@ BAD_INPUT = [
     ("paper-w2 -o file.txt", "file.txt: this is a file; name a folder"),
     ("paper-w2 -o none/run", "none/run: there is no such folder to put it in; make it first"),
     ("paper-w2 -o full", "full: the folder must be empty, it holds 'mine.txt'; -o names another"),
-    ("--repeat full", "full/settings.json: there is no such file"),
-    ("--repeat begun", "begun: this run is not finished"),
-    ("--repeat broken", "broken/settings.json: these are not the settings of a run: KeyError"),
-    ("--repeat listed", "listed/settings.json: these are not the settings of a run"),
-    ("paper-w2 --repeat begun", "--repeat takes everything from the settings of the run; leave out scenario"),
-    ("--repeat begun --seed 1", "leave out --seed"),
-    ("--repeat begun -m shapley", "leave out --mechanism"),
 ]
 
 SETTINGS = {
@@ -299,11 +290,10 @@ def folder(tmp_path: Path) -> Path:
     dear = fp.Federation(np.ones((3, 3)), costs=1.0, caps=40.0, payoff=fp.PowerLaw(0.02))
     fp.save_scenario(fp.Scenario(federation=dear), tmp_path / "dear.toml")
     (tmp_path / "file.txt").write_text("mine", encoding="utf-8")
-    for name in ("full", "begun", "broken", "listed"):
+    for name in ("full", "begun", "listed"):
         (tmp_path / name).mkdir()
     (tmp_path / "begun" / "settings.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
     (tmp_path / "full" / "mine.txt").write_text("mine", encoding="utf-8")
-    (tmp_path / "broken" / "settings.json").write_text("{}", encoding="utf-8")
     (tmp_path / "listed" / "settings.json").write_text("[1]", encoding="utf-8")
     return tmp_path
 
@@ -343,7 +333,6 @@ def test_no_network(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def unreachable(*_: object, **__: object) -> None:
         raise URLError("Name or service not known")
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(datasets, "fetch_openml", unreachable)
     result = train(*QUICK, "--data", "openml")
     assert result.code == 2

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 
 from edges import cli_training
-from edges.cli_training import FILES, HELD, QUICK, held, rows
+from edges.cli_training import FILES, HELD, QUICK, held
 from fedpact.training import Experiment
 
 pytest.importorskip("jax")
@@ -70,7 +68,6 @@ def test_an_interrupted_run_goes_on(train, trained, tmp_path: Path, monkeypatch:
     assert result.err == "interrupted; 2 models kept in run, --resume goes on from there\n"
     assert held(tmp_path / "run") == ["models", "settings.json"]
     assert "--resume" in train(*QUICK).err
-    assert "not finished" in train("--repeat", "run").err
     assert train(*QUICK, "--resume").code == 0
     assert len(trained) == 4
     assert held(tmp_path / "run") == HELD
@@ -133,59 +130,8 @@ def test_a_real_interrupt(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_repeating_gives_the_same_and_says_so(train, tmp_path: Path) -> None:
+def test_the_same_command_gives_the_same_files(train, tmp_path: Path) -> None:
     assert train(*QUICK).code == 0
-    again = train("--repeat", "run", "-o", "again")
-    assert again.code == 0
-    assert again.out == "The same accuracies and losses in every round, in the deal and alone.\n"
-    assert held(tmp_path / "again") == HELD
-    for name in ("alone.csv", "result.json", "rounds.csv", "settings.json"):
+    assert train(*QUICK, "-o", "again").code == 0
+    for name in ("alone.csv", "result.json", "rounds.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
-    record = train("--repeat", "run", "--json").record
-    assert record["repetition"] == {"same": True, "largest_difference": 0.0, "where": "", "changed": {}}
-
-
-@pytest.mark.slow
-def test_repeating_finds_what_differs(train, tmp_path: Path) -> None:
-    assert train(*QUICK).code == 0
-    path = tmp_path / "run" / "rounds.csv"
-    table = rows(path)
-    row = table[4]
-    table[4] = {**row, "accuracy": repr(float(row["accuracy"]) + 0.25)}
-    _write(path, table)
-    settings = tmp_path / "run" / "settings.json"
-    stated = json.loads(settings.read_text(encoding="utf-8"))
-    stated["versions"]["jax"] = "0.0.1"
-    settings.write_text(json.dumps(stated), encoding="utf-8")
-    result = train("--repeat", "run")
-    assert result.code == 1
-    assert "Accuracies differ by up to 0.25: agent 1 in the deal, round 2." in result.words
-    assert "jax: 0.0.1 then, " in result.words
-    _write(path, [*table[:4], row, *table[5:8], {**table[8], "loss": "9.5"}])
-    result = train("--repeat", "run")
-    assert result.code == 1
-    assert "Losses differ; the accuracies are the same." in result.words
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda table: table[:-1], "a row per round and member (3 x 3)"),
-        (lambda table: [{**table[0], "agent": "x"}, *table[1:]], "a row per round and member"),
-        (lambda table: [{**table[0], "loss": "x"}, *table[1:]], "must be numbers, as they were written"),
-    ],
-)
-def test_a_damaged_table_is_told(train, tmp_path: Path, change, message: str) -> None:
-    assert train(*QUICK).code == 0
-    _write(tmp_path / "run" / "alone.csv", change(rows(tmp_path / "run" / "alone.csv")))
-    result = train("--repeat", "run")
-    assert result.code == 2
-    assert "run/alone.csv: " in result.err and message in result.err
-
-
-def _write(path: Path, table: list[dict[str, str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(table[0]))
-        writer.writeheader()
-        writer.writerows(table)

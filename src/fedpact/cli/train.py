@@ -28,30 +28,26 @@ from fedpact.cli.common import (
     read_scenario,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
-from fedpact.cli.exit_codes import CLAIM_FAILS, INTERRUPTED
+from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.per_agent import EACH, per_agent
-from fedpact.cli.training_tables import show_repetition, show_run
+from fedpact.cli.training_tables import show_run
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training import Dirichlet, Even, Experiment, LabelNoise, Noise, PixelNoise, PrivateUpdates, Training
 from fedpact.training.data import SOURCES, Images, mnist
 from fedpact.training.run import Run, check_trainable
-from fedpact.training.run_folder import Plan, RunFolder, compare_runs, members_and_lots, run_record
+from fedpact.training.run_folder import Plan, RunFolder, members_and_lots, run_record
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.words import count_text
 
-DIFFERS = CLAIM_FAILS
 FOLDER = Path("run")
 ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
 ALPHA, CLIP = 2.0, 1.0
-# What may stand beside --repeat, which takes all the rest from the run's settings.
-WITH_REPEAT = {"repeat", "output", "resume", "as_json"}
 
 
 def train(
-    context: typer.Context,
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
     deal: DealArgument = None,
     name: DealMechanism = None,
@@ -103,10 +99,6 @@ def train(
         Path | None, typer.Option("--output", "-o", help="The run's folder; `run` if not given.", metavar="FOLDER")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run in that folder.")] = False,
-    repeat: Annotated[
-        Path | None,
-        typer.Option("--repeat", help="Train again what is in this folder, and compare.", metavar="FOLDER"),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train under a deal: accuracies, and what was promised beside what was measured.
@@ -114,10 +106,6 @@ def train(
     Everybody contributes what it agreed to; beside the common model (or a personal one for each) every agent trains
     alone. The folder holds all rounds, the result, a picture, and what is needed to repeat the run.
     """
-    if repeat is not None:
-        _check_alone(context)
-        _repeat(repeat, output, resume=resume, as_json=as_json)
-        return
     folder = RunFolder(output or FOLDER)
     folder.check(resume=resume)
     chosen = read_scenario(scenario)
@@ -228,40 +216,3 @@ def _tell(run: Run, scenario: Scenario, folder: RunFolder, *, as_json: bool) -> 
         return
     show_run(run, scenario)
     console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
-
-
-# Repeating
-
-
-def _check_alone(context: typer.Context) -> None:
-    """Nothing may be said beside --repeat that the settings say."""
-    for parameter in context.command.params:
-        source = context.get_parameter_source(str(parameter.name))
-        if source is not None and source.name == "COMMANDLINE" and parameter.name not in WITH_REPEAT:
-            raise InvalidInput(
-                f"--repeat takes everything from the settings of the run; leave out {parameter.opts[0]}, "
-                f"or train anew without --repeat"
-            )
-
-
-def _repeat(path: Path, output: Path | None, *, resume: bool, as_json: bool) -> None:
-    """Train what the settings of a folder say, and tell whether the accuracies are the same."""
-    before = RunFolder(path)
-    plan = before.plan()
-    if not before.finished:
-        raise InvalidInput(f"{path}: this run is not finished; the command that began it goes on with --resume")
-    if output is not None:
-        folder = RunFolder(output)
-        folder.check(resume=resume)
-        origin = {key: part for key, part in before.settings().items() if key in ("command", "source")}
-        run = _train(plan, folder, origin)
-    else:
-        with progress(plan.n_models) as begin:
-            run = plan.run(progress=begin)
-    found = compare_runs(before, run)
-    if as_json:
-        print_json(run_record(run) | {"repetition": found})
-    else:
-        show_repetition(found)
-    if not found["same"]:
-        raise typer.Exit(DIFFERS)

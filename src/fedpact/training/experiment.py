@@ -12,8 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +79,7 @@ class Experiment:
     lot_owners, lot_names
         If agents hold several lots of images: the agent of each lot, by name or place, and what the lots are called.
         Then samples, the mix of classes, `LabelNoise` and `PixelNoise` are per lot, and an agent is tested on the test
-        images of all its lots. `with_lots` sorts images into lots that were dealt already.
+        images of all its lots.
     """
 
     images: Images
@@ -163,34 +162,6 @@ class Experiment:
     def test_sizes(self) -> IntArray:
         """Images each agent is tested on."""
         return _read_only(np.array([len(own.test_labels) for own in self.holdings]))
-
-    def with_lots(self, lots: Sequence[ArrayLike], names: Sequence[Sequence[str]]) -> Experiment:
-        """The same images, those to train on sorted into lots; `fedpact.training.sample_lots` finds some.
-
-        Parameters
-        ----------
-        lots
-            Per agent: the lot of each of its training samples (`holdings[agent].labels`), an index of its names.
-        names
-            Per agent: what its lots are called; each must hold a sample.
-        """
-        if not len(lots) == len(names) == self.n_agents:
-            raise InvalidInput(f"lots and names must have {self.n_agents} entries, one per member")
-        sorted_samples, first = [], 0
-        for own, given, called, agent in zip(self.holdings, lots, names, self.names, strict=True):
-            chosen = np.asarray(given)
-            if chosen.shape != own.labels.shape or not np.array_equal(np.unique(chosen), np.arange(len(called))):
-                raise InvalidInput(
-                    f"lots must have one of {len(called)} lots for each of the {len(own.labels)} training samples of "
-                    f'member "{agent}", and a sample in each'
-                )
-            sorted_samples.append(replace(own, lots=(first + chosen).astype(np.int32)))
-            first += len(called)
-        return self._sorted(
-            sorted_samples,
-            lot_owners=np.repeat(np.arange(self.n_agents), [len(called) for called in names]),
-            lot_names=[name for called in names for name in called],
-        )
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -294,17 +265,6 @@ class Experiment:
                 f'member "{self.names[without]}" has no lot, so it has no images to be tested on; give it one'
             )
         return owned
-
-    def _sorted(self, holdings: list[Holdings], **owned: Any) -> Experiment:
-        """This experiment with its images sorted otherwise."""
-        known = self.ownership._asdict() | owned
-        made = copy(self)
-        for name in ("_engine", "available", "test_sizes", "settings", "fingerprint"):
-            vars(made).pop(name, None)
-        shape = len(known["task_owners"]), len(known["lot_owners"])
-        made._set("ownership", check_ownership(tuple(self.names), shape, known))
-        made._set("holdings", holdings)
-        return made
 
     def _checked_wanted(self, given: ArrayLike | None) -> NDArray[np.bool_] | None:
         """Whose lots each agent's own model takes in, its own included."""

@@ -2,7 +2,7 @@
 
 | file            | holds                                                                              |
 |-----------------|------------------------------------------------------------------------------------|
-| `settings.json` | scenario, deal, experiment, fingerprint, versions and the command: enough to repeat |
+| `settings.json` | scenario, deal, experiment, fingerprint, versions and the command to repeat it with    |
 | `models`        | every trained model's accuracies and losses, as soon as it is finished             |
 | `rounds.csv`    | round, agent, whether it trains alone, samples of all its lots, accuracy, loss, test size |
 | `alone.csv`     | the same of the models agents train alone                                          |
@@ -15,7 +15,6 @@ Settings are there from the start, models as they are trained; the other files a
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,31 +28,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.deals import Deal
-from fedpact.deals.deal_file import deal_from_record, deal_record
+from fedpact.deals.deal_file import deal_record
 from fedpact.federation import Federation
 from fedpact.fitting.logs import ALONE_FILE, ROUND_HEADS, ROUNDS_FILE
-from fedpact.scenario import Scenario, parse_scenario, scenario_to_dict
-from fedpact.training.data import mnist
+from fedpact.scenario import Scenario, scenario_to_dict
 from fedpact.training.experiment import Experiment, Histories
-from fedpact.training.noise import NOISES
-from fedpact.training.partitions import Dirichlet, Even
 from fedpact.training.run import Progress, Run, train_under
-from fedpact.training.settings import Training
-from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
 from fedpact.utils.files import DECODERS, read_text, replace_files
 from fedpact.utils.jsonl import jsonable
-from fedpact.utils.tables import csv_rows, read_csv_rows
+from fedpact.utils.tables import csv_rows
 
 SETTINGS, RESULT, PICTURE, MODELS = "settings.json", "result.json", "learning.png", "models"
 DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")  # of a file whose writing was cut short
 SAME_RUN_KEYS = ("scenario", "deal", "data", "experiment", "floors", "ceilings")
-PARTITIONS = {"Even": Even, "Dirichlet": Dirichlet}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """A run that can be trained any number of times, as plain data and back.
+    """A run that can be trained any number of times, and what tells it from others.
 
     Attributes
     ----------
@@ -92,7 +86,7 @@ class Plan:
         )
 
     def record(self) -> dict[str, Any]:
-        """The plan as plain data, which `plan_of` reads; it needs no files beside it."""
+        """The plan as plain data; it needs no files beside it."""
         federation = self.scenario.federation
         scenario = replace(self.scenario, uncertainty=None)
         plain: dict[str, Any] = jsonable(
@@ -108,48 +102,10 @@ class Plan:
         return plain
 
 
-def plan_of(record: Mapping[str, Any]) -> Plan:
-    """The plan that `Plan.record` wrote down, or `InvalidInput` if the record is not one of those."""
-    try:
-        scenario = parse_scenario(record["scenario"], where="scenario")
-        given = record["experiment"]
-        kind, options = given["partition"]
-        experiment = Experiment(
-            mnist(record["data"]),
-            **members_and_lots(scenario.federation),
-            samples=given["samples"],
-            test_share=given["test_share"],
-            partition=PARTITIONS[kind](**options),
-            noise=[NOISES[name](**_strengths(strengths)) for name, strengths in given["noise"].items()],
-            training=Training(**given["training"]),
-            seed=given["seed"],
-        )
-        return Plan(
-            scenario=scenario,
-            deal=deal_from_record(record["deal"]),
-            data=record["data"],
-            experiment=experiment,
-            floors=read_only_copy(record["floors"]),
-            ceilings=read_only_copy(record["ceilings"]),
-        )
-    except InvalidInput:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(
-            f"these are not the settings of a run: {type(error).__name__} {short_repr(str(error))}"
-        ) from error
-
-
 def members_and_lots(federation: Federation) -> dict[str, Any]:
     """Who they are and whose lots there are, as an experiment takes it."""
     owned = {"lot_owners": federation.lot_owners, "lot_names": federation.lot_names} if federation.has_lots else {}
     return {"n_agents": federation.n_agents, "names": federation.names, **owned}
-
-
-def _strengths(given: Mapping[str, Sequence[float | str]]) -> dict[str, list[float]]:
-    return {
-        name: [math.inf if entry == "inf" else float(entry) for entry in numbers] for name, numbers in given.items()
-    }
 
 
 def run_record(run: Run) -> dict[str, Any]:
@@ -234,22 +190,12 @@ class RunFolder:
             self._write({**tables, **_picture(run), RESULT: _json(run_record(run))})
         return run
 
-    def settings(self) -> dict[str, Any]:
-        """What was asked."""
+    def _check_same(self, settings: Mapping[str, Any]) -> None:
         path = self.path / SETTINGS
         with error_context(str(path)):
-            record = DECODERS[".json"](read_text(path))
-            if not isinstance(record, dict):
+            there = DECODERS[".json"](read_text(path))
+            if not isinstance(there, dict):
                 raise InvalidInput("these are not the settings of a run: they must be one JSON object")
-        return record
-
-    def plan(self) -> Plan:
-        """The plan to repeat the run by."""
-        with error_context(str(self.path / SETTINGS)):
-            return plan_of(self.settings())
-
-    def _check_same(self, settings: Mapping[str, Any]) -> None:
-        there = self.settings()
         other = [key for key in SAME_RUN_KEYS if there.get(key) != settings[key]]
         if not other:
             return
@@ -299,36 +245,3 @@ def _rows(run: Run, history: Histories, alone: Sequence[bool] | NDArray[np.bool_
             accuracy, loss = (array[number, agent].item() for array in (history.accuracies, history.loss))
             rows.append([number + 1, name, int(alone[agent]), samples, accuracy, loss, int(run.test_sizes[agent])])
     return rows
-
-
-def compare_runs(before: RunFolder, run: Run) -> dict[str, Any]:
-    """A finished run beside the same trained again: are all accuracies and losses of all rounds equal, bit for bit?
-
-    If not, what is the largest difference between two accuracies, and where, and what has changed, then and now, of
-    all that runs depend on?
-    """
-    same, largest, where = True, 0.0, ""
-    for (name, rows), what in zip(_tables(run).items(), ("in the deal", "alone"), strict=True):
-        with error_context(str(before.path / name)):
-            kept = list(read_csv_rows(read_text(before.path / name)))
-            if [row[:2] for row in kept] != [[str(cell) for cell in row[:2]] for row in rows]:
-                raise InvalidInput(
-                    f"the table must have a row per round and member ({run.rounds} x {len(run.agents)}), as it was "
-                    "written"
-                )
-            try:
-                then, now = (np.array([row[4:6] for row in table[1:]], dtype=np.float64) for table in (kept, rows))
-            except ValueError as error:
-                raise InvalidInput("accuracy and loss must be numbers, as they were written") from error
-        same &= np.array_equal(then, now)
-        apart = np.abs(then - now)[:, 0]
-        if apart.max() > largest:
-            number, agent = rows[1 + int(apart.argmax())][:2]
-            largest, where = float(apart.max()), f"{agent} {what}, round {number}"
-    settings = before.settings()
-    stated = {**settings.get("versions", {}), "fingerprint": settings.get("fingerprint", "")}
-    present = {**versions(), "fingerprint": run.fingerprint}
-    changed = {
-        name: (str(stated.get(name, "unknown")), here) for name, here in present.items() if stated.get(name) != here
-    }
-    return {"same": same, "largest_difference": largest, "where": where, "changed": changed}

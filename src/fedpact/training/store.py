@@ -1,7 +1,7 @@
 """What trained models came to, on disk: a line of JSON for each, added as soon as it is known.
 
-A file belongs to one experiment and says so on its first line. Whatever is cut short by an interruption is the last
-line, which is dropped when the file is read again; so nothing finished is lost, and nothing unfinished is used.
+A file belongs to one experiment, whose fingerprint is on every line. A line that was cut short by an interruption is
+trained again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
 
 
-class Store:
+class Store(dict[str, Any]):
     """A file of results by key, or just memory.
 
     Parameters
@@ -27,63 +27,35 @@ class Store:
     """
 
     def __init__(self, path: Path | None, experiment: str) -> None:
+        super().__init__()
         self.path, self._experiment = path, experiment
-        self._results: dict[str, Any] = {}
-        self._whole = 0  # bytes of the file that are whole lines
-        if path is not None and path.exists():
-            with error_context(str(path)):
-                self._read(read_bytes(path))
+        if path is None or not path.exists():
+            return
+        with error_context(str(path)):
+            for number, line in enumerate(read_bytes(path).splitlines(), start=1):
+                self._read(line, number)
 
-    def __len__(self) -> int:
-        return len(self._results)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._results
-
-    def __getitem__(self, key: str) -> Any:
-        return self._results[key]
+    def _read(self, line: bytes, number: int) -> None:
+        try:
+            entry = json.loads(line)
+            experiment, key, result = entry["experiment"], entry["key"], entry["result"]
+        except (ValueError, KeyError, TypeError):
+            return  # cut short, or not a line of ours
+        if experiment != self._experiment:
+            raise InvalidInput(f"line {number} is of another experiment; name another folder")
+        self[key] = result
 
     def put(self, key: str, result: Any) -> None:
         """Keep a result, at once."""
         if self.path is not None:
-            with error_context(str(self.path)):
-                self._append(self.path, {"key": key, "result": result})
-        self._results[key] = result
-
-    def _read(self, content: bytes) -> None:
-        *lines, _ = content.split(b"\n")
-        self._whole = sum(len(line) + 1 for line in lines)
-        entries = [_decode(line) for line in lines]
-        if not entries:
-            return
-        if "experiment" not in entries[0]:
-            raise InvalidInput("this is no file of trained models; name another folder")
-        if entries[0]["experiment"] != self._experiment:
-            raise InvalidInput("this file holds the models of another experiment; name another folder")
-        for number, entry in enumerate(entries[1:], start=2):
-            if "key" not in entry or "result" not in entry:
-                raise InvalidInput(f"line {number} is spoiled; remove it, and what it held is trained anew")
-            self._results[entry["key"]] = entry["result"]
-
-    def _append(self, path: Path, entry: dict[str, Any]) -> None:
-        lines = [entry] if self._whole else [{"experiment": self._experiment}, entry]
-        content = "".join(json.dumps(jsonable(line)) + "\n" for line in lines).encode()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("r+b" if path.exists() else "xb") as file:
-                file.truncate(self._whole)
-                file.seek(self._whole)
-                file.write(content)
-        except OSError as error:
-            raise InvalidInput(
-                f"what was trained cannot be kept: {error.strerror or error}; what was kept before is still there"
-            ) from error
-        self._whole += len(content)
-
-
-def _decode(line: bytes) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return {}
-    return entry if isinstance(entry, dict) else {}
+            line = json.dumps({"experiment": self._experiment, "key": key, "result": jsonable(result)})
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(f"\n{line}")  # after a line that was cut short, a new one
+            except OSError as error:
+                raise InvalidInput(
+                    f"{self.path}: what was trained cannot be kept: {error.strerror or error}; what was kept before is "
+                    "still there"
+                ) from error
+        self[key] = result

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from blobs import blobs
@@ -21,10 +19,6 @@ def experiment(images: Images) -> Experiment:
 
 
 @pytest.fixture(scope="session")
-def digits(request: pytest.FixtureRequest) -> Images:
-    """MNIST, kept between runs with what else pytest keeps."""
-    assert request.config.cache is not None
-    folder: Path = request.config.cache.mkdir("fedpact-images")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        return mnist()
+def digits() -> Images:
+    """MNIST, read once."""
+    return mnist()

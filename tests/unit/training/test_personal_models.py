@@ -13,7 +13,7 @@ from blobs import blobs
 from fedpact.scenario import Scenario
 from fedpact.training import Experiment, Images, LabelNoise, PrivateUpdates, Training, train_under
 from fedpact.training.network import initial_weights
-from fedpact.training.run_folder import Plan, plan_of, run_record
+from fedpact.training.run_folder import Plan, run_record
 from fedpact.training.settings import Stream, generator
 
 from . import by_hand
@@ -147,8 +147,7 @@ def test_a_harmful_member_spoils_the_common_model_and_not_the_personal_ones() ->
     assert run.models == "personal"
 
 
-def test_a_plan_of_personal_models_is_repeated_from_its_record(images: Images, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedpact.training.run_folder.mnist", lambda source: images)
+def test_a_scenario_of_personal_models_is_trained_with_them(images: Images) -> None:
     fed = federation(HARMED)
     scenario = Scenario(federation=fed, models="personal")
     deal = fp.ExternalityMechanism().solve(scenario.federation).deal
@@ -156,9 +155,8 @@ def test_a_plan_of_personal_models_is_repeated_from_its_record(images: Images, m
     plan = Plan(
         scenario=scenario, deal=deal, data="embedded", experiment=trainer, floors=np.zeros(3), ceilings=np.ones(3)
     )
-    run, again = plan.run(), plan_of(plan.record()).run()
-    assert again.models == "personal"
-    np.testing.assert_array_equal(again.together.loss, run.together.loss)
+    run = plan.run()
+    assert run.models == "personal"
     schedule = [run.samples.tolist()] * 4
     np.testing.assert_array_equal(run.together.loss, trainer.history(schedule, wanted=fed.wanted_lots).loss)
     assert run.samples[1] and np.abs(run.together.loss - trainer.history(schedule).loss).max() > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +10,10 @@ import pytest
 
 import fedpact as fp
 from fedpact.training import (
-    Dirichlet,
-    Even,
     Experiment,
     Images,
-    LabelNoise,
-    PixelNoise,
-    PrivateUpdates,
     Training,
 )
-from fedpact.training import run_folder as plans
 from fedpact.training.run import Run, train_under
 from fedpact.training.run_folder import run_record
 
@@ -352,56 +345,6 @@ def test_progress_names_every_model(trainer: Experiment, solved) -> None:
     told: list[str] = []
     train_under(solved, FEDERATION, trainer, progress=told.append)
     assert told == ["everybody together", "North alone", "South alone", "West alone"]
-
-
-# Written down
-
-
-@pytest.mark.parametrize("partition", [Even(), Dirichlet(50.0), Dirichlet(0.5, every_class=False)])
-def test_a_plan_survives_being_written_down(monkeypatch: pytest.MonkeyPatch, images: Images, solved, partition) -> None:
-    monkeypatch.setattr(plans, "mnist", lambda source: images)
-    wide = replace(FEDERATION, caps=np.array([20.0, np.inf, 22.0]))
-    if isinstance(partition, Even):
-        scenario = fp.Scenario(federation=wide, money=fp.Money("EUR", 2.0))
-    else:
-        doubts = fp.Uncertainty(weights=np.full((3, 3), 0.1))
-        scenario = fp.Scenario(federation=wide, title="T", money=fp.Money("EUR", 2.0), uncertainty=doubts)
-    plan = plans.Plan(
-        scenario=scenario,
-        deal=solved.deal,
-        data="embedded",
-        experiment=Experiment(
-            images,
-            samples=np.array([40.0, 30.0, 35.0]),
-            test_share=0.25,
-            partition=partition,
-            noise=[
-                LabelNoise([0.0, 0.3, 0.1]),
-                PixelNoise(0.2),
-                PrivateUpdates([np.inf, 1.5, np.inf], [0.0, 0.1, 0.0]),
-            ],
-            training=TRAINING,
-            seed=3,
-            names=NAMES,
-        ),
-        floors=np.array([0.1, 0.0, 0.2]),
-        ceilings=np.ones(3),
-    )
-    record = json.loads(json.dumps(plan.record(), allow_nan=False))
-    again = plans.plan_of(record)
-    assert again.record() == plan.record()
-    assert again.experiment.fingerprint == plan.experiment.fingerprint
-    np.testing.assert_array_equal(again.deal.contributions, solved.contributions)
-    np.testing.assert_array_equal(again.deal.payments, solved.payments)
-    assert np.isinf(again.scenario.federation.caps[1])
-    assert again.scenario.money == fp.Money("EUR", 2.0)
-    for key in record:
-        spoiled = {name: part for name, part in record.items() if name != key}
-        with pytest.raises(fp.InvalidInput, match="these are not the settings of a run: KeyError"):
-            plans.plan_of(spoiled)
-        if key != "data":  # all of them are the same here
-            with pytest.raises(fp.InvalidInput):
-                plans.plan_of({**spoiled, key: "x"})
 
 
 # The picture

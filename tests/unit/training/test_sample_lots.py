@@ -52,10 +52,10 @@ def test_the_order_of_the_tiers_is_that_of_leaving_them_out() -> None:
     [
         ("a,b\n1,2\n", "there is no column 'label'"),
         ("a,label\nx,0\n", "row 2, column 'a' must be a number, got 'x'"),
-        ("a,label\n1,\n", "row 2, column 'label' is empty"),
-        ("a,label\n1\n", "row 2 must have 2 cells like the head, got 1"),
-        ("a,label\nnan,0\n", "features[0, 0] must be finite, got nan"),
-        ("a,label\n", "the file has a head but no samples"),
+        ("a,label\n1,\n2,0\n", "row 2, column 'label' must hold a label"),
+        ("a,label\n1\n2,0\n", "row 2, column 'label' must hold a label"),
+        ("a,label\nnan,0\n", "row 2, column 'a' must be a number, got "),
+        ("a,label\n", "the file holds no records"),
     ],
 )
 def test_malformed_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
