@@ -9,12 +9,19 @@ import numpy as np
 import typer
 
 from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, table
-from fedpact.fitting.sample_values import NEIGHBOURS
-from fedpact.training.sample_files import lots_text, read_samples
-from fedpact.training.sample_lots import LeftOut, SampleLots, find_lots, leave_lots_out
+from fedpact.training.sample_lots import (
+    LABEL,
+    NEIGHBOURS,
+    LeftOut,
+    SampleLots,
+    Samples,
+    find_lots,
+    leave_lots_out,
+    read_samples,
+)
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import replace_files
 from fedpact.utils.jsonl import jsonable
+from fedpact.utils.tables import write_table
 
 STEPS = 2
 MAX_LABELS_NAMED = 4
@@ -54,21 +61,31 @@ def lots(
         labels, test_labels = labels.astype(str), test_labels.astype(str)
     if not set(labels.tolist()) & set(test_labels.tolist()):
         raise InvalidInput(f"{test}: none of its labels is one of {data}; both must use the same labels")
-    samples: tuple[Any, Any, Any, Any] = (features, labels, test_features, test_labels)
+    samples = Samples(features=features, labels=labels, test_features=test_features, test_labels=test_labels)
     with progress(STEPS) as begin:
         begin("valuing samples")
-        found = find_lots(*samples, tiers=tiers, by_label=by_label, neighbours=neighbours)
+        found = find_lots(samples, tiers=tiers, by_label=by_label, neighbours=neighbours)
         if check:
             begin("models without each lot")
-        left_out = leave_lots_out(found, *samples) if check else None
+        left_out = leave_lots_out(found, samples) if check else None
     if output is not None:
-        replace_files({output: lots_text(found.values, found.lots, found.names, labels).encode()})
+        write_table(output, _columns(found, labels))
     if as_json:
         print_json(_record(found, left_out) | {"files": [] if output is None else [str(output)]})
         return
     _show(found, labels, left_out)
     if output is not None:
         console.print(f"\nWritten: {escape(str(output))}", soft_wrap=True)
+
+
+def _columns(found: SampleLots, labels: Any) -> dict[str, Any]:
+    """A row per sample, in the order of the file, numbered from 1."""
+    return {
+        "sample": list(range(1, len(labels) + 1)),
+        LABEL: labels.tolist(),
+        "value": [f"{value:.6g}" for value in found.values],
+        "lot": [found.names[lot] for lot in found.lots],
+    }
 
 
 def _record(found: SampleLots, left_out: LeftOut | None) -> dict[str, Any]:

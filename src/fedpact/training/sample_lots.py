@@ -1,32 +1,73 @@
-"""Lots from single samples: values of samples, cut into tiers, and the tiers put to the test by models without them.
+"""Lots from single samples, where nobody has named any: what each sample is worth, and tiers of these values.
 
-The last tier holds the samples whose value is zero or less: they mislead more often than they help. The others are cut
-where their values differ most.
+**KNN-Shapley.** The value of a set of samples is how well the k nearest of them vote on test samples,
+
+    v(S) = mean over tests of  1/k  sum over the k nearest i in S of  1[label_i = label of the test].
+
+Its Shapley values have a closed form (Jia et al. 2019, "Efficient task-specific data valuation for nearest neighbor
+algorithms", theorem 1): with the samples sorted by distance from a test, the farthest is worth 1[right]/N, and each
+nearer one as much as the next plus (1[right] - 1[next right]) / k * min(k, i) / i. They cost one sort per test sample.
+It is written here since pyDVL, which has it too, does not install beside NumPy 2.
+
+Classes differ in what they are worth, since tests hold more of one than of another. So that tiers say something of
+quality and not of rarity, a value is counted in even shares of its class: 1 if the sample does what an average sample
+of its label would do if all of them voted right.
+
+**Tiers.** The last holds the samples whose value is zero or less: they mislead more often than they help. The others
+are cut where that leaves the least sum of squares within tiers, one cut after the other (a regression tree).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.fitting.pilots.estimators import require_sklearn
-from fedpact.fitting.sample_values import (
-    NEIGHBOURS,
-    checked_samples_and_labels,
-    cut_into_tiers,
-    even_shares,
-    knn_shapley,
-)
+from fedpact.fitting.pilots.members import column_list, pandas, read_table
 from fedpact.training.settings import whole_number
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_arrays, read_bytes
 
+LABEL = "label"
+NEIGHBOURS = 5
+TESTS_AT_ONCE = 64
+MAX_SHARES = 2.0  # even shares beyond which a value is as good, or as bad, as any
 TIER_NAMES = {1: ("all",), 2: ("good", "poor"), 3: ("good", "fair", "poor")}
 MAX_STEPS = 1000  # of a logistic regression
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Samples:
+    """Samples to cut into lots, and others with right labels to judge them by.
+
+    Attributes
+    ----------
+    features, labels
+        (N, d) numbers and (N,) labels, some of which may be wrong.
+    test_features, test_labels
+        Of the samples to judge by.
+    """
+
+    features: Any
+    labels: Any
+    test_features: Any
+    test_labels: Any
+
+    def __post_init__(self) -> None:
+        for prefix, what in (("", "training"), ("test_", "test")):
+            features, labels = f"{prefix}features", f"{prefix}labels"
+            checked = _checked(what, getattr(self, features), getattr(self, labels))
+            for name, part in zip((features, labels), checked, strict=True):
+                object.__setattr__(self, name, part)
+        columns = self.features.shape[1], self.test_features.shape[1]
+        if columns[0] != columns[1]:
+            raise InvalidInput(f"test features must have {columns[0]} columns like the others, got {columns[1]}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,90 +130,161 @@ class LeftOut:
         return bool((np.diff(self.losses) <= slack[1:] + slack[:-1]).all())
 
 
-def find_lots(
-    features: ArrayLike,
-    labels: ArrayLike,
-    test_features: ArrayLike,
-    test_labels: ArrayLike,
-    *,
-    tiers: int = 3,
-    by_label: bool = False,
-    neighbours: int = NEIGHBOURS,
-) -> SampleLots:
-    """Cut samples into lots by what each is worth for clean test samples: its Shapley value of votes by neighbours.
-
-    Parameters
-    ----------
-    features, labels
-        (N, d) numbers and (N,) labels, some of which may be wrong.
-    test_features, test_labels
-        Samples to judge by, whose labels are right.
-    tiers
-        How many at most.
-    by_label
-        Whether each label has tiers of its own.
-    neighbours
-        How many vote.
-    """
+def find_lots(samples: Samples, *, tiers: int = 3, by_label: bool = False, neighbours: int = NEIGHBOURS) -> SampleLots:
+    """Cut samples into at most so many tiers by what each is worth; with `by_label` every label has its own tiers."""
+    require_sklearn()
     most = whole_number("tiers", tiers, least=1)
-    rows, own, tests, wanted = _checked(features, labels, test_features, test_labels)
-    values = even_shares(knn_shapley(rows, own, tests, wanted, neighbours=neighbours), own, wanted)
-    groups = np.unique(own) if by_label else [None]
+    values = even_shares(knn_shapley(samples, neighbours=neighbours), samples)
+    called = TIER_NAMES.get(most) or [f"tier {tier + 1}" for tier in range(most)]
     names: list[str] = []
-    lots = np.zeros(len(rows), dtype=np.intp)
-    for group in groups:
-        chosen = np.ones(len(rows), dtype=bool) if group is None else own == group
+    lots = np.zeros(len(values), dtype=np.intp)
+    for label in np.unique(samples.labels) if by_label else [None]:
+        chosen = np.ones(len(values), dtype=bool) if label is None else samples.labels == label
         found = _tiers(values[chosen], most)
         present = np.unique(found)
         lots[chosen] = len(names) + np.searchsorted(present, found)
-        called = TIER_NAMES.get(most) or [f"tier {tier + 1}" for tier in range(most)]
-        names += [called[tier] if group is None else f"{group} {called[tier]}" for tier in present]
+        names += [called[tier] if label is None else f"{label} {called[tier]}" for tier in present]
     return SampleLots(names=tuple(names), lots=lots, values=values)
 
 
-def leave_lots_out(
-    found: SampleLots, features: ArrayLike, labels: ArrayLike, test_features: ArrayLike, test_labels: ArrayLike
-) -> LeftOut:
-    """Fit a logistic regression to all samples and to all but those of each lot, and test; needs scikit-learn."""
-    require_sklearn()
-    rows, own, tests, wanted = _checked(features, labels, test_features, test_labels)
+def knn_shapley(samples: Samples, *, neighbours: int = NEIGHBOURS) -> FloatArray:
+    """(N,): the Shapley value of every sample for votes of nearest neighbours on the tests, in closed form.
+
+    They add up to the accuracy of the votes. The cost is O(tests N (d + log N)).
+
+    Examples
+    --------
+    >>> samples = Samples(features=[[0.0], [1.0], [5.0]], labels=[0, 1, 0], test_features=[[0.2]], test_labels=[0])
+    >>> knn_shapley(samples, neighbours=1).round(3).tolist()
+    [0.833, -0.167, 0.333]
+    """
+    k, rows, tests = whole_number("neighbours", neighbours, least=1), samples.features, samples.test_features
+    count = len(rows)
+    ranks = np.arange(1, count)
+    steps = np.minimum(k, ranks) / (k * ranks)
+    squares = (rows**2).sum(axis=1)
+    total = np.zeros(count)
+    for first in range(0, len(tests), TESTS_AT_ONCE):
+        some = slice(first, first + TESTS_AT_ONCE)
+        order = np.argsort(squares - 2.0 * tests[some] @ rows.T, axis=1, kind="stable")
+        right = (samples.labels[order] == samples.test_labels[some, None]).astype(np.float64)
+        values = np.empty_like(right)
+        values[:, -1] = right[:, -1] * min(k, count) / (k * count)
+        gains = (right[:, :-1] - right[:, 1:]) * steps
+        values[:, :-1] = values[:, -1:] + gains[:, ::-1].cumsum(axis=1)[:, ::-1]
+        np.add.at(total, order, values)
+    return read_only_copy(total / len(tests))
+
+
+def even_shares(values: FloatArray, samples: Samples) -> FloatArray:
+    """Values in even shares of their class: over the part of tests with the label, per sample that has it.
+
+    Labels that no test has are worth nothing: their values are taken as they are, over an even share of all.
+    """
+    shares = np.empty(len(values))
+    kinds = np.unique(samples.labels)
+    for label in kinds:
+        alike = samples.labels == label
+        tested = float((samples.test_labels == label).mean()) or 1.0 / len(kinds)
+        shares[alike] = values[alike] * alike.sum() / tested
+    return read_only_copy(shares)
+
+
+def _tiers(values: FloatArray, most: int) -> NDArray[np.intp]:
+    """The tier of each value, 0 for the best; the last is for values of zero or less."""
+    from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415 - optional dependency
+
+    tiers = np.full(len(values), most - 1, dtype=np.intp)
+    useful = values > 0
+    cuts = most - 1 if most > 1 and useful.any() else 1
+    if useful.any() and cuts > 1:
+        limited = np.minimum(values[useful], MAX_SHARES)
+        means = DecisionTreeRegressor(max_leaf_nodes=cuts, random_state=0).fit(limited[:, None], limited)
+        _, tiers[useful] = np.unique(-means.predict(limited[:, None]), return_inverse=True)
+    elif useful.any():
+        tiers[useful] = 0
+    return tiers
+
+
+def leave_lots_out(found: SampleLots, samples: Samples) -> LeftOut:
+    """Fit a logistic regression to all samples and to all but those of each lot, and test."""
     every = [found.lots >= 0, *(found.lots != lot for lot in range(len(found.names)))]
-    right = np.array([_right_answers(rows[kept], own[kept], tests, wanted) for kept in every])
+    right = np.array([_right_answers(samples, kept) for kept in every])
     apart = right[1:][[kept.any() for kept in every[1:]]] - right[0]
     return LeftOut(
         accuracy=float(right[0].mean()),
         without=read_only_copy(right[1:].mean(axis=1)),
-        noise=float(np.sqrt(apart.var(axis=1).mean() / len(wanted))) if len(apart) else 0.0,
+        noise=float(np.sqrt(apart.var(axis=1).mean() / right.shape[1])) if len(apart) else 0.0,
         sizes=found.sizes,
     )
 
 
-def _right_answers(rows: FloatArray, own: Any, tests: FloatArray, wanted: Any) -> FloatArray:
+def _right_answers(samples: Samples, kept: NDArray[np.bool_]) -> FloatArray:
     """Which tests a model of some samples gets right; NaN where there are none."""
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - optional dependency
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
     from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
 
+    own, wanted = samples.labels[kept], samples.test_labels
     classes = np.unique(own)
     if classes.size < 2:
         return (classes == wanted).astype(np.float64) if classes.size else np.full(len(wanted), np.nan)
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MAX_STEPS)).fit(rows, own)
-    return np.asarray(model.predict(tests) == wanted, dtype=np.float64)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MAX_STEPS)).fit(samples.features[kept], own)
+    return np.asarray(model.predict(samples.test_features) == wanted, dtype=np.float64)
 
 
-def _checked(features: ArrayLike, labels: ArrayLike, test_features: ArrayLike, test_labels: ArrayLike) -> Any:
-    rows, own = checked_samples_and_labels("training", features, labels)
-    tests, wanted = checked_samples_and_labels("test", test_features, test_labels)
-    if rows.shape[1] != tests.shape[1]:
-        raise InvalidInput(f"test features must have {rows.shape[1]} columns like the others, got {tests.shape[1]}")
-    return rows, own, tests, wanted
+def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
+    """Features (N, d) and labels (N,) of a table with a column `label`, or of an `.npz` with two arrays.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read or breaks a rule; the message names the file and, of a table, row and column.
+    """
+    if path.suffix.lower() != ".npz":
+        return _read_table(path)
+    with error_context(str(path)):
+        try:
+            arrays = read_arrays(read_bytes(path), "write fewer samples or features")
+        except InvalidInput:
+            raise
+        except Exception as error:  # whatever a file raises that is no such archive
+            raise InvalidInput("this is no archive of arrays as numpy.savez writes it") from error
+        if not {"features", "labels"} <= set(arrays):
+            raise InvalidInput(
+                f"the archive must hold the arrays features and labels, got {', '.join(arrays) or 'none'}"
+            )
+        features = arrays["features"]
+        rows = features.reshape(len(features), -1) if features.ndim > 2 else features  # images, say
+        return _checked("the file's", rows, arrays["labels"])
 
 
-def _tiers(values: FloatArray, most: int) -> NDArray[np.intp]:
-    """The last tier for values of zero or less, the others cut where they differ most."""
-    useful = values > 0
-    if most == 1 or not useful.any() or useful.all():
-        return cut_into_tiers(values, max(most - 1, 1)) if useful.any() else np.full(len(values), most - 1)
-    tiers = np.full(len(values), most - 1, dtype=np.intp)
-    tiers[useful] = cut_into_tiers(values[useful], most - 1)
-    return tiers
+def _read_table(path: Path) -> tuple[FloatArray, NDArray[Any]]:
+    table = read_table(path)
+    with error_context(str(path)):
+        if LABEL not in table:
+            found = column_list(table)
+            raise InvalidInput(f"there is no column {LABEL!r}; the first row names the columns, got {found}")
+        numbers = table.drop(columns=LABEL).apply(pandas().to_numeric, errors="coerce")
+        missing = table.isna() | numbers.isna().reindex(columns=table.columns, fill_value=False)
+        for row, column in np.argwhere(missing)[:1]:
+            name, cell = table.columns[column], table.iloc[row, column]
+            must = "hold a label" if name == LABEL else "be a number"
+            raise InvalidInput(f"row {row + 2}, column {name!r} must {must}, got {short_repr(str(cell))}")
+        return _checked("the file's", numbers, table[LABEL].astype(str).to_numpy(dtype=str))
+
+
+def _checked(what: str, features: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
+    """Samples as rows of finite numbers, and a label for each."""
+    try:
+        rows = np.array(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} features must be a matrix of numbers, got {short_repr(features)}") from error
+    if rows.ndim != 2 or not rows.size:
+        raise InvalidInput(f"{what} features must be a matrix with a row per sample, got shape {rows.shape}")
+    for row, column in np.argwhere(~np.isfinite(rows))[:1]:
+        raise InvalidInput(f"{what} features[{row}, {column}] must be finite, got {rows[row, column]:g}")
+    own = np.asarray(labels)
+    if own.shape != (len(rows),):
+        raise InvalidInput(f"{what} labels must be {len(rows)}, one per sample, got shape {own.shape}")
+    return rows, own
