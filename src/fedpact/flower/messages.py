@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,13 +28,58 @@ QUERY, MOD = (
 )  # messages by which questions come: to an app's queries, or to `keep_deal` before it trains
 ACTION = "action"  # what a question to `keep_deal` is about
 MODELS = "models"  # how many models a message holds, where these are several
-CONFIG = "config"  # the record that strategies write the number of the round into
 ACCURACY_KEYS = ("accuracy", "eval_acc")  # how apps call it, the second in Flower's own examples
 MIN_PAUSE, MAX_PAUSE, PAUSE_GROWTH = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
 MAX_TEXT_LENGTH = 1 << 24  # characters of an answer
 MAX_REASON_LENGTH = 200
 
 K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What an app and its strategy call the records and the metric that they exchange.
+
+    Attributes
+    ----------
+    arrays, config
+        The records that hold the model, and the number of the round.
+    metric
+        The score from 0 to 1 in replies to messages to evaluate; None for one of `ACCURACY_KEYS`.
+    """
+
+    arrays: str = "arrays"
+    config: str = "config"
+    metric: str | None = None
+
+    @classmethod
+    def of(cls, strategy: Any, metric: str | None) -> Conventions:
+        """Those of a strategy such as Flower's."""
+        arrays, config = (
+            getattr(strategy, "arrayrecord_key", cls.arrays),
+            getattr(strategy, "configrecord_key", cls.config),
+        )
+        return cls(arrays, config, metric)
+
+    @classmethod
+    def stated(cls, message: Message) -> Conventions:
+        """Those that a message to evaluate goes by."""
+        record = message.content.get(RECORD)
+        given = record if isinstance(record, ConfigRecord) else {}
+        known = {key: str(given[f"{key}-key"]) for key in ("arrays", "config", "metric") if f"{key}-key" in given}
+        return cls(**known)
+
+    def content(self, records: Mapping[str, ArrayRecord], server_round: int, **more: Any) -> RecordDict:
+        """Models to be measured after so many rounds, which apps may look for where strategies write it."""
+        named = {"arrays-key": self.arrays, "config-key": self.config}
+        named |= {} if self.metric is None else {"metric-key": self.metric}
+        config = ConfigRecord({"server-round": server_round})
+        return RecordDict({**records, self.config: config, RECORD: ConfigRecord({**named, **more})})
+
+    def several(self, models: Sequence[ArrayRecord], server_round: int, **more: Any) -> RecordDict:
+        """Several models in one message."""
+        listed = {f"model-{place}": arrays for place, arrays in enumerate(models)}
+        return self.content(listed, server_round, **{MODELS: len(models)}, **more)
 
 
 def question(
@@ -107,18 +153,6 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
     return replies
 
 
-def models_content(models: Sequence[ArrayRecord], server_round: int, **more: Any) -> RecordDict:
-    """Several models in one message."""
-    listed = {f"model-{place}": arrays for place, arrays in enumerate(models)}
-    return evaluation_content(listed, server_round, **{MODELS: len(models)}, **more)
-
-
-def evaluation_content(records: Mapping[str, ArrayRecord], server_round: int, **more: Any) -> RecordDict:
-    """Models to be measured after so many rounds, which apps may look for where strategies write it."""
-    config = ConfigRecord({"server-round": server_round})
-    return RecordDict({**records, CONFIG: config, RECORD: ConfigRecord(more)})
-
-
 def model_records(message: Message) -> list[ArrayRecord] | None:
     """The models of a message that holds several; None of another message."""
     record = message.content.get(RECORD)
@@ -146,23 +180,23 @@ def array_record(arrays: Mapping[str, np.ndarray[Any, Any]]) -> ArrayRecord:
     return ArrayRecord({name: Array(array) for name, array in arrays.items()})
 
 
-def stated_accuracy(reply: Message | None) -> dict[str, Any]:
-    """What a node says of the model, or why it does not."""
+def stated_accuracy(reply: Message | None, metric: str | None = None) -> dict[str, Any]:
+    """What a node says of the model, or why it does not; `metric` as in `Conventions`."""
     if reply is None:
         return {"accuracy": None, "reason": "no reply in time"}
     if reply.has_error():
         return {"accuracy": None, "reason": error_reason(reply)}
     metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
-    accuracy, samples = _accuracy(metrics), metrics.get("num-examples")
+    accuracy, samples = _accuracy(metrics, metric), metrics.get("num-examples")
     if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
         there = ", ".join(sorted(map(str, metrics))) or "no metric"
-        wanted = f"{' or '.join(ACCURACY_KEYS)} from 0 to 1 and num-examples"
+        wanted = f"{metric or ' or '.join(ACCURACY_KEYS)} from 0 to 1 and num-examples"
         return {"accuracy": None, "reason": f"the reply holds no accuracy: it must say {wanted}, and says {there}"}
     return {"accuracy": accuracy, "samples": samples}
 
 
-def _accuracy(metrics: Mapping[str, Any]) -> Any:
-    return next((metrics[key] for key in ACCURACY_KEYS if key in metrics), None)
+def _accuracy(metrics: Mapping[str, Any], metric: str | None = None) -> Any:
+    return next((metrics[key] for key in (ACCURACY_KEYS if metric is None else (metric,)) if key in metrics), None)
 
 
 def stated_accuracies(reply: Message | None, count: int) -> dict[str, Any]:

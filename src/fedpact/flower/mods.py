@@ -26,9 +26,9 @@ from fedpact.flower.delivery_check import calibration_of_node
 from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
 from fedpact.flower.messages import (
     ACTION,
-    CONFIG,
     JSON_TEXT,
     RECORD,
+    Conventions,
     model_records,
     read_message,
     reply_with,
@@ -83,6 +83,8 @@ def _train_within(
 ) -> Message:
     """The app's reply to a message to train, if it is made of no more than was agreed; signed under a signed deal."""
     name, samples = _share(terms, context)
+    if not samples:  # the server learns who it is, and asks no more
+        return Message(RecordDict({RECORD: ConfigRecord({"name": name, "samples": 0})}), reply_to=message)
     signs = signed_deal(context) is not None
     if signs:
         samples = min(samples, samples_to_deliver(context))
@@ -174,7 +176,7 @@ def _measure_signed(message: Message, context: Context, call_next: Callable[[Mes
     if len(models) != 1:
         raise InvalidInput(f"a message to evaluate must hold one record of arrays, got {len(models)}")
     reply = call_next(_with_model(message, models[0]), context)
-    said = stated_accuracy(reply)
+    said = stated_accuracy(reply, Conventions.stated(message).metric)
     if said["accuracy"] is None:
         return reply
     return _with_signature(reply, sign_accuracy(context, message, models[0], **said))
@@ -193,12 +195,9 @@ def _measure_each(
         reply = call_next(_with_model(message, arrays), context)
         if reply.has_error():
             return reply
-        said = stated_accuracy(reply)
+        said = stated_accuracy(reply, Conventions.stated(message).metric)
         if said["accuracy"] is None:
-            raise InvalidInput(
-                f'model {place}: {said["reason"]}: an app must say "accuracy" (or "eval_acc") and "num-examples" when '
-                f"it evaluates"
-            )
+            raise InvalidInput(f"model {place}: {said['reason']}; UnderDeal(metric=...) names another metric")
         accuracies.append(said["accuracy"])
         samples = said["samples"]
     metrics = MetricRecord({"accuracy": accuracies, "num-examples": samples})
@@ -209,7 +208,9 @@ def _measure_each(
 def _with_model(message: Message, arrays: ArrayRecord) -> Message:
     """A message to evaluate one model, as apps know it."""
     single = copy.copy(message)
-    single.content = RecordDict({"arrays": arrays, CONFIG: message.content.get(CONFIG, ConfigRecord({}))})
+    names = Conventions.stated(message)
+    config = message.content.get(names.config, ConfigRecord({}))
+    single.content = RecordDict({names.arrays: arrays, names.config: config})
     return single
 
 
@@ -238,11 +239,10 @@ def _share(terms: ConfigRecord, context: Context) -> tuple[str, int]:
     name = _name(names, context)
     if name not in names:
         raise InvalidInput(f'"{name}" is not part of the deal')
-    share = min(
-        int(samples[names.index(name)]), int(context.node_config.get("max-samples", samples[names.index(name)]))
-    )
-    if share < 1:
-        raise InvalidInput(f'"{name}" has agreed to contribute no sample')
+    agreed = int(samples[names.index(name)])
+    share = min(agreed, int(context.node_config.get("max-samples", agreed)))
+    if agreed and share < 1:
+        raise InvalidInput(f'"{name}" has agreed to {agreed} samples, and its max-samples allows none')
     return name, share
 
 

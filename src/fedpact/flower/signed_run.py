@@ -63,10 +63,9 @@ from fedpact.flower.entries import (
 from fedpact.flower.messages import (
     MOD,
     RECORD,
+    Conventions,
     array_record,
-    evaluation_content,
     exchange,
-    models_content,
     record_digest,
     stated_accuracies,
     stated_accuracy,
@@ -106,6 +105,7 @@ class SignedRun:
     def __init__(self, grid: Grid, terms: RunTerms, ledger: Ledger, present: Present) -> None:
         self.grid, self.terms, self.ledger, self.present = grid, terms, ledger, present
         self.run = ledger.entries[0].hash
+        self.conventions = Conventions()
         logger.info("%s", present.description)
         new = {name: key for name, key in present.keys.items() if name not in stated_keys(ledger.entries)}
         if new:
@@ -198,7 +198,7 @@ class SignedRun:
         models = [array_record(updates.model_of(subset)) for subset in subsets]
         messages = {
             name: Message(
-                models_content(models, document["rounds"], head=head),
+                self.conventions.several(models, document["rounds"], head=head),
                 node,
                 "evaluate",
                 ttl=max(self.terms.timeout, 1.0),
@@ -245,11 +245,11 @@ class SignedRun:
 
     def _asked_to_measure(self, model: Mapping[str, Any], head: str) -> RecordDict:
         arrays = read_model(self.ledger.path.with_name(model["file"]), model["sha256"])
-        return evaluation_content({"arrays": arrays}, self.document()["rounds"], head=head)
+        return self.conventions.content({self.conventions.arrays: arrays}, self.document()["rounds"], head=head)
 
     def _signed_accuracy(self, name: str, reply: Message | None, head: str, model: Mapping[str, Any]) -> dict[str, Any]:
         """What a member says of the model, with its signature; without one it says nothing."""
-        said = stated_accuracy(reply)
+        said = stated_accuracy(reply, self.conventions.metric)
         if said["accuracy"] is None or reply is None:
             return said
         record, document = reply.content.get(RECORD), self.document()

@@ -32,10 +32,10 @@ from fedpact.federation import Federation
 from fedpact.flower.entries import Lost, Unmeasured, check_measured, settlement_entry, trained_entry
 from fedpact.flower.messages import (
     RECORD,
+    Conventions,
     array_record,
     error_reason,
     exchange,
-    models_content,
     named_arrays,
     record_digest,
     stated_accuracies,
@@ -104,6 +104,9 @@ class UnderDeal(Strategy):
         For personal models: whose updates the model of every member is made of, by name, or the federation, which says
         it (`Federation.wanted_lots`). Every member is then sent its own model (`.models` has them), and the one in the
         result is that of the deal's first member. None for one model for all.
+    metric
+        What the app calls the score, from 0 to 1, that it replies with when it evaluates; "accuracy" or "eval_acc" if
+        not given. The names of records are the strategy's (`arrayrecord_key`, `configrecord_key`).
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class UnderDeal(Strategy):
         signed: bool = False,
         verify_subsets: int = 0,
         wants: Federation | Wants | None = None,
+        metric: str | None = None,
     ) -> None:
         if not isinstance(strategy, Strategy):
             raise InvalidInput(f"strategy must be a flwr.serverapp.strategy.Strategy, got {type(strategy).__name__}")
@@ -134,6 +138,7 @@ class UnderDeal(Strategy):
         self._wants = None if wants is None else checked_wants(wants, self.agreed)
         self._groups = group_members(copy.deepcopy(strategy), self.agreed, self._wants)
         self.strategy = self._groups[0].strategy
+        self._conventions = Conventions.of(strategy, metric)
         self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
         self._samples_per_unit = float(samples_per_unit)
         self.accuracies: dict[str, dict[str, Any]] = {}
@@ -226,7 +231,12 @@ class UnderDeal(Strategy):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The strategy's; what each member says of the model is kept, the last round's at the end."""
         answers = list(replies)
-        said = {self._names.get(reply.metadata.src_node_id): stated_accuracy(reply) for reply in answers}
+        said = {
+            self._names.get(reply.metadata.src_node_id): stated_accuracy(reply, self._conventions.metric)
+            for reply in answers
+        }
+        if answers and all(each["accuracy"] is None for each in said.values()):
+            logger.warning("round %d: nobody's score counts: %s", server_round, next(iter(said.values()))["reason"])
         self.accuracies = {name: said[name] for name in self.agreed if name in said} or self.accuracies
         return self.strategy.aggregate_evaluate(server_round, answers)
 
@@ -278,6 +288,7 @@ class UnderDeal(Strategy):
         )
         with Ledger(self._ledger) as ledger:
             run = run_given_deal(grid, terms, ledger, self.deal)
+            run.conventions = self._conventions
             try:
                 run.sign()
                 result = self.train_signed(run, initial_arrays, num_rounds, timeout, *configs)
@@ -361,7 +372,7 @@ class UnderDeal(Strategy):
         models = [array_record(self.updates.model_of(subset)) for subset in subsets]
         nodes = {name: node for node, name in self._names.items() if name in self.agreed}
         messages = {
-            name: Message(models_content(models, rounds), node, "evaluate", ttl=max(timeout, 1.0))
+            name: Message(self._conventions.several(models, rounds), node, "evaluate", ttl=max(timeout, 1.0))
             for name, node in nodes.items()
         }
         replies = exchange(grid, messages, timeout=timeout)
@@ -474,7 +485,8 @@ class UnderDeal(Strategy):
                 name, samples = self._read_reply(reply, node, server_round)
                 if name in kept:
                     raise InvalidInput(f'another node is called "{name}" as well')
-                kept[name] = without_record(reply), samples
+                if samples:
+                    kept[name] = without_record(reply), samples
             except InvalidInput as reason:
                 broken[self._agent_or_node(node)] = str(reason)
         broken |= {self._agent_or_node(node): "no reply in time" for node in silent}
@@ -485,6 +497,8 @@ class UnderDeal(Strategy):
         if reply.has_error():
             raise InvalidInput(error_reason(reply))
         name = self._name(reply, node)
+        if not self.agreed[name]:  # it was asked because it had not said who it is
+            return name, 0
         if self._strict or self.updates is not None:
             check_model(reply, self._before)
         key = getattr(self.strategy, "weighted_by_key", WEIGHT)

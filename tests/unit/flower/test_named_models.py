@@ -71,20 +71,22 @@ def train_layers(state: Mapping[str, np.ndarray], place: int) -> dict[str, np.nd
 Replies = Callable[[dict[str, np.ndarray]], ArrayRecord]
 
 
-def state_dict_app(replies: Replies = state_dict, metric: str = "accuracy") -> ClientApp:
+def state_dict_app(
+    replies: Replies = state_dict, metric: str = "accuracy", arrays: str = "arrays", config: str = "config"
+) -> ClientApp:
     app = ClientApp(mods=[keep_deal])
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         place = int(context.node_config["partition-id"])
-        trained = train_layers(load_state_dict(message.content["arrays"]), place)
+        trained = train_layers(load_state_dict(message.content[arrays]), place)
         metrics = MetricRecord({"num-examples": agreed_samples(message)})
-        return Message(RecordDict({"arrays": replies(trained), "metrics": metrics}), reply_to=message)
+        return Message(RecordDict({arrays: replies(trained), "metrics": metrics}), reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        assert message.content["config"]["server-round"] == 3  # as strategies write it
-        metrics = MetricRecord({metric: accuracy(load_state_dict(message.content["arrays"])), "num-examples": 50})
+        assert message.content[config]["server-round"] == 3  # as strategies write it
+        metrics = MetricRecord({metric: accuracy(load_state_dict(message.content[arrays])), "num-examples": 50})
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
     return app
@@ -243,6 +245,30 @@ def test_accuracies_as_flowers_own_examples_call_them(signed: bool, tmp_path: Pa
     assert all(each["accuracy"] is not None for each in under.verified["models"][0]["accuracies"].values())
 
 
+@pytest.mark.parametrize("signed", [True, False])
+def test_an_app_with_other_names_for_records_and_scores(
+    signed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = state_dict_app(metric="f1", arrays="model", config="settings")
+    strategy = FedAvg(fraction_evaluate=0.0, arrayrecord_key="model", configrecord_key="settings")
+    ledger = tmp_path / "ledger.jsonl"
+    under = UnderDeal(strategy, DEAL, ledger=ledger, signed=signed, verify_subsets=SUBSETS, metric="f1")
+    under.start(grid_of({}, {}, {}, {}, app=app), state_dict(LAYERS), num_rounds=3, timeout=1.0)
+    assert under.verified is not None and under.settlement is not None
+    assert all(each["accuracy"] is not None for each in under.verified["models"][0]["accuracies"].values())
+    if signed:
+        assert all(each["accuracy"] is not None for each in under.accuracies.values())
+    assert check(ledger, capsys)[0] == 0
+
+
+def test_a_score_of_another_name_is_said(tmp_path: Path) -> None:
+    grid = grid_of({}, {}, {}, {}, app=state_dict_app(metric="f1"))
+    with pytest.raises(
+        fp.FedpactError, match=r"says f1, num-examples; UnderDeal\(metric=\.\.\.\) names another metric"
+    ):
+        start(grid, tmp_path / "ledger.jsonl", verify_subsets=SUBSETS)
+
+
 def test_a_ledger_in_use_is_refused_before_anybody_trains(tmp_path: Path) -> None:
     start(four(), tmp_path / "ledger.jsonl")
     grid = four()
@@ -270,3 +296,19 @@ def test_an_app_whose_nodes_cannot_measure_fails_and_measures_again_when_it_is_s
     assert found.failed == [] and found.is_finished
     kinds = [entry.kind for entry in found.chain.entries]
     assert kinds.count("trained") == 1 and kinds.index("failed") < kinds.index("verified") < kinds.index("settled")
+
+
+def test_a_member_that_agreed_to_nothing_is_asked_once_and_nobody_is_warned(caplog: pytest.LogCaptureFixture) -> None:
+    idle = fp.Deal(
+        mechanism="externality",
+        agents=MEMBERS,
+        contributions=np.array([10.0, 4.0, 6.5, 0.0]),
+        payments=np.array([0.3, -0.1, -0.3, 0.1]),
+    )
+    grid = four()
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), idle)
+    under.start(grid, state_dict(LAYERS), num_rounds=3, timeout=1.0)
+    asked = [message.metadata.dst_node_id for message in grid.seen if message.metadata.message_type == "train"]
+    assert sorted(asked.count(node) for node in grid.nodes) == [1, 3, 3, 3]
+    assert under.samples["Dan"] == [0, 0, 0] and under.settlement is not None
+    assert "Dan" not in "".join(record.message for record in caplog.records if record.levelname == "WARNING")
