@@ -74,6 +74,7 @@ from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_bytes, replace_files
+from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import join_names
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
@@ -338,6 +339,14 @@ class SignedRun:
         """The deal that stands."""
         return deal_from_record(self._deal_entry().content["deal"])
 
+    def trained_model(self) -> ArrayRecord | None:
+        """The model of the deal's first member, once it is trained."""
+        trained = self.entry(TRAINED)
+        if trained is None:
+            return None
+        model = stated_model(trained.content, next(iter(self.samples())))
+        return read_model(self.ledger.path.with_name(model["file"]), model["sha256"])
+
     def content(self, kind: str) -> Mapping[str, Any]:
         """What the entry of a phase holds."""
         return self._required_entry(kind).content
@@ -408,20 +417,28 @@ class GivenTerms:
 def run_given_deal(grid: Grid, terms: GivenTerms, ledger: Ledger, deal: Deal) -> SignedRun:
     """Call members to a run under a deal that was made elsewhere, which they are to sign.
 
-    Nodes are asked through `keep_deal`.
+    Nodes are asked through `keep_deal`. A ledger with entries is gone on with: its members are called again, and after
+    a member was lost the deal is signed anew.
 
     Raises
     ------
     InvalidInput
-        If the ledger has entries, or a member is not there or has no key.
+        If the ledger is of a run that is over or of another one, or a member is not there or has no key.
     """
-    if ledger.entries:
-        raise InvalidInput(f"{ledger.path} holds the record of another run; name another file")
-    first = first_entry(ledger, {"agents": list(deal.agents), "scenario": deal.scenario, **terms.header()})
+    header = {"agents": list(deal.agents), "scenario": deal.scenario, **terms.header()}
+    content: dict[str, Any] = {"deal": deal_record(deal), "utilities": {}}
+    if terms.wants is not None:
+        content["wants"] = {name: list(wanted) for name, wanted in terms.wants.items()}
+    if terms.verify_subsets:
+        content["verification"] = {"subsets": terms.verify_subsets, "settles": False, "calibration": None}
+    if not ledger.entries:
+        first_entry(ledger, header)
+    _check_same_run(ledger, header, content)
     present = roll_call(
         grid,
         len(deal.agents),
-        run=first.hash,
+        run=ledger.entries[0].hash,
+        keys=stated_keys(ledger.entries),
         timeout=terms.timeout,
         patience=terms.timeout,
         seats=deal.agents,
@@ -435,13 +452,19 @@ def run_given_deal(grid: Grid, terms: GivenTerms, ledger: Ledger, deal: Deal) ->
             f"not all members can sign: {join_names(absent)} cannot ({present.description}); "
             f"every node needs ClientApp(mods=[fedpact.flower.keep_deal])"
         )
-    content: dict[str, Any] = {"deal": deal_record(deal), "utilities": {}}
-    if terms.wants is not None:
-        content["wants"] = {name: list(wanted) for name, wanted in terms.wants.items()}
-    if terms.verify_subsets:
-        content["verification"] = {"subsets": terms.verify_subsets, "settles": False, "calibration": None}
-    run.note(AGREED, content)
+    if run.entry(AGREED) is None:
+        run.note(AGREED, content)
     return run
+
+
+def _check_same_run(ledger: Ledger, header: Mapping[str, Any], agreed: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` unless a ledger is of this run, which is not over."""
+    stated, deal = ledger.entries[0].content, ledger.last(AGREED)
+    other = [name for name, part in jsonable(header).items() if stated.get(name) != part]
+    if other or (deal is not None and deal.content != jsonable(agreed)):
+        raise InvalidInput(f"{ledger.path} holds the record of another run; name another file")
+    if ledger.last(SETTLED) is not None:
+        raise InvalidInput(f"{ledger.path} holds the record of this run, which is over; name another file")
 
 
 def first_entry(ledger: Ledger, header: Mapping[str, Any]) -> Entry:

@@ -44,6 +44,7 @@ from fedpact.flower.messages import (
 from fedpact.flower.personal_models import ModelGroup, Wants, check_personal, checked_wants, group_members
 from fedpact.flower.signed_run import GivenTerms, SignedRun, run_given_deal
 from fedpact.flower.training_messages import (
+    AskingGrid,
     SignedDeliveries,
     arrays_of,
     check_model,
@@ -94,8 +95,9 @@ class UnderDeal(Strategy):
         Whether members sign: the deal before anybody trains, what they deliver in every round, what they measure, and
         what all are paid. It needs `ledger`, which holds their keys and signatures and is checked by `fedpact check`,
         and `keep_deal` on every node (`fedpact.flower.mods` says with which key). Then a member that refuses to sign,
-        does not deliver or sends what it has not signed is an error, and the ledger says so. Without it the ledger says
-        that it is unsigned: its numbers are the word of whoever wrote it.
+        does not deliver or sends what it has not signed is an error, and the ledger says so. Once the member is back,
+        the same call with the same ledger goes on: all sign anew, and train if they had not finished. Without `signed`
+        the ledger says that it is unsigned: its numbers are the word of whoever wrote it.
     verify_subsets
         Of how many subsets of the updates models are made that members measure after training, several in one message;
         it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`. If nobody can measure
@@ -155,6 +157,7 @@ class UnderDeal(Strategy):
         self._values = CoalitionValues(coalition_value, self.deal.agents) if coalition_value is not None else None
         self._outcome = deal if isinstance(deal, Outcome) else None
         self._asked: list[int] = []
+        self._asked_nodes: dict[str, int] = {}  # by the message that asked
         self._times_asked: Counter[str] = Counter()
         self._before: ArrayRecord | None = None
         self._check_enough()
@@ -232,8 +235,7 @@ class UnderDeal(Strategy):
         """The strategy's; what each member says of the model is kept, the last round's at the end."""
         answers = list(replies)
         said = {
-            self._names.get(reply.metadata.src_node_id): stated_accuracy(reply, self._conventions.metric)
-            for reply in answers
+            self._names.get(self._node_of(reply)): stated_accuracy(reply, self._conventions.metric) for reply in answers
         }
         if answers and all(each["accuracy"] is None for each in said.values()):
             logger.warning("round %d: nobody's score counts: %s", server_round, next(iter(said.values()))["reason"])
@@ -266,7 +268,8 @@ class UnderDeal(Strategy):
             return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
         if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
             raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
-        result = self.result = super().start(grid, initial_arrays, num_rounds, timeout, *configs)
+        noted = AskingGrid(grid, self._asked_nodes)
+        result = self.result = super().start(noted, initial_arrays, num_rounds, timeout, *configs)
         if not self._strict:
             if self.updates is not None and self.updates.rounds:
                 self._verify(grid, timeout)
@@ -276,7 +279,7 @@ class UnderDeal(Strategy):
     def _start_signed(
         self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any
     ) -> Result:
-        """The same between members that sign; the ledger is written phase by phase."""
+        """The same between members that sign; the ledger is written phase by phase, and gone on with."""
         assert self._ledger is not None
         terms = GivenTerms(
             timeout=timeout,
@@ -291,7 +294,11 @@ class UnderDeal(Strategy):
             run.conventions = self._conventions
             try:
                 run.sign()
-                result = self.train_signed(run, initial_arrays, num_rounds, timeout, *configs)
+                trained = run.trained_model()  # by an earlier call
+                if trained is None:
+                    result = self.train_signed(run, initial_arrays, num_rounds, timeout, *configs)
+                else:
+                    result = self.result = Result(arrays=trained)
             except Lost as lost:
                 run.fail("lost", str(lost), lost.reasons, **lost.signed)
                 raise
@@ -322,8 +329,9 @@ class UnderDeal(Strategy):
         self._names = {node: run.present.names[place] for place, node in run.present.nodes.items()}
         self._all_known = self._strict = True
         self._deliveries = SignedDeliveries(run.document())
+        noted = AskingGrid(run.grid, self._asked_nodes)
         result = self.result = super().start(
-            run.grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
+            noted, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
         )
         self.check_all_asked()
         short = self.short()
@@ -479,7 +487,7 @@ class UnderDeal(Strategy):
         broken: dict[str, str] = {}
         silent = set(self._asked)
         for reply in replies:
-            node = reply.metadata.src_node_id
+            node = self._node_of(reply)
             silent.discard(node)
             try:
                 name, samples = self._read_reply(reply, node, server_round)
@@ -526,6 +534,11 @@ class UnderDeal(Strategy):
         if name not in self.agreed:
             raise InvalidInput(f'"{name}" is not part of the deal')
         return name
+
+    def _node_of(self, reply: Message) -> int:
+        """The node that was asked: where it has died, Flower answers in its place, under a number of its own."""
+        about = reply.metadata
+        return self._asked_nodes.get(about.reply_to_message_id, about.src_node_id)
 
     def _agent_or_node(self, node: int) -> str:
         return self._names.get(node) or f"node {node}"

@@ -4,6 +4,7 @@ counted only if whose they are has signed them."""
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,15 +17,15 @@ from flwr.serverapp import Grid
 
 from fedpact.deals.documents import delivery_document
 from fedpact.deals.signatures import document_digest, is_signed_by
-from fedpact.flower.messages import RECORD, named_arrays, record_digest
+from fedpact.flower.messages import RECORD, exchange, named_arrays, record_digest
 from fedpact.utils.errors import InvalidInput
 
 
-class _Members(Grid):
-    """A grid with some of its nodes."""
+class _SameGrid(Grid):
+    """A grid that passes everything on to another."""
 
-    def __init__(self, grid: Grid, includes: Callable[[int], bool]) -> None:
-        self._grid, self._includes = grid, includes
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
 
     def set_run(self, run: Any) -> None:
         self._grid.set_run(run)
@@ -39,10 +40,10 @@ class _Members(Grid):
         return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
 
     def get_node_ids(self) -> Iterable[int]:
-        return [node for node in self._grid.get_node_ids() if self._includes(node)]
+        return self._grid.get_node_ids()
 
     def get_nodes(self) -> Iterable[NodeInfo]:
-        return [node for node in self._grid.get_nodes() if self._includes(node.node_id)]
+        return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         return self._grid.push_messages(messages)
@@ -52,6 +53,36 @@ class _Members(Grid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         return self._grid.send_and_receive(messages, timeout=timeout)
+
+
+class _Members(_SameGrid):
+    """A grid with some of its nodes."""
+
+    def __init__(self, grid: Grid, includes: Callable[[int], bool]) -> None:
+        super().__init__(grid)
+        self._includes = includes
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [node for node in self._grid.get_node_ids() if self._includes(node)]
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        return [node for node in self._grid.get_nodes() if self._includes(node.node_id)]
+
+
+class AskingGrid(_SameGrid):
+    """A grid that notes which node each message went to, by the number of the message, which its reply names."""
+
+    def __init__(self, grid: Grid, nodes: dict[str, int]) -> None:
+        super().__init__(grid)
+        self._nodes = nodes
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """The replies that come in time; without a timeout all."""
+        sent = dict(enumerate(messages))
+        replies = exchange(self._grid, sent, timeout=math.inf if timeout is None else timeout)
+        for number, reply in replies.items():
+            self._nodes[reply.metadata.reply_to_message_id] = sent[number].metadata.dst_node_id
+        return list(replies.values())
 
 
 def grid_of_members(grid: Grid, includes: Callable[[int], bool]) -> Grid:

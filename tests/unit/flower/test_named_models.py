@@ -312,3 +312,68 @@ def test_a_member_that_agreed_to_nothing_is_asked_once_and_nobody_is_warned(capl
     assert sorted(asked.count(node) for node in grid.nodes) == [1, 3, 3, 3]
     assert under.samples["Dan"] == [0, 0, 0] and under.settlement is not None
     assert "Dan" not in "".join(record.message for record in caplog.records if record.levelname == "WARNING")
+
+
+def dies_in_round(number: int) -> Callable[[Message, Callable[[Message], Message]], Message]:
+    """From some round on Flower answers in the node's place, under its own number."""
+    rounds = 0
+
+    def answer(message: Message, honest: Callable[[Message], Message]) -> Message:
+        nonlocal rounds
+        rounds += "arrays" in message.content
+        if rounds < number:
+            return honest(message)
+        dead = Message(Error(code=5, reason="the node is gone"), reply_to=message)
+        dead.metadata.__dict__["_src_node_id"] = 1
+        return dead
+
+    return answer
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_dead_node_is_known_by_what_it_was_asked(
+    signed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    grid, ledger = four(), tmp_path / "ledger.jsonl"
+    grid.nodes[FIRST_NODE + 1].fault = dies_in_round(2)
+    if signed:
+        with pytest.raises(Lost, match='"Ben": the node is gone'):
+            start(grid, ledger, signed=True)
+    else:
+        start(grid, ledger)
+        assert 'round 2: member "Ben" does not count: the node is gone' in caplog.text
+    assert "node 1" not in caplog.text and "node 1" not in ledger.read_text()
+
+
+def test_a_signed_run_goes_on_when_a_lost_node_is_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid, ledger = four(), tmp_path / "ledger.jsonl"
+    whole = start(four(), tmp_path / "whole.jsonl", signed=True, verify_subsets=SUBSETS)
+    grid.nodes[FIRST_NODE + 1].fault = dies_in_round(2)
+    with pytest.raises(Lost):
+        start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+    before = ledger.read_text()
+    with pytest.raises(fp.InvalidInput, match="record of another run"):
+        start(four(), ledger, signed=True, verify_subsets=SUBSETS, samples_per_unit=2.0)
+    grid.nodes[FIRST_NODE + 1].fault = None
+    again = start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+    assert ledger.read_text().startswith(before)  # what was signed stays
+    assert again.settlement is not None and whole.settlement is not None
+    assert again.settlement.cents == whole.settlement.cents
+    assert audit_ledger(ledger, must_be_signed=True).failed == []
+    assert check(ledger, capsys)[0] == 0
+    with pytest.raises(fp.InvalidInput, match="the record of this run, which is over"):
+        start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+
+
+def test_a_run_that_could_not_be_measured_is_not_trained_again(tmp_path: Path) -> None:
+    grid, ledger = four(), tmp_path / "ledger.jsonl"
+    for node in grid.nodes.values():
+        node.fault = breaks_on_subsets
+    with pytest.raises(fp.FedpactError, match="no member could measure"):
+        start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+    for node in grid.nodes.values():
+        node.fault = None
+    grid.seen.clear()
+    again = start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+    assert not any(message.content.array_records for message in grid.seen if message.metadata.message_type == "train")
+    assert again.settlement is not None and again.result is not None and list(again.result.arrays) == list(LAYERS)

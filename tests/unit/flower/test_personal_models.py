@@ -210,7 +210,7 @@ def test_without_harm_a_run_is_the_common_one(tmp_path: Path) -> None:
     assert len({stated["file"] for stated in personal["models"].values()}) == 1
 
 
-@pytest.mark.parametrize("killed_at", some(range(12), 3))
+@pytest.mark.parametrize("killed_at", some(range(10), 3))
 def test_killed_and_started_again(killed_at: int, stage: Stage, tmp_path: Path) -> None:
     again = Stage(PERSONAL, tmp_path, run_config={"models": "personal"})
     with pytest.raises(Killed):
