@@ -51,7 +51,7 @@ def check_record(
     else:
         _show_transcript(found)
     show_findings(found)
-    if isinstance(found, TranscriptAudit) and found.unchecked:
+    if found.unchecked:
         more = f"; `fedpact check SCENARIO {path}` compares the scenario" if "scenario" in found.unchecked else ""
         console.print(escape(f"Stated, not checked: {', '.join(found.unchecked)}{more}."), soft_wrap=True)
     if not found.failed:

@@ -118,6 +118,11 @@ class LedgerAudit(Audit):
         """Whether the run has come to a settlement; one that has not pays nobody."""
         return self.findings[FINISHED].holds is True
 
+    @property
+    def unchecked(self) -> list[str]:
+        """What a signed ledger states and nobody has signed: the rest is signed, or follows from what is."""
+        return ["when its last entry was written"] if self.chain.is_signed else []
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TranscriptAudit(Audit):

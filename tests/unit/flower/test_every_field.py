@@ -1,0 +1,107 @@
+"""Every field of every entry of a signed ledger, changed one at a time and chained anew.
+
+A change is found by `check`, or it moves no money: then the field is one of those that are stated, not checked.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedpact as fp
+from edges.command_line import run_main
+from fedpact.negotiation.audit import audit_ledger
+from fedpact.scenario.examples import example
+from unit.flower.in_process import Stage
+from unit.flower.test_signed_ledger import entries_of, rechain, relink
+
+Way = tuple[Any, ...]
+
+# The kind of an entry and the way to what nobody signs and no money follows from.
+STATED_NOT_CHECKED = {("settled", ("time",))}
+# The hash of the deal's entry, which is named anew with the chain.
+NAMED_ANEW = {("signed", ("content", "deal")), ("settled", ("content", "deal"))}
+
+
+def leaves(value: Any, at: Way = ()) -> Iterator[Way]:
+    """The way to every number, text and truth value, and to every list and object, which can lose or gain a part."""
+    if at:
+        yield at
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from leaves(part, (*at, key))
+    if isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from leaves(part, (*at, index))
+
+
+def changed(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return 2 * value + 1
+    if isinstance(value, str):
+        return ("0" if value[:1] != "0" else "1") + value[1:]
+    if isinstance(value, list):
+        return value[:-1] if value else [1]
+    if isinstance(value, dict):
+        return dict(list(value.items())[:-1]) if value else {"more": 1}
+    return 1
+
+
+def put(entry: dict[str, Any], at: Way) -> None:
+    *way, last = at
+    inside: Any = entry
+    for key in way:
+        inside = inside[key]
+    inside[last] = changed(inside[last])
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = Stage(example("paper-w2").federation, tmp_path_factory.mktemp("fields"))
+    made.conduct(**{"verify-subsets": 4})
+    return made.ledger
+
+
+def transfers(ledger: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What `settle` pays."""
+    capsys.readouterr()
+    assert run_main(["settle", "paper-w2", str(ledger), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["transfers"]
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_every_change_is_found_or_moves_no_money(
+    number: int, ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ledger.parent, tmp_path / "record")
+    copied = tmp_path / "record" / ledger.name
+    before, whole = transfers(copied, capsys), entries_of(copied)
+    kind = whole[number]["kind"]
+    for at in leaves({key: whole[number][key] for key in ("kind", "time", "content")}):
+        entries = copy.deepcopy(whole)
+        put(entries[number], at)
+        if (kind, at) in NAMED_ANEW:
+            continue
+        if kind != "agreed" or at != ("kind",):
+            relink(entries)
+        rechain(copied, entries)
+        try:
+            found = audit_ledger(copied)
+        except fp.InvalidInput:  # it is no ledger any more
+            continue
+        if (kind, at) in STATED_NOT_CHECKED:
+            assert found.unchecked and transfers(copied, capsys) == before
+        else:
+            assert found.failed, f"{kind} {at} was changed and nobody noticed"
+
+
+def test_all_entries_are_changed(ledger: Path) -> None:
+    assert len(entries_of(ledger)) == 8
