@@ -62,7 +62,7 @@ test-slow: $(VENV)/.dev
 
 # As `pip install .` does for a user: a new environment, no constraints, today's versions; the core, then every extra.
 CLEAN_VENV := .venv-clean
-EXTRAS := plot paper frame pilot dask sums signatures explore train ray flower
+EXTRAS := plot paper frame pilot sums signatures explore train flower
 test-install:
 	@$(PYTHON) -m venv --clear $(CLEAN_VENV)
 	@rm -rf build

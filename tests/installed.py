@@ -23,8 +23,6 @@ OPTIONAL = {
     ("explore", "hospitals"): "explore",
     ("train", "hospitals"): "train",
     ("pilot", "digits"): "pilot",
-    ("sweep", "hospitals", "--vary", "costs=0.001,0.002", "--cluster", "ray"): "ray",
-    ("sweep", "hospitals", "--vary", "costs=0.001,0.002", "--cluster", "dask://127.0.0.1:1"): "dask",
     ("negotiate", "hospitals", "--protocol", "sums"): "sums",
     ("paper", "fig3", "-o", "fig3"): "plot",
     ("flower", "new", "app"): "flower",

@@ -133,7 +133,6 @@ def test_from_german_tables_to_an_answer(folder: Path, tmp_path: Path, capsys: p
         (["DATA", "--target", "krank", "--value", "1e400 EUR/point"], "--value must be below 1.8e308"),
         (["DATA", "--target", "ill"], "there is no column 'ill'; columns are Alter, Größe, krank"),
         (["DATA", "--target", "krank", "--model", "os:getcwd()"], "model must be written like"),
-        (["DATA", "--target", "krank", "--cluster", "here"], 'cluster must be "dask://host:port", "ray"'),
         (["DATA", "--target", "krank", "--cost", "1", "--cost", "2"], "--cost says two things of everybody"),
         (["DATA", "--target", "krank", "--ignore", "krank"], "--ignore must be another column than --target"),
         (["DATA", "--target", "krank", "--floor", "nan"], "--floor must be finite"),

@@ -20,7 +20,6 @@ from rich.table import Table
 from rich.text import Text
 
 from fedpact.certificates import Claim, Verdict
-from fedpact.cli.clusters import use_cluster
 from fedpact.deals import Outcome
 from fedpact.deals.deal_file import holds_deal
 from fedpact.federation import Federation
@@ -260,19 +259,3 @@ def print_agents(
     console.print(made)
     if len(agents) > len(shown):
         console.print(f"... and {len(agents) - len(shown)} more {kind}s; --json prints all")
-
-
-ClusterOption = Annotated[
-    str | None,
-    typer.Option("--cluster", help="Share the work out to a cluster: dask://host:port, or ray.", metavar="ADDRESS"),
-]
-
-
-@contextmanager
-def working_on(cluster: str | None) -> Iterator[None]:
-    """Share work out to a cluster, if one is named."""
-    if cluster is None:
-        yield
-        return
-    with use_cluster(cluster):
-        yield

@@ -15,7 +15,6 @@ from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     MECHANISM_NAMES,
     AsJson,
-    ClusterOption,
     Force,
     ScenarioArgument,
     check_output,
@@ -32,7 +31,6 @@ from fedpact.cli.common import (
     read_scenario,
     table,
     terminal_text,
-    working_on,
 )
 from fedpact.cli.per_agent import find_agent
 from fedpact.cli.pictures import check_picture, write_picture
@@ -95,7 +93,6 @@ def compare(
         typer.Option("--draws", help="How often to draw the numbers of an uncertain scenario.", metavar="N", min=1),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same draws.", min=0)] = 0,
-    cluster: ClusterOption = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -116,8 +113,7 @@ def compare(
     if every and mechanisms:
         raise InvalidInput("--all and --mechanism exclude each other: give one of them")
     named = [choose_mechanism(name) for name in mechanisms] if mechanisms else None
-    with working_on(cluster):
-        compared = _compare(chosen, ALL if every else named, draws, seed)
+    compared = _compare(chosen, ALL if every else named, draws, seed)
     if html is not None:
         _write_page(chosen, compared, html, place, mechanisms or ())
     if plot is not None:

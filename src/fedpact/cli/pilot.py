@@ -13,13 +13,11 @@ import typer
 
 from fedpact.cli.common import (
     AsJson,
-    ClusterOption,
     console,
     escape,
     print_json,
     print_measured,
     progress,
-    working_on,
 )
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotState, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
@@ -128,7 +126,6 @@ def pilot(
     source: Annotated[
         Path | None, typer.Option("--from", help="A folder with the files of the pilot heart.", metavar="FOLDER")
     ] = None,
-    cluster: ClusterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure whether members gain by sharing data, make the deal, and train it before it is recommended.
@@ -137,7 +134,7 @@ def pilot(
     compared on every record. All tables are read in one place: for public or synthetic data, or a place that all
     members trust. Interrupted and started again with the same folder, it goes on where it was.
     """
-    with _naming_options(), working_on(cluster), _watching() as tell:
+    with _naming_options(), _watching() as tell:
         found = run_pilot(
             data,
             target,

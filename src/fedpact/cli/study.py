@@ -13,7 +13,6 @@ from fedpact.certificates import Claim
 from fedpact.cli.common import (
     MECHANISM_NAMES,
     AsJson,
-    ClusterOption,
     NumbersOutput,
     PictureOutput,
     choose_mechanism,
@@ -23,7 +22,6 @@ from fedpact.cli.common import (
     keep_words_whole,
     print_json,
     table,
-    working_on,
 )
 from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
@@ -67,7 +65,6 @@ def study(
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same federations.", min=0)] = 0,
     output: NumbersOutput = Path("study.csv"),
     plot: PictureOutput = None,
-    cluster: ClusterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Put mechanisms to many random federations, and see how often each property holds.
@@ -85,7 +82,7 @@ def study(
             kinds, rules, count=count, n_agents=members, seed=seed, splits=splits, progress=report, checkpoint=partial
         )
 
-    with working_on(cluster), claim_output(output):
+    with claim_output(output):
         found = _run(run)
         write_table(output, found.columns())
         if draws:

@@ -13,7 +13,6 @@ from fedpact.certificates.claims import Claim
 from fedpact.cli.common import (
     MECHANISM_NAMES,
     AsJson,
-    ClusterOption,
     NumbersOutput,
     PictureOutput,
     choose_mechanism,
@@ -24,7 +23,6 @@ from fedpact.cli.common import (
     read_scenario,
     table,
     terminal_text,
-    working_on,
 )
 from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
@@ -71,7 +69,6 @@ def sweep(
     ] = None,
     output: NumbersOutput = Path("sweep.csv"),
     plot: PictureOutput = None,
-    cluster: ClusterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Vary one or two parameters of a federation and see what becomes of its outcomes.
@@ -84,7 +81,7 @@ def sweep(
     draws = can_draw(picture, wanted=plot is not None)
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
-    with working_on(cluster), claim_output(output):
+    with claim_output(output):
         found = _run(read, vary, metrics or ["ir_gaps"], rules, partial)
         write_table(output, found.columns())
         if draws:

@@ -23,8 +23,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CALLER_CHECK_SECONDS = 1.0
-CLUSTERS = ("ray", "distributed")
-LOSSES = {"RayActorError", "WorkerCrashedError", "NodeDiedError", "KilledWorker", "CommClosedError"}
 
 # The workers of a process are one pool; who ends it early ends it for all, so its users take turns.
 _pool = threading.Lock()
@@ -63,12 +61,6 @@ def map_parallel(
             yield items[place], result
 
 
-def _is_loss_of_a_worker(error: Exception) -> bool:
-    """Whether a Dask or Ray worker has gone, which is no fault of the task."""
-    names = {each.__name__ for each in type(error).__mro__}
-    return type(error).__module__.partition(".")[0] in CLUSTERS and bool(names & LOSSES)
-
-
 def _share_out(function: Callable[[Item], Result], items: Sequence[Item]) -> Generator[tuple[int, Result], None, None]:
     """Every place with its result, in the order they are done."""
     import joblib  # noqa: PLC0415 - slow to import, and only needed here
@@ -100,13 +92,6 @@ def _share_out(function: Callable[[Item], Result], items: Sequence[Item]) -> Gen
             reason = str(error.__cause__).strip('"\n ').rpartition("\n")[2]
             raise FedpactError(
                 f"worker processes cannot import what they need: {reason}; {THREADS_VARIABLE}=1 works without workers"
-            ) from error
-        except Exception as error:
-            if not _is_loss_of_a_worker(error):
-                raise
-            raise FedpactError(
-                "a worker of the cluster was lost, perhaps for lack of memory; started again with a checkpoint the "
-                "work goes on where it was"
             ) from error
         finally:
             with suppress(_Abandoned, StopIteration):

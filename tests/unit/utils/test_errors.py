@@ -7,6 +7,7 @@ from copy import copy
 
 import pytest
 
+import fedpact as fp
 from fedpact.utils.errors import ErrorCollector, InvalidInput, OutsideDomain, error_context
 
 PARTS = {"field": "costs", "index": (2,), "rule": "must be positive", "value": -0.5, "agent": "St. Mary"}
@@ -89,3 +90,12 @@ class TestErrorCollector:
     def test_lets_other_exceptions_through(self) -> None:
         with pytest.raises(ZeroDivisionError):
             ErrorCollector().attempt(lambda: 1 / 0)
+
+
+def test_errors_travel_between_processes_as_they_are() -> None:
+    error = fp.NoFairDeal("no deal", groups=(("A",),), subsidy=2.0)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.groups, again.subsidy, type(again)) == ("no deal", (("A",),), 2.0, fp.NoFairDeal)
+    place = fp.InvalidInput(field="costs", index=2, rule="must be positive", value=-0.5, agent="A")
+    assert pickle.loads(pickle.dumps(place)).index == (2,)
+    assert str(pickle.loads(pickle.dumps(fp.MissingExtra("Dask", "dask")))) == str(fp.MissingExtra("Dask", "dask"))
