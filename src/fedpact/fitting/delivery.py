@@ -23,31 +23,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from fedpact.federation import Federation
-from fedpact.federation.lots import require_single_lots
-from fedpact.fitting.accuracy_curves import checked_range
-from fedpact.fitting.observations import check_accuracies, checked_matrix, checked_test_sizes, same_runs
-from fedpact.fitting.subset_models import MAX_SHARE, Curves, ShareProfile, SharesFit, SubsetModels
-from fedpact.scenario import Uncertainty
+from fedpact.fitting.calibration import Calibration, agreed_precision, subset_tests
+from fedpact.fitting.subset_models import MAX_SHARE, ShareProfile, SharesFit, SubsetModels
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text, join_names
-
-if TYPE_CHECKING:
-    from fedpact.fitting.calibration import Calibration
 
 FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
 MISFIT_P_VALUE = 0.05  # not to rely on curves that fit costs little; to rely on others flags the honest
-END_DOUBT, PARAMETER_DOUBT = 0.05, 0.1  # of floors and ceilings, in accuracy, and of the payoff's parameter
-AGREED_DOUBT = 0.01  # of both where members agreed on them: a test set's luck
 SHARE_PRECISION = 1e-3
-MAX_PAID_ERROR = 1.0  # a share whose standard error is larger is no ground to pay by
 
 
 def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and between which ends
@@ -111,14 +102,10 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     True
     """
     agreed = federation.checked_contributions(contributions)
-    tests = checked_subset_tests(federation, agreed, subsets, accuracies, test_sizes)
-    if calibration is None:
-        ends = checked_range(floor, ceiling, federation, labels=("floor", "ceiling"))
-        curves = Curves(federation.weights, *ends, federation.payoff)
-        models = SubsetModels(**tests, curves=curves, precision=_precision(federation, ends, weights_from), n_earlier=0)
-    else:
-        calibration.check_agents(federation.names)
-        models = calibration.models(tests)
+    tests = subset_tests(federation, agreed, subsets, accuracies, test_sizes)
+    judged_by = calibration or Calibration.assumed(federation, floor, ceiling, weights_from)
+    judged_by.check_agents(federation.names)
+    models = judged_by.models(tests)
     return Delivery(names=federation.names, contributions=agreed, models=models, found=models.fit())
 
 
@@ -361,8 +348,8 @@ class Delivery:
         n_agents, models = len(self.names), self.models
         wanted = np.ones((n_agents, n_agents), dtype=bool) if pairs is None else np.asarray(pairs, dtype=bool)
         if not self.calibrated:  # what is paid goes by the curves as agreed
-            models = replace(models, precision=precision_of(n_agents, AGREED_DOUBT, AGREED_DOUBT))
-        return leave_out_shares(models, wanted)
+            models = replace(models, precision=agreed_precision(n_agents))
+        return models.leave_out_shares(wanted)
 
     def plot(self, ax: Any = None) -> Any:
         """Shares with their intervals, on `ax` or a new figure; needs matplotlib."""
@@ -380,105 +367,3 @@ class Delivery:
         counts = f"{count_text(len(self.names), 'agent')}, {count_text(self.n_models, 'model')}"
         verdict = f"flagged: {', '.join(self.flagged)}" if self.flagged else "nobody flagged"
         return f"Delivery({counts}, {verdict if self.can_judge else 'cannot judge'})"
-
-
-def leave_out_shares(models: SubsetModels, wanted: NDArray[np.bool_]) -> FloatArray:
-    """(n, n): the share of the column's member without the reports of the row's and its own, where it is wanted."""
-    shares = np.full((models.n_agents, models.n_agents), np.nan)
-    for one in range(models.n_agents):
-        for other in range(one + 1, models.n_agents):
-            left = models.without_reports_of([one, other])
-            known = [m for m in (one, other) if left.identified[m] and wanted[one + other - m, m]]
-            if not known:
-                continue
-            try:
-                found = left.fit()
-            except NotConverged:  # reports without sense say nothing
-                continue
-            errors = np.full(models.n_agents, np.inf)
-            errors[left.identified] = np.sqrt(left.share_covariances(found)[0].diagonal())
-            for member in known:
-                if errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE:
-                    shares[one + other - member, member] = found.shares[member]
-    return read_only_copy(shares)
-
-
-def precision_of(n_agents: int, ends: float, parameter: float) -> FloatArray:
-    """R of `fedpact.fitting.subset_models`, for these standard errors of floors and ceilings, and of the parameter."""
-    return np.diag(1.0 / np.array([ends] * (2 * n_agents) + [parameter]))
-
-
-def _precision(federation: Federation, ends: tuple[FloatArray, FloatArray], source: Any) -> FloatArray:
-    """R, for what is assumed of floors, ceilings and parameter and what the source of the weights leaves open."""
-    n = federation.n_agents
-    assumed = precision_of(n, END_DOUBT, PARAMETER_DOUBT)
-    if source is None:
-        return assumed
-    if hasattr(source, "uncertainty") and tuple(source.names) != federation.names:
-        raise InvalidInput(
-            f"weights_from must be a fit of the federation's members, in their order ({', '.join(federation.names)}), "
-            f"got {', '.join(source.names)}"
-        )
-    doubt = source.uncertainty() if hasattr(source, "uncertainty") else source
-    if not isinstance(doubt, Uncertainty):
-        raise InvalidInput(f"weights_from must be a Fit or an Uncertainty, got {type(source).__name__}")
-    doubt.check(federation)
-    errors = np.concatenate([doubt.parameter.ravel(), doubt.values.ravel(), doubt.weights.ravel()])
-    parameters, values, weights = np.split(
-        errors[:, None] * doubt.root, [doubt.parameter.size, doubt.parameter.size + doubt.values.size]
-    )
-    size = next(iter(federation.payoff.parameters.values()), np.ones(1))
-    spans = (ends[1] - ends[0]) / federation.values
-    stray = np.vstack(
-        [
-            np.zeros((n, doubt.root.shape[1])),
-            spans[:, None] * np.broadcast_to(values, (n, values.shape[1])),
-            (parameters / np.reshape(size, (-1, 1))).mean(axis=0, keepdims=True),
-            weights,
-        ]
-    )
-    known = 1e-3 * float(np.abs(federation.weights).mean())  # nothing is known exactly
-    own = np.concatenate([1.0 / np.diag(assumed), np.full(n * n, known)])
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(stray @ stray.T + np.diag(own**2))))
-
-
-def checked_subset_tests(
-    federation: Federation,
-    agreed: FloatArray,
-    subsets: ArrayLike,
-    accuracies: ArrayLike,
-    test_sizes: ArrayLike | None,
-) -> dict[str, FloatArray]:
-    """What `SubsetModels` takes of subsets and what was measured of them."""
-    require_single_lots(federation, "estimating what was delivered")
-    names = federation.names
-    chosen = checked_matrix("subsets", subsets, names=names)
-    if chosen.shape[1] != len(names):
-        raise InvalidInput(
-            f"subsets must have a column per member: {len(names)} members, {chosen.shape[1]} columns given"
-        )
-    for model, agent in np.argwhere((chosen != 0.0) & (chosen != 1.0))[:1].tolist():
-        raise InvalidInput(
-            field="subsets",
-            index=(model, agent),
-            rule="must be true or false, 1 or 0",
-            value=float(chosen[model, agent]),
-            agent=names[agent],
-        )
-    measured = checked_matrix("accuracies", same_runs("accuracies", accuracies, subsets), names=names)
-    if measured.shape != chosen.shape:
-        raise InvalidInput(
-            f"accuracies must have the shape of subsets, a row per model and a column per member: {chosen.shape} and "
-            f"{measured.shape} given"
-        )
-    check_accuracies(measured)
-    if np.isnan(measured).all():
-        raise InvalidInput("accuracies must hold a number, all are missing; have the members measure the models")
-    sizes = checked_test_sizes(same_runs("test_sizes", test_sizes, subsets), chosen.shape, names=names)
-    for model, given in enumerate(chosen * agreed):
-        if not federation.admits(given):
-            raise InvalidInput(
-                f"subsets[{model}]: under the weights the data of this subset harms somebody beyond the domain of its "
-                f"payoff, so nothing can be expected of the model; leave it out"
-            )
-    return {"given": chosen * agreed, "accuracies": measured, "test_sizes": sizes}

@@ -25,7 +25,7 @@ from fedpact.deals.delivered import agreed_transfers, payments_for_shares
 from fedpact.deals.settlement import settle
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.fitting.calibration import Calibration
+from fedpact.fitting.calibration import Calibration, agreed_contributions
 from fedpact.fitting.delivery import Delivery, estimate_delivery
 from fedpact.mechanisms import MECHANISMS, personal_prices
 from fedpact.scenario import Money
@@ -134,8 +134,7 @@ def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how 
             f"deal must be between the members of the federation, in their order ({', '.join(federation.names)}), "
             f"got {', '.join(agreed.agents)}"
         )
-    given = np.zeros(len(agreed.agents))
-    given[agreed.members] = agreed.contributions[agreed.members]
+    given = agreed_contributions(agreed)
     owed = _agreed_transfers(federation, agreed, given)
     delivery = estimate_delivery(
         federation,

@@ -470,7 +470,7 @@ class Fit:
             payoff=curve.payoff_with(shape),
             names=self.names,
             values=rates * self.values,
-            **self.observations.owners,
+            **({} if self.observations.ownership is None else self.observations.ownership._asdict()),
         )
 
     def uncertainty(self, *, worth: ArrayLike = 1.0) -> Uncertainty:

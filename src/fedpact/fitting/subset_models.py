@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -33,10 +34,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtrc
 
 from fedpact.federation import Payoff
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
 MAX_SHARE = 5.0  # of what was agreed: an estimate there says that there is no end above
+MAX_PAID_ERROR = 1.0  # a share whose standard error is larger is no ground to pay by
 UNKNOWN_TEST_SIZE = 300.0  # stands for sizes nobody knows; the errors' size is estimated anyway
 SIZE_BOUNDS = ((-3.0, 3.0), (0.0, 30.0), (0.0, 30.0))  # of the logarithm of `own`; the others in hundredths
 N_PASSES = 3
@@ -216,6 +218,25 @@ class SubsetModels:
             )
             shares, change = split(found)
         return SharesFit(shares=shares, change=change, squares=squares, sizes=sizes, errors=errors)
+
+    def leave_out_shares(self, wanted: NDArray[np.bool_]) -> FloatArray:
+        """(n, n): the share of the column's member without the reports of the row's and its own, where it is wanted."""
+        shares = np.full((self.n_agents, self.n_agents), np.nan)
+        for one, other in combinations(range(self.n_agents), 2):
+            left = self.without_reports_of([one, other])
+            known = [m for m in (one, other) if left.identified[m] and wanted[one + other - m, m]]
+            if not known:
+                continue
+            try:
+                found = left.fit()
+            except NotConverged:  # reports without sense say nothing
+                continue
+            errors = np.full(self.n_agents, np.inf)
+            errors[left.identified] = np.sqrt(left.share_covariances(found)[0].diagonal())
+            for member in known:
+                if errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE:
+                    shares[one + other - member, member] = found.shares[member]
+        return read_only_copy(shares)
 
     def share_covariances(self, found: SharesFit) -> tuple[FloatArray, FloatArray]:
         """Of the identified members' shares: by the likelihood, and clustered by subset (by model if none is earlier).
