@@ -25,25 +25,13 @@ Derivatives = tuple[FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True, kw_only=True)
 class CurveFamily:
-    """A family of curves.
+    """A family of curves."""
 
-    Attributes
-    ----------
-    payoff
-        The payoff family it becomes in a federation.
-    parameter
-        The name of that family's parameter.
-    has_shape
-        Whether the parameter is fitted; otherwise it is 1.
-    evaluate
-        g, dg/dy and dg/dlog(shape) at y and log(shape).
-    """
-
-    payoff: type[Payoff]
-    parameter: str
-    has_shape: bool
+    payoff: type[Payoff]  # The payoff family it becomes in a federation
+    parameter: str  # The name of that family's parameter
+    has_shape: bool  # Whether the parameter is fitted; otherwise it is 1
     lowest: float
-    evaluate: Callable[[FloatArray, FloatArray], Derivatives]
+    evaluate: Callable[[FloatArray, FloatArray], Derivatives]  # g, dg/dy and dg/dlog(shape) at y and log(shape)
 
     def payoff_with(self, shape: Any) -> Payoff:
         """The payoff family with its parameter."""

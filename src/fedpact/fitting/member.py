@@ -34,26 +34,14 @@ INTERVAL_ROUNDING = 1e-9  # of a number that stands at the end of its interval
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MemberNotes:
-    """What a private file says beside what its agent negotiates with.
+    """What a private file says beside what its agent negotiates with."""
 
-    Attributes
-    ----------
-    names
-        Everybody's.
-    level
-        Of the intervals.
-    intervals
-        Of "weights" (members, 2), "value" and "beta", as far as they were fitted; none of a member with lots.
-    unit
-        What contributions are counted in, such as "thousand records"; empty if nobody said.
-    placeholder_cost
-        The cost of a sample that was put where nobody had said one; None where somebody had.
-    """
-
-    names: list[str]
-    level: float = 0.9
+    names: list[str]  # Everybody's
+    level: float = 0.9  # Of the intervals
+    # Of "weights" (members, 2), "value" and "beta", as far as they were fitted; none of a member with lots
     intervals: Mapping[str, FloatArray] = field(default_factory=dict)
-    unit: str = ""
+    unit: str = ""  # What contributions are counted in, such as "thousand records"; empty if nobody said
+    # The cost of a sample that was put where nobody had said one; None where somebody had
     placeholder_cost: float | None = None
 
     @classmethod

@@ -38,29 +38,19 @@ EQUAL = float(np.arcsinh(1.0))  # z of data that is as good as one's own
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CurveModel:
-    """Which slots are free parameters, between which bounds, and the prior.
+    """Which slots are free parameters, between which bounds, and the prior."""
 
-    Attributes
-    ----------
-    curve
-        The family.
-    index, fixed
-        (tasks, slots): the parameter in each slot, -1 where it is fixed, and the number it is fixed at. Slots are the
-        scale, z of every lot, the quality of every lot, log(beta), floor and ceiling.
-    lower, upper, means, precisions
-        (parameters,): bounds and the prior; of z the prior is about sinh(z).
-    is_ratio
-        (parameters,): which are z.
-    """
-
-    curve: CurveFamily
+    curve: CurveFamily  # The family
+    # (tasks, slots): the parameter in each slot, -1 where it is fixed, and the number it is fixed at. Slots are the
+    # scale, z of every lot, the quality of every lot, log(beta), floor and ceiling
     index: NDArray[np.intp]
     fixed: FloatArray
+    # (parameters,): bounds and the prior; of z the prior is about sinh(z)
     lower: FloatArray
     upper: FloatArray
     means: FloatArray
     precisions: FloatArray
-    is_ratio: NDArray[np.bool_]
+    is_ratio: NDArray[np.bool_]  # (parameters,): which are z
 
     @classmethod
     def of(

@@ -46,25 +46,14 @@ MIN_SHARE = 0.3  # share of the largest part of a weak direction from which a nu
 
 @dataclass(frozen=True, kw_only=True)
 class FitQuality:
-    """How well the curves fit the accuracies they were fitted to.
+    """How well the curves fit the accuracies they were fitted to."""
 
-    Attributes
-    ----------
-    r_squared
-        The part of the variance between measurements that the fit explains; NaN if they are all alike.
-    chi_square_per_degree
-        Mean squared residual over the variance of the test sets: near 1 if these explain all; NaN if no test size is
-        known. Noise of training and misfit make it larger.
-    rms
-        Root mean square of the residuals, in accuracy.
-    degrees
-        Measurements minus the parameters they paid for.
-    """
-
-    r_squared: float
+    r_squared: float  # The part of the variance between measurements that the fit explains; NaN if they are all alike
+    # Mean squared residual over the variance of the test sets: near 1 if these explain all; NaN if no test size is
+    # known. Noise of training and misfit make it larger
     chi_square_per_degree: float
-    rms: float
-    degrees: float
+    rms: float  # Root mean square of the residuals, in accuracy
+    degrees: float  # Measurements minus the parameters they paid for
 
 
 @dataclass(frozen=True, kw_only=True)

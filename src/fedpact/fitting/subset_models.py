@@ -100,27 +100,17 @@ class SharesFit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SubsetModels:
-    """Models and their measured accuracies.
+    """Models and their measured accuracies."""
 
-    Attributes
-    ----------
-    curves
-        The values expected before anything was measured.
-    given, accuracies, test_sizes
-        (models, n): what the members of the subset agreed to; what was measured, NaN if missing; on how much.
-    precision
-        (k, k): R of the module's docstring, over floors, ceilings and the logarithm of the payoff's parameter, and
-        the weights, row by row, if it has as many columns.
-    n_earlier
-        So many models, the first, are of earlier rounds or runs, in which everybody delivered all.
-    """
-
-    curves: Curves
+    curves: Curves  # The values expected before anything was measured
+    # (models, n): what the members of the subset agreed to; what was measured, NaN if missing; on how much
     given: FloatArray
     accuracies: FloatArray
     test_sizes: FloatArray
+    # (k, k): R of the module's docstring, over floors, ceilings and the logarithm of the payoff's parameter, and the
+    # weights, row by row, if it has as many columns
     precision: FloatArray
-    n_earlier: int = 0
+    n_earlier: int = 0  # So many models, the first, are of earlier rounds or runs, in which everybody delivered all
 
     @property
     def n_models(self) -> int:

@@ -39,21 +39,11 @@ LITTLE = 1e-4  # variance, in parts of what is typically gained and paid, that n
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Suggestion:
-    """A run to make.
+    """A run to make."""
 
-    Attributes
-    ----------
-    contributions
-        What everybody should contribute, per lot where there are several.
-    reason
-        What it settles, in words.
-    settles
-        The part of what was open before any suggestion that this run is expected to settle.
-    """
-
-    contributions: FloatArray
-    reason: str
-    settles: float
+    contributions: FloatArray  # What everybody should contribute, per lot where there are several
+    reason: str  # What it settles, in words
+    settles: float  # The part of what was open before any suggestion that this run is expected to settle
 
 
 def suggest(

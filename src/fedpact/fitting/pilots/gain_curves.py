@@ -40,28 +40,16 @@ FULL = 3.0  # weighted data at which a first guess has everything shared
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SharingCurves:
-    """Fitted gains.
+    """Fitted gains."""
 
-    Attributes
-    ----------
-    shape
-        The payoff family.
-    values
-        (n,): the most each member can gain, in units of the score.
-    weights
-        (n, lots): how useful each lot's records are to each member.
-    noise, left_out
-        (n,): standard errors of the gains when everything is shared, and root mean squared errors on profiles left out.
-    errors
-        Root mean squared error on profiles left out, by what predicts: "curves", "nearest profile", "log-linear",
-        "no gain".
-    """
-
-    shape: Payoff
-    values: FloatArray
-    weights: FloatArray
+    shape: Payoff  # The payoff family
+    values: FloatArray  # (n,): the most each member can gain, in units of the score
+    weights: FloatArray  # (n, lots): how useful each lot's records are to each member
+    # (n,): standard errors of the gains when everything is shared, and root mean squared errors on profiles left out
     noise: FloatArray
     left_out: FloatArray
+    # Root mean squared error on profiles left out, by what predicts: "curves", "nearest profile", "log-linear", "no
+    # gain"
     errors: Mapping[str, float]
 
     def gains(self, amounts: FloatArray) -> FloatArray:

@@ -42,24 +42,12 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Laboratory:
-    """Trains what is asked for and was not trained yet.
+    """Trains what is asked for and was not trained yet."""
 
-    Attributes
-    ----------
-    trainer
-        What is trained.
-    kept
-        Where runs are kept; None if nowhere.
-    count
-        Told after every run what was done.
-    done
-        What was trained, or read, so far.
-    """
-
-    trainer: Trainer
-    kept: Checkpoint | None
-    count: Callable[[str, int, int], None]
-    done: dict[Run, list[FloatArray]] = field(default_factory=dict)
+    trainer: Trainer  # What is trained
+    kept: Checkpoint | None  # Where runs are kept; None if nowhere
+    count: Callable[[str, int, int], None]  # Told after every run what was done
+    done: dict[Run, list[FloatArray]] = field(default_factory=dict)  # What was trained, or read, so far
 
     def measure(self, wanted: Sequence[tuple[str, Shares]], splits: Sequence[int], doing: str) -> list[Measurement]:
         """One measurement for each arrangement and shares."""

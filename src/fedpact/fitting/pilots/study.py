@@ -37,48 +37,25 @@ MIN_VALUE = 1e-6  # of the largest: the value of a member that gains nothing
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PilotStudy:
-    """What a pilot found; made by `pilot`.
+    """What a pilot found; made by `pilot`."""
 
-    Attributes
-    ----------
-    data, model, score
-        What was trained, and how it is judged.
-    terms
-        Costs and values.
-    splits
-        How often records were split anew.
-    arrangement
-        That the deal is for: "own choice" or "one model".
-    measurements
-        Everybody alone, one model and own choice with everything shared, by arrangement.
-    guesses
-        (n,): the score of the constant answer.
-    profiles
-        (profiles, lots): shares that were measured.
-    gains, variances
-        (profiles, n): measured gains over alone, in units of the score.
-    curves
-        Fitted to them.
-    confirmation
-        The deal, trained; None where there is no deal to gain by.
-    title
-        For people.
-    """
-
+    # What was trained, and how it is judged
     data: PilotData
     model: PilotModel
     score: ScoreFunction
-    terms: PilotTerms
-    splits: int
-    arrangement: str
+    terms: PilotTerms  # Costs and values
+    splits: int  # How often records were split anew
+    arrangement: str  # That the deal is for: "own choice" or "one model"
+    # Everybody alone, one model and own choice with everything shared, by arrangement
     measurements: Mapping[str, Measurement]
-    guesses: FloatArray
-    profiles: FloatArray
+    guesses: FloatArray  # (n,): the score of the constant answer
+    profiles: FloatArray  # (profiles, lots): shares that were measured
+    # (profiles, n): measured gains over alone, in units of the score
     gains: FloatArray
     variances: FloatArray
-    curves: SharingCurves
-    title: str
-    confirmation: Confirmation | None = None
+    curves: SharingCurves  # Fitted to them
+    title: str  # For people
+    confirmation: Confirmation | None = None  # The deal, trained; None where there is no deal to gain by
 
     def __repr__(self) -> str:
         return f"PilotStudy({self.data!r}, {self.model.label}, {self.score.name}: {self.verdict})"

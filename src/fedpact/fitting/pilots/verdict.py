@@ -29,37 +29,18 @@ MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of the
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Confirmation:
-    """A deal, trained; arrays are (n,) unless said otherwise.
+    """A deal, trained; arrays are (n,) unless said otherwise."""
 
-    Attributes
-    ----------
-    agents
-        The members.
-    mechanism
-        Whose deal it is, in words.
-    shared
-        (lots,): records that are shared under it.
-    payments
-        What each receives.
-    promised
-        Gains by the curves.
-    measured, errors
-        Gains by the trained models, and their standard errors.
-    costs
-        What sharing costs each.
-    currency
-        Of all amounts.
-    """
-
-    agents: Sequence[str]
-    mechanism: str
-    shared: FloatArray
-    payments: FloatArray
-    promised: FloatArray
+    agents: Sequence[str]  # The members
+    mechanism: str  # Whose deal it is, in words
+    shared: FloatArray  # (lots,): records that are shared under it
+    payments: FloatArray  # What each receives
+    promised: FloatArray  # Gains by the curves
+    # Gains by the trained models, and their standard errors
     measured: FloatArray
     errors: FloatArray
-    costs: FloatArray
-    currency: str
+    costs: FloatArray  # What sharing costs each
+    currency: str  # Of all amounts
 
     @property
     def intervals(self) -> FloatArray:
