@@ -176,11 +176,6 @@ def calibrate_delivery(  # noqa: PLR0917 - as `estimate_delivery`
         The members and the family of payoffs. Its weights are where the search begins, and hardly matter.
     contributions, subsets, accuracies, test_sizes, floor, ceiling
         As `estimate_delivery` takes them, of rounds or runs in which everybody delivered.
-
-    Raises
-    ------
-    InvalidInput
-        If an argument breaks a rule.
     """
     n_agents = federation.n_agents
     if n_agents > MAX_CALIBRATED:

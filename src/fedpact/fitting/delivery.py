@@ -76,13 +76,6 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
         Of the same training procedure (`calibrate_delivery`); it takes the place of weights, curves, floors and
         ceilings.
 
-    Raises
-    ------
-    InvalidInput
-        If an argument breaks a rule.
-    NotConverged
-        If the estimate did not settle.
-
     Examples
     --------
     Three members, of whom the last delivers half.
@@ -111,18 +104,12 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Delivery:
-    """Which share of its agreed contribution each member delivered in effect; made by `estimate_delivery`.
+    """Which share of its agreed contribution each member delivered in effect; made by `estimate_delivery`."""
 
-    Attributes
-    ----------
-    names, contributions
-        The agents, and what they agreed to.
-    models, found
-        The models behind the estimate, and how it came about.
-    """
-
+    #: The agents, and what they agreed to
     names: tuple[str, ...]
     contributions: FloatArray
+    #: The models behind the estimate, and how it came about
     models: SubsetModels
     found: SharesFit
 

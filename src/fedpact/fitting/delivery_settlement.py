@@ -36,29 +36,18 @@ from fedpact.utils.jsonl import jsonable
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DeliverySettlement:
-    """What is paid for what arrived; made by `settle_delivery`.
+    """What is paid for what arrived; made by `settle_delivery`."""
 
-    Attributes
-    ----------
-    settlement
-        Balances and transfers in money.
-    payments, agreed_payments
-        (n,): what each receives, in units of payoff, by delivery and as agreed.
-    transfers, agreed_transfers
-        (n, n): what the row's member pays the column's for its data, in units of payoff, by delivery and as agreed.
-    shares
-        (n, n): the share of the column's contribution that the row's member pays for; NaN where it pays nothing.
-    delivery
-        The estimate from everybody's reports.
-    """
-
-    settlement: Settlement
+    settlement: Settlement  #: Balances and transfers in money
+    #: (n,): what each receives, in units of payoff, by delivery and as agreed
     payments: FloatArray
     agreed_payments: FloatArray
+    #: (n, n): what the row's member pays the column's for its data, in units of payoff, by delivery and as agreed
     transfers: FloatArray
     agreed_transfers: FloatArray
+    #: (n, n): the share of the column's contribution that the row's member pays for; NaN where it pays nothing
     shares: FloatArray
-    delivery: Delivery
+    delivery: Delivery  #: The estimate from everybody's reports
 
     def record(self) -> dict[str, Any]:
         """Shares, transfers and payments as plain data, beside those of the settlement."""

@@ -93,13 +93,6 @@ def fit(
     progress
         Called with what is being done, now and then.
 
-    Raises
-    ------
-    InvalidInput
-        If an option breaks a rule.
-    NotConverged
-        If the estimate did not settle.
-
     Examples
     --------
     >>> import numpy as np

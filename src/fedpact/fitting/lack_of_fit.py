@@ -32,21 +32,14 @@ LINEAR_BELOW = 1.0 / 3.0  # of the median contribution: smaller ones differ by t
 
 @dataclass(frozen=True, kw_only=True)
 class LackOfFit:
-    """How far the curves are from the accuracies.
+    """How far the curves are from the accuracies."""
 
-    Attributes
-    ----------
-    error, nearest_run, log_linear
-        Root mean square of the errors on runs left out: of the curves, of the accuracy of the nearest run, and of a
-        regression on logarithms of contributions. NaN where there are no two different runs.
-    misfit
-        Standard deviation, in accuracy, of what the curves miss beyond noise; zero where it is not clear.
-    """
-
+    #: Root mean square of the errors on runs left out: of the curves, of the accuracy of the nearest run, and of a
+    #: regression on logarithms of contributions. NaN where there are no two different runs
     error: float
     nearest_run: float
     log_linear: float
-    misfit: float
+    misfit: float  #: Standard deviation, in accuracy, of what the curves miss beyond noise; zero where it is not clear
 
     @property
     def is_clear(self) -> bool:
@@ -66,20 +59,12 @@ class LackOfFit:
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyComparison:
-    """How well each family predicts runs it has not seen.
+    """How well each family predicts runs it has not seen."""
 
-    Attributes
-    ----------
-    errors
-        By family: root mean square of the errors, in accuracy; families whose fit did not converge are left out.
-    chosen
-        The family with the smallest.
-    as_good
-        Families that the log cannot tell from it: their squared errors are larger by less than one standard error.
-    """
-
+    #: By family: root mean square of the errors, in accuracy; families whose fit did not converge are left out
     errors: Mapping[str, float]
-    chosen: str
+    chosen: str  #: The family with the smallest
+    #: Families that the log cannot tell from it: their squared errors are larger by less than one standard error
     as_good: tuple[str, ...]
 
     @classmethod

@@ -44,36 +44,17 @@ Tests = tuple[FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observations:
-    """Runs and what was measured in them; made by `Observations.of` or `Observations.from_csv`.
+    """Runs and what was measured in them; made by `Observations.of` or `Observations.from_csv`."""
 
-    Attributes
-    ----------
-    contributions
-        (runs, n), or (runs, lots): what each agent contributed.
-    accuracies
-        (runs, n), or (runs, tasks): between 0 and 1, NaN where nothing was measured.
-    test_sizes
-        Like accuracies: how many test samples stand behind each accuracy; NaN where that is not known.
-    names
-        The agents' names.
-    rows
-        Where each run stands in its source, for messages: the row of a file, or the index.
-    left_out
-        Rows of the source that could not be used, since a contribution was missing.
-    sources
-        The file of each run where they come from several; empty otherwise.
-    ownership
-        Whose lots and tasks there are; None where everybody has one of each.
-    """
-
-    contributions: FloatArray
-    accuracies: FloatArray
+    contributions: FloatArray  #: (runs, n), or (runs, lots): what each agent contributed
+    accuracies: FloatArray  #: (runs, n), or (runs, tasks): between 0 and 1, NaN where nothing was measured
+    #: Like accuracies: how many test samples stand behind each accuracy; NaN where that is not known
     test_sizes: FloatArray
-    names: tuple[str, ...]
-    rows: tuple[int, ...]
-    left_out: tuple[int, ...] = ()
-    sources: tuple[str, ...] = ()
-    ownership: Ownership | None = None
+    names: tuple[str, ...]  #: The agents' names
+    rows: tuple[int, ...]  #: Where each run stands in its source, for messages: the row of a file, or the index
+    left_out: tuple[int, ...] = ()  #: Rows of the source that could not be used, since a contribution was missing
+    sources: tuple[str, ...] = ()  #: The file of each run where they come from several; empty otherwise
+    ownership: Ownership | None = None  #: Whose lots and tasks there are; None where everybody has one of each
 
     @classmethod
     def of(

@@ -99,47 +99,31 @@ class Fit:
 
     The floor is what a model knows without data. It adds the same to every outcome of an agent, so it does not move the
     deal; the ceiling minus the floor is what a federation calls the agent's value.
-
-    Attributes
-    ----------
-    observations, family, signs, shared
-        What was fitted, and how.
-    model, parameters
-        The coordinates, and the estimates in them.
-    information, doubt
-        (parameters, parameters): what the data says of them, and the factor by which variances are larger than that.
-    training_noise, noise_fitted
-        Standard deviation between trainings on the same data, beyond the test set's, and whether it was fitted.
-    degrees
-        Measurements minus the parameters they paid for.
-    residuals, scaled_residuals, left_out_residuals
-        (runs, n): measured minus fitted, as they are, over their standard deviations, and by curves fitted without the
-        run; NaN where there is none.
-    sampling
-        (runs, n): variances of the test sets.
-    lack_of_fit
-        Whether the curves fit, as far as the log can tell.
-    families
-        How the families were compared, if the family was "auto".
     """
 
+    #: What was fitted, and how
     observations: Observations
     family: str
     signs: str
     shared: tuple[str, ...]
+    #: The coordinates, and the estimates in them
     model: CurveModel
     parameters: FloatArray
+    #: (parameters, parameters): what the data says of them, and the factor by which variances are larger than that
     information: FloatArray
     doubt: float
+    #: Standard deviation between trainings on the same data, beyond the test set's, and whether it was fitted
     training_noise: float
     noise_fitted: bool
-    degrees: float
+    degrees: float  #: Measurements minus the parameters they paid for
+    #: (runs, n): measured minus fitted, as they are, over their standard deviations, and by curves fitted without the
+    #: run; NaN where there is none
     residuals: FloatArray
     scaled_residuals: FloatArray
     left_out_residuals: FloatArray
-    sampling: FloatArray
-    lack_of_fit: LackOfFit
-    families: FamilyComparison | None = None
+    sampling: FloatArray  #: (runs, n): variances of the test sets
+    lack_of_fit: LackOfFit  #: Whether the curves fit, as far as the log can tell
+    families: FamilyComparison | None = None  #: How the families were compared, if the family was "auto"
 
     @property
     def names(self) -> Sequence[str]:
