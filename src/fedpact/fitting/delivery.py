@@ -31,14 +31,13 @@ from scipy.special import stdtr, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.fitting.calibration import Calibration, agreed_precision, subset_tests
-from fedpact.fitting.subset_models import MAX_SHARE, ShareProfile, SharesFit, SubsetModels
+from fedpact.fitting.subset_models import MAX_SHARE, SharesFit, SubsetModels
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text, join_names
 
 FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
 MISFIT_P_VALUE = 0.05  # not to rely on curves that fit costs little; to rely on others flags the honest
-SHARE_PRECISION = 1e-3
 
 
 def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and between which ends
@@ -172,41 +171,16 @@ class Delivery:
         """Whether the weights and curves fit the accuracies, so that shares mean something."""
         return not self.misfit_p_value < MISFIT_P_VALUE
 
-    @cached_property
-    def _profile(self) -> ShareProfile:
-        return ShareProfile(self.models, self.found)
-
     def intervals(self, level: float = FLAG_LEVEL) -> tuple[FloatArray, FloatArray]:
         """Ends (lower, upper), each (n,), of intervals that hold a share with probability `level`.
 
-        They hold all shares that a likelihood ratio test does not refuse, the others fitted anew for each. Where
-        nothing is known of a share, they go from 0 to infinity; each member's is taken by itself.
+        Where nothing is known of a share, they go from 0 to infinity; each member's is taken by itself.
         """
         if not 0 < level < 1:
             raise InvalidInput(f"level must lie between 0 and 1, got {level!r:.40}")
-        width = float(stdtrit(self._degrees, 0.5 + level / 2.0))
-        lower, upper = np.zeros(len(self.names)), np.full(len(self.names), np.inf)
-        for member in np.flatnonzero(self.models.identified).tolist():
-            lower[member], upper[member] = self._end(member, width, 0.0), self._end(member, width, MAX_SHARE)
+        width = float(stdtrit(self._degrees, 0.5 + level / 2.0)) * self._errors
+        lower, upper = np.maximum(self.found.shares - width, 0.0), self.found.shares + width
         return read_only_copy(lower), read_only_copy(np.where(upper < MAX_SHARE, upper, np.inf))
-
-    def _end(self, member: int, width: float, bound: float) -> float:
-        """The share at that many standard errors from the estimate towards the bound, or the bound."""
-        from scipy.optimize import brentq  # noqa: PLC0415 - takes a while to import
-
-        def beyond(share: float) -> float:
-            return abs(self._signed_root(member, share)) - width
-
-        near, side = float(self.found.shares[member]), np.sign(bound - self.found.shares[member])
-        step = max(width * float(self._errors[member]), SHARE_PRECISION)
-        while side:
-            far = side * min(side * bound, side * near + step)
-            if beyond(far) > 0.0:
-                return float(brentq(beyond, near, far, xtol=SHARE_PRECISION))
-            if far == bound:
-                break
-            near, step = far, 2.0 * step
-        return bound
 
     @cached_property
     def p_values(self) -> FloatArray:
@@ -217,7 +191,7 @@ class Delivery:
         numbers = np.full(len(self.names), np.nan)
         for member in np.flatnonzero(self.models.identified).tolist():
             if self.calibrated:
-                numbers[member] = stdtr(self._degrees, -self._signed_root(member, 1.0))
+                numbers[member] = stdtr(self._degrees, (self.found.shares[member] - 1.0) / self._errors[member])
             else:
                 numbers[member] = self._p_value_among_others(member)
         return read_only_copy(numbers)
@@ -261,12 +235,6 @@ class Delivery:
         errors = np.full(len(self.names), np.inf)
         errors[self.models.identified] = np.sqrt(np.maximum(*(each.diagonal() for each in self._covariances)))
         return errors
-
-    def _signed_root(self, member: int, share: float) -> float:
-        """How far a share is from the estimate, in standard errors."""
-        place = int(self.models.identified[:member].sum())
-        by_likelihood = np.sqrt(self._covariances[0][place, place])
-        return self._profile.signed_root(member, share) * float(by_likelihood / self._errors[member])
 
     @property
     def _degrees(self) -> float:

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, curve_family
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, has_shape
 from fedpact.fitting.lack_of_fit import (
     FamilyComparison,
     LackOfFit,
     baseline_residuals,
     folds,
+    log_contributions,
     misfit_variance,
     rms,
 )
@@ -122,11 +123,11 @@ def fit(
     totals = observations.contributions.sum(axis=1)
 
     def fit_family(name: str) -> Fit:
-        curve, known = curve_family(name), ends.copy()
-        if not curve.has_shape:
+        known = ends.copy()
+        if not has_shape(name):
             known[:, 0] = 0.0
         model = CurveModel.of(
-            curve,
+            name,
             known,
             np.array([part in parts for part in CURVE_PARTS]),
             (observations.n_tasks, observations.n_lots),
@@ -138,8 +139,13 @@ def fit(
         problem = _Problem(observations, model, noise, progress)
         return problem.fit(family=name, signs=signs, shared=parts, sparse=sparse)
 
-    if family != AUTO_FAMILY:
+    if family in CURVE_FAMILIES:
         return fit_family(family)
+    if family != AUTO_FAMILY:
+        raise InvalidInput(
+            f"family must be one of {', '.join(CURVE_FAMILIES)}, got {family!r:.60}; a curve needs a ceiling to be "
+            f"fitted"
+        )
     if observations.repeats.max() < 1:
         raise InvalidInput(
             "family auto needs runs with different contributions to compare families by; name a family instead"
@@ -286,8 +292,8 @@ class _Problem:
         """The best of several: one per beta, each with the scale that suits it if everybody's data is alike."""
         model, seen, scales = self.model, self.seen, self._precisions()
         tried = []
-        for beta in START_BETAS if model.curve.has_shape else (1.0,):
-            self._tell(f"starting from beta {beta:g}" if model.curve.has_shape else "starting")
+        for beta in START_BETAS if has_shape(model.family) else (1.0,):
+            self._tell(f"starting from beta {beta:g}" if has_shape(model.family) else "starting")
             starts = [self._start(beta, scale) for scale in START_SCALES]
             misfits = [
                 float(np.nansum((scales * (seen.accuracies - model.predict(each, seen.contributions))) ** 2))
@@ -368,7 +374,10 @@ class _Problem:
             without = self._minimise(found, ~asked).x
             predicted = np.clip(self.model.predict(without, seen.contributions[asked]), 0.0, 1.0)
             left_out[asked] = seen.accuracies[asked] - predicted
-        return left_out, *baseline_residuals(seen, fold_of)
+        features = log_contributions(seen.contributions)
+        nearest, linear = baseline_residuals(features, features, seen.accuracies, fold_of)
+        measured = seen.accuracies
+        return left_out, nearest, measured - np.clip(measured - linear, 0.0, 1.0)
 
     def _tell(self, what: str) -> None:
         if self.progress is not None:

@@ -95,20 +95,21 @@ def folds(repeats: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.asarray(order[repeats] % min(FOLDS, n_groups), dtype=np.intp)
 
 
-def baseline_residuals(seen: Observations, fold_of: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-    """(runs, tasks) each: of the nearest run and of the log-linear regression, on runs left out."""
-    features = log_contributions(seen.contributions)
+def baseline_residuals(
+    near: FloatArray, features: FloatArray, values: FloatArray, fold_of: NDArray[np.intp]
+) -> tuple[FloatArray, FloatArray]:
+    """Like `values` (runs, columns) each: of the nearest run by `near`, of a regression on `features`, on runs left out."""
     design = np.column_stack([np.ones(len(features)), features])
-    nearest, linear = np.full(seen.accuracies.shape, np.nan), np.full(seen.accuracies.shape, np.nan)
+    nearest, linear = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
     for fold in range(int(fold_of.max()) + 1):
-        for task, column in enumerate(seen.accuracies.T):
+        for index, column in enumerate(values.T):
             known, asked = (fold_of != fold) & ~np.isnan(column), (fold_of == fold) & ~np.isnan(column)
             if not known.any() or not asked.any():
                 continue
-            closest = KDTree(features[known]).query(features[asked])[1]
-            nearest[asked, task] = column[asked] - column[known][closest]
+            closest = KDTree(near[known]).query(near[asked])[1]
+            nearest[asked, index] = column[asked] - column[known][closest]
             solution = np.linalg.lstsq(design[known], column[known], rcond=1e-8)[0]
-            linear[asked, task] = column[asked] - np.clip(design[asked] @ solution, 0.0, 1.0)
+            linear[asked, index] = column[asked] - design[asked] @ solution
     return nearest, linear
 
 

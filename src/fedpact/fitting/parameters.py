@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.fitting.accuracy_curves import CurveFamily
+from fedpact.federation import Exponential
+from fedpact.fitting.accuracy_curves import curve_derivatives
 from fedpact.utils.arrays import FloatArray
 
 CURVE_PARTS = ("beta", "floor", "ceiling")
@@ -33,6 +34,7 @@ MIN_RANGE = 0.01  # between floor and ceiling
 SCALE_ERROR = 10.0  # of the logarithm: next to nothing
 NO_PRIOR = 1e-6  # pseudo-observations that stand for none, so that the information matrix can be inverted
 MAX_RATIO = 1e4
+DIFFERENCE = 1e-5  # step of central differences
 EQUAL = float(np.arcsinh(1.0))  # z of data that is as good as one's own
 
 
@@ -40,7 +42,7 @@ EQUAL = float(np.arcsinh(1.0))  # z of data that is as good as one's own
 class CurveModel:
     """Which slots are free parameters, between which bounds, and the prior."""
 
-    curve: CurveFamily  # The family
+    family: str
     # (tasks, slots): the parameter in each slot, -1 where it is fixed, and the number it is fixed at. Slots are the
     # scale, z of every lot, the quality of every lot, log(beta), floor and ceiling
     index: NDArray[np.intp]
@@ -55,7 +57,7 @@ class CurveModel:
     @classmethod
     def of(
         cls,
-        curve: CurveFamily,
+        family: str,
         known: FloatArray,
         shared: NDArray[np.bool_],
         shape: tuple[int, int],
@@ -101,7 +103,7 @@ class CurveModel:
                     add((group, slot), lower_curve[part], upper_curve[part], *belief)
         lower, upper, means, precisions, is_ratio = map(np.array, zip(*rows, strict=True))
         return cls(
-            curve=curve,
+            family=family,
             index=index,
             fixed=fixed,
             lower=lower,
@@ -143,18 +145,19 @@ class CurveModel:
         """(..., runs, tasks): accuracies."""
         curves = self.curves(parameters)[..., None, :, :]
         reached = self._in_domain(contributions @ np.swapaxes(self.weights(parameters), -1, -2))
-        value, _, _ = self.curve.evaluate(reached, curves[..., 0])
+        value, _, _ = curve_derivatives(self.family, reached, curves[..., 0])
         return np.asarray(curves[..., 1] + (curves[..., 2] - curves[..., 1]) * value)
 
     def _in_domain(self, reached: FloatArray) -> FloatArray:
-        return np.maximum(reached, max(self.curve.lowest, -50.0) + 1e-6)  # weights below zero may leave it
+        lowest = -50.0 if self.family == Exponential.family else -1.0
+        return np.maximum(reached, lowest + 1e-6)  # weights below zero may leave it
 
     def slot_gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
         """(runs, tasks, slots): derivatives of the accuracies by what stands in the slots."""
         n_lots, slots, curves = self.n_lots, self.slots(parameters), self.curves(parameters)
         weights, spans = self.weights(parameters), curves[:, 2] - curves[:, 1]
         total = contributions @ weights.T
-        value, by_data, by_shape = self.curve.evaluate(self._in_domain(total), curves[:, 0])
+        value, by_data, by_shape = curve_derivatives(self.family, self._in_domain(total), curves[:, 0])
         steep = spans * by_data
         by_ratio = np.exp(slots[:, :1] + slots[:, 1 + n_lots : 1 + 2 * n_lots]) * np.cosh(slots[:, 1 : 1 + n_lots])
         found = np.empty((len(contributions), *slots.shape))
@@ -170,18 +173,13 @@ class CurveModel:
     def output_gradients(self, parameters: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(tasks, lots, parameters) and (tasks, 3, parameters): of asinh(weights / units) and of the curves.
 
-        `units` are (tasks, 1).
+        By central differences; `units` are (tasks, 1).
         """
-        n_lots, n_tasks = self.n_lots, len(self.index)
-        slots, weights = self.slots(parameters), self.weights(parameters)
-        lots, sizes = np.arange(n_lots), np.hypot(units, weights)
-        by_slot = np.zeros((n_tasks, n_lots + 3, slots.shape[1]))
-        by_slot[:, lots, 0] = by_slot[:, lots, 1 + n_lots + lots] = weights / sizes
-        quality = slots[:, 1 + n_lots : 1 + 2 * n_lots]
-        by_slot[:, lots, 1 + lots] = np.exp(slots[:, :1] + quality) * np.cosh(slots[:, 1 : 1 + n_lots]) / sizes
-        by_slot[:, n_lots + np.arange(3), -3 + np.arange(3)] = 1.0
-        found = np.stack([self._to_parameters(task, by_slot[task]) for task in range(n_tasks)])
-        return found[:, :n_lots], found[:, n_lots:]
+        steps = DIFFERENCE * np.eye(parameters.size)
+        up, down = parameters + steps, parameters - steps
+        weights = np.arcsinh(self.weights(up) / units) - np.arcsinh(self.weights(down) / units)
+        curves = self.slots(up)[..., -3:] - self.slots(down)[..., -3:]
+        return tuple(np.moveaxis(part, 0, -1) / (2.0 * DIFFERENCE) for part in (weights, curves))  # type: ignore[return-value]
 
     def gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
         """(tasks, runs, parameters): derivatives of the accuracies by the parameters."""

@@ -18,7 +18,7 @@ from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.federation.validation import Costs
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, has_shape
 from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit, rms
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_ERRORS, CURVE_PARTS, CurveModel
@@ -149,7 +149,7 @@ class Fit:
     @cached_property
     def beta(self) -> Any:
         """The power law's exponent: a number, or one per agent if it is not shared; None for other families."""
-        if not CURVE_FAMILIES[self.family].has_shape:
+        if not has_shape(self.family):
             return None
         numbers = np.exp(self._curves[:, 0])
         return float(numbers[0]) if "beta" in self.shared else read_only_copy(numbers)
@@ -434,13 +434,11 @@ class Fit:
             What a unit of accuracy (from 0 to 1) is worth, a number or one per agent (task).
         """
         rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.observations.task_labels)
-        curve = CURVE_FAMILIES[self.family]
-        shape = self.beta if curve.has_shape else 1.0
         return Federation(
             self.weights,
             costs=costs,
             caps=caps,
-            payoff=curve.payoff_with(shape),
+            payoff=CURVE_FAMILIES[self.family](1.0 if self.beta is None else self.beta),  # type: ignore[call-arg]
             names=self.names,
             values=rates * self.values,
             **({} if self.observations.ownership is None else self.observations.ownership._asdict()),

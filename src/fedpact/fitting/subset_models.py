@@ -46,7 +46,7 @@ DOMAIN_MARGIN = 1e-9  # by which data that harms stays within the curve's domain
 PARAMETER_STEP = 1e-4
 RANK_TOLERANCE, MIN_FREEDOM = 1e-7, 0.02
 RIDGE = 1e-6  # of shares that nothing is known of: a standard error of a thousand
-SHARE_TOLERANCE, PROFILE_TOLERANCE = 1e-8, 1e-5  # of the squares
+SHARE_TOLERANCE = 1e-8  # of the squares
 MAX_STEPS, MAX_DAMPING = 300, 1e12
 
 
@@ -347,47 +347,6 @@ class SubsetModels:
         bounds = SIZE_BOUNDS if self.n_earlier else (*SIZE_BOUNDS[:2], (0.0, 0.0))
         found = minimize(unlikely, first, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-6})
         return sizes_of(found.x)
-
-
-class ShareProfile:
-    """By how much the squares grow with one member's share, the others' fitted anew.
-
-    Theta follows along linearly: the squares are those outside the span of its derivatives.
-    """
-
-    def __init__(self, models: SubsetModels, found: SharesFit) -> None:
-        self._models, self._found, self._free = models, found, models.identified
-        derivatives = models._problem(found.shares, found.change, found.errors)[1]
-        self._basis = np.linalg.qr(derivatives[:, int(self._free.sum()) :])[0]
-        self._least = float((self._problem(found.shares)[0] ** 2).sum())
-
-    def _problem(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Residuals at the theta found and their derivatives by the shares, outside the span of those by theta."""
-        models, found = self._models, self._found
-        expected, derivatives = models.predict(shares, found.change, by_theta=False)
-        columns = np.concatenate([(expected - models.accuracies)[:, :, None], derivatives[:, :, self._free]], axis=2)
-        data = found.errors.whiten(np.where(models.measured[:, :, None], columns, 0.0))
-        held = np.zeros((len(models.precision), data.shape[1]))
-        held[:, 0] = models.precision @ found.change
-        rows = np.vstack([data, held])
-        rows = rows - self._basis @ (self._basis.T @ rows)
-        return rows[:, 0], rows[:, 1:]
-
-    def signed_root(self, member: int, share: float) -> float:
-        """How far a share is from the estimate, in standard errors: the root of the growth, with its sign."""
-        best = self._found.shares
-        others = self._free & (np.arange(best.size) != member)
-        columns = np.flatnonzero(others[self._free])
-
-        def problem(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-            tried = best.copy()
-            tried[member], tried[others] = share, numbers
-            residuals, derivatives = self._problem(tried)
-            return residuals, derivatives[:, columns]
-
-        squares = _least_squares(problem, best[others], (0.0, MAX_SHARE), PROFILE_TOLERANCE)[1]
-        growth = max(squares - self._least, 0.0)
-        return float(np.copysign(np.sqrt(growth), share - best[member]))
 
 
 def _least_squares(
