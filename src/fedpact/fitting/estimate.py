@@ -26,6 +26,7 @@ from fedpact.fitting.lack_of_fit import (
     misfit_variance,
     rms,
 )
+from fedpact.fitting.least_squares import minimise_squares
 from fedpact.fitting.noise import ASSUMED_NOISE, MIN_VARIANCE, excess_variance, sampling_variances
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_PARTS, EQUAL, MIN_RANGE, CurveModel
@@ -253,39 +254,25 @@ class _Problem:
         many residuals f with R'f = J'r, and one more that makes up r'r: as many rows as parameters, however many runs.
         """
         from scipy.linalg import cholesky, solve_triangular  # noqa: PLC0415 - takes a while to import
-        from scipy.optimize import least_squares  # noqa: PLC0415 - takes a while to import
 
-        model, last = self.model, {"at": b""}
+        model = self.model
 
-        def compressed(numbers: FloatArray) -> dict[str, Any]:
-            if last["at"] != numbers.tobytes():
-                matrix, gradient, squares = self._normal_equations(numbers, runs)
-                steep, distances = model.prior_gradients(numbers), model.prior_residuals(numbers)
-                matrix += np.diag(steep**2)
-                sizes = np.sqrt(np.diag(matrix))
-                root = cholesky(matrix / np.outer(sizes, sizes) + 1e-13 * np.eye(sizes.size)) * sizes
-                short = solve_triangular(root, gradient + steep * distances, trans="T")
-                rest = squares + float((distances**2).sum()) - float((short**2).sum())
-                last["residuals"] = np.append(short, np.sqrt(max(rest, 0.0)))  # type: ignore[assignment]
-                last["jacobian"] = np.vstack([root, np.zeros(sizes.size)])  # type: ignore[assignment]
-                last["at"] = numbers.tobytes()
-            return last
+        def compressed(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
+            matrix, gradient, squares = self._normal_equations(numbers, runs)
+            steep, distances = model.prior_gradients(numbers), model.prior_residuals(numbers)
+            matrix += np.diag(steep**2)
+            sizes = np.sqrt(np.diag(matrix))
+            root = cholesky(matrix / np.outer(sizes, sizes) + 1e-13 * np.eye(sizes.size)) * sizes
+            short = solve_triangular(root, gradient + steep * distances, trans="T")
+            rest = squares + float((distances**2).sum()) - float((short**2).sum())
+            return np.append(short, np.sqrt(max(rest, 0.0))), np.vstack([root, np.zeros(sizes.size)])
 
-        margin = 1e-9 * (model.upper - model.lower)
-        found = least_squares(
-            lambda numbers: compressed(numbers)["residuals"],
-            np.clip(start, model.lower + margin, model.upper - margin),
-            jac=lambda numbers: compressed(numbers)["jacobian"],
-            bounds=(model.lower, model.upper),
-            x_scale="jac",
-            max_nfev=steps,
-        )
+        found = minimise_squares(compressed, start, model.lower, model.upper, max_steps=steps)
         if found.status == 0 and steps == MAX_STEPS:
             raise NotConverged(
                 f"the estimate did not settle in {MAX_STEPS} steps; try another family, known ends (floor, ceiling), "
                 f"or more of the prior"
             )
-        found.x = np.where(found.active_mask < 0, model.lower, np.where(found.active_mask > 0, model.upper, found.x))
         return found
 
     def _best_start(self) -> FloatArray:

@@ -98,7 +98,7 @@ def folds(repeats: NDArray[np.intp]) -> NDArray[np.intp]:
 def baseline_residuals(
     near: FloatArray, features: FloatArray, values: FloatArray, fold_of: NDArray[np.intp]
 ) -> tuple[FloatArray, FloatArray]:
-    """Like `values` (runs, columns) each: of the nearest run by `near`, of a regression on `features`, on runs left out."""
+    """Like `values` (runs, columns), each on runs left out: of the nearest run, and of a regression on `features`."""
     design = np.column_stack([np.ones(len(features)), features])
     nearest, linear = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
     for fold in range(int(fold_of.max()) + 1):

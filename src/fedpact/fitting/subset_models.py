@@ -23,17 +23,18 @@ parameters). Models of earlier rounds or runs, if there are any, are the first o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from fedpact.federation import Payoff
+from fedpact.fitting.least_squares import minimise_squares
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
@@ -46,8 +47,7 @@ DOMAIN_MARGIN = 1e-9  # by which data that harms stays within the curve's domain
 PARAMETER_STEP = 1e-4
 RANK_TOLERANCE, MIN_FREEDOM = 1e-7, 0.02
 RIDGE = 1e-6  # of shares that nothing is known of: a standard error of a thousand
-SHARE_TOLERANCE = 1e-8  # of the squares
-MAX_STEPS, MAX_DAMPING = 300, 1e12
+MAX_STEPS = 300
 
 
 class Curves(NamedTuple):
@@ -200,14 +200,17 @@ class SubsetModels:
             if step:
                 sizes = self._likely_sizes(shares, change, sizes, variances)
             errors = self._errors(sizes, variances)
-            found, squares = _least_squares(
+            found = minimise_squares(
                 lambda numbers: self._problem(*split(numbers), errors),  # noqa: B023 - used at once
                 np.concatenate([shares[free], change]),
-                (lower, upper),
-                SHARE_TOLERANCE,
+                lower,
+                upper,
+                max_steps=MAX_STEPS,
             )
-            shares, change = split(found)
-        return SharesFit(shares=shares, change=change, squares=squares, sizes=sizes, errors=errors)
+            if found.status == 0:
+                raise NotConverged(f"the delivered shares did not converge in {MAX_STEPS} steps", result=found.x)
+            shares, change = split(found.x)
+        return SharesFit(shares=shares, change=change, squares=2.0 * float(found.cost), sizes=sizes, errors=errors)
 
     def leave_out_shares(self, wanted: NDArray[np.bool_]) -> FloatArray:
         """(n, n): the share of the column's member without the reports of the row's and its own, where it is wanted."""
@@ -347,47 +350,6 @@ class SubsetModels:
         bounds = SIZE_BOUNDS if self.n_earlier else (*SIZE_BOUNDS[:2], (0.0, 0.0))
         found = minimize(unlikely, first, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-6})
         return sizes_of(found.x)
-
-
-def _least_squares(
-    problem: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    start: FloatArray,
-    bounds: tuple[ArrayLike, ArrayLike],
-    tolerance: float,
-) -> tuple[FloatArray, float]:
-    """Where the squares of residuals are least within bounds, and these; `problem` has residuals and derivatives.
-
-    Levenberg and Marquardt's steps for the numbers that no bound holds back. Stopping inequality: two steps in a row
-    each lower the squares by at most `tolerance` times one more than they are. A step costs the product of the
-    derivatives with themselves, and a solution of as many equations as there are numbers.
-    """
-    lower, upper = (np.asarray(bound, dtype=np.float64) for bound in bounds)
-    damping, small = 1e-3, 0
-    numbers = np.clip(start, lower, upper)
-    residuals, derivatives = problem(numbers)
-    squares = float(residuals @ residuals)
-    for _ in range(MAX_STEPS):
-        gradient, gram = derivatives.T @ residuals, derivatives.T @ derivatives
-        held = ((numbers <= lower) & (gradient > 0.0)) | ((numbers >= upper) & (gradient < 0.0))
-        gram[held], gram[:, held], gradient[held] = 0.0, 0.0, 0.0
-        diagonal = np.maximum(gram.diagonal(), 1e-12 * max(gram.diagonal().max(initial=0.0), RIDGE))
-        while True:
-            step = np.linalg.solve(gram + np.diag(damping * diagonal + RIDGE * 1e-6), gradient)
-            tried = np.clip(numbers - step, lower, upper)
-            new_residuals, new_derivatives = problem(tried)
-            new_squares = float(new_residuals @ new_residuals)
-            if new_squares <= squares or damping > MAX_DAMPING:
-                break
-            damping *= 10.0
-        if not new_squares <= squares:  # no step lowers them
-            return numbers, squares
-        small = small + 1 if squares - new_squares <= tolerance * (1.0 + new_squares) else 0
-        squares = new_squares
-        numbers, residuals, derivatives = tried, new_residuals, new_derivatives
-        if small == 2:
-            return numbers, squares
-        damping = max(damping / 10.0, 1e-12)
-    raise NotConverged(f"the delivered shares did not converge in {MAX_STEPS} steps", result=numbers)
 
 
 def _remaining(left: FloatArray, columns: FloatArray) -> tuple[float, int]:
