@@ -125,18 +125,16 @@ def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how 
         )
     given = agreed_contributions(agreed)
     owed = _agreed_transfers(federation, agreed, given)
-    delivery = estimate_delivery(
-        federation,
-        given,
-        subsets,
-        accuracies,
-        test_sizes,
-        floor,
-        ceiling,
-        weights_from=weights_from,
-        calibration=calibration,
-    )
-    shares = _paid_shares(delivery, owed)
+    tests = (subsets, accuracies, test_sizes, floor, ceiling)
+    delivery = estimate_delivery(federation, given, *tests, weights_from=weights_from, calibration=calibration)
+    shares = np.where(owed != 0.0, delivery.leave_out_shares(owed != 0.0), np.nan)
+    for payer, payee in np.argwhere((owed != 0.0) & np.isnan(shares))[:1].tolist():
+        one, other = delivery.names[payer], delivery.names[payee]
+        raise InvalidInput(
+            f"settling by delivery needs a third member: besides {one}, who pays, and {other}, who is paid, nobody "
+            f"whose accuracies are given has a use for {other}'s data that the models show; have more members measure, "
+            f"measure more models, or settle as agreed"
+        )
     paid = np.where(owed != 0.0, owed * shares, 0.0)
     payments = payments_for_shares(agreed.payments, owed, shares)
     by_delivery = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)
@@ -163,16 +161,3 @@ def _agreed_transfers(federation: Federation, deal: Deal, given: FloatArray) -> 
         )
     found = personal_prices(federation, given)
     return agreed_transfers(deal, found if isinstance(found, np.ndarray) else found.toarray())
-
-
-def _paid_shares(delivery: Delivery, owed: FloatArray) -> FloatArray:
-    """The share of every contribution that somebody pays for, without the two parties' reports; NaN elsewhere."""
-    found = delivery.leave_out_shares(owed != 0.0)
-    for payer, payee in np.argwhere((owed != 0.0) & np.isnan(found))[:1].tolist():
-        one, other = delivery.names[payer], delivery.names[payee]
-        raise InvalidInput(
-            f"settling by delivery needs a third member: besides {one}, who pays, and {other}, who is paid, nobody "
-            f"whose accuracies are given has a use for {other}'s data that the models show; have more members measure, "
-            f"measure more models, or settle as agreed"
-        )
-    return np.where(owed != 0.0, found, np.nan)

@@ -142,27 +142,15 @@ def cut_into_tiers(values: ArrayLike, count: int) -> NDArray[np.intp]:
 
 def _natural_breaks(points: FloatArray, sizes: FloatArray, count: int) -> list[int]:
     """Where each of `count` runs of sorted points begins, with the least sum of squares within them."""
-    weight, sums, squares = (np.append(0.0, np.cumsum(part)) for part in (sizes, sizes * points, sizes * points**2))
-    total = points.size
-
-    def spread(first: Any, end: int) -> Any:
-        """Sum of squares around the mean of the points from `first` up to `end`."""
-        held = np.maximum(weight[end] - weight[first], 1e-300)
-        return squares[end] - squares[first] - (sums[end] - sums[first]) ** 2 / held
-
-    best = np.array([np.inf, *(spread(0, end) for end in range(1, total + 1))])
-    chosen: list[NDArray[np.intp]] = []
-    for tier in range(1, count):
-        later = np.full(total + 1, np.inf)
-        begun = np.zeros(total + 1, dtype=np.intp)
-        for end in range(tier + 1, total + 1):
-            firsts = np.arange(tier, end)
-            found = best[firsts] + spread(firsts, end)
-            place = int(found.argmin())
-            later[end], begun[end] = found[place], firsts[place]
-        best = later
-        chosen.append(begun)
-    starts, end = [], total
+    sums = [np.append(0.0, np.cumsum(part)) for part in (sizes, sizes * points, sizes * points**2)]
+    weight, first, second = (part - part[:, None] for part in sums)  # of the points from the row up to the column
+    within = np.where(weight > 0.0, second - first**2 / np.where(weight > 0.0, weight, 1.0), np.inf)
+    best, chosen = within[0], []
+    for _ in range(1, count):
+        tried = best[:, None] + within
+        chosen.append(tried.argmin(axis=0))
+        best = tried.min(axis=0)
+    starts, end = [], points.size
     for begun in reversed(chosen):
         end = int(begun[end])
         starts.append(end)
