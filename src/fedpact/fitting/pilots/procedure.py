@@ -324,7 +324,10 @@ def _records(data: Any, target: str | None, *, source: Any, seed: int, **options
         raise InvalidInput(f"source is for built-in pilots ({', '.join(BUILT_IN_PILOTS)}); name the folder itself")
     member = options.pop("member")
     named = {"target": target, "member": member, "lots": options["lots"], "groups": options["groups"]}
-    _check_roles([*named.items(), *(("ignore", column) for column in options["ignore"])])
+    roles: dict[str, str] = {}
+    for role, column in (*named.items(), *(("ignore", each) for each in options["ignore"])):
+        if column is not None and (other := roles.setdefault(column, role)) != role:
+            raise InvalidInput(f"{role} must be another column than {other}, got {short_repr(column)} for both")
     if isinstance(data, Mapping):
         if member is not None:
             raise InvalidInput("member is for a single table; here each member has its own already")
@@ -342,15 +345,6 @@ def _records(data: Any, target: str | None, *, source: Any, seed: int, **options
         columns = column_list(next(iter(tables.values())))
         raise InvalidInput(f"target must name the column to predict, one of {columns}")
     return pilot_data(tables, target, notes=notes, **options)
-
-
-def _check_roles(named: Sequence[tuple[str, str | None]]) -> None:
-    """A column has one role."""
-    roles = [(role, column) for role, column in named if column is not None]
-    for place, (role, column) in enumerate(roles):
-        for other, twin in roles[:place]:
-            if twin == column:
-                raise InvalidInput(f"{role} must be another column than {other}, got {short_repr(column)} for both")
 
 
 def _check_folder(folder: Path) -> None:
