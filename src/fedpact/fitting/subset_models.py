@@ -35,6 +35,7 @@ from scipy.special import fdtrc
 
 from fedpact.federation import Payoff
 from fedpact.fitting.least_squares import minimise_squares
+from fedpact.fitting.noise import sampling_variances
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
@@ -290,8 +291,7 @@ class SubsetModels:
         """(models, n): what test sets leave."""
         expected = self.predict(shares, change, by_theta=False)[0]
         sizes = np.where(np.isfinite(self.test_sizes), self.test_sizes, UNKNOWN_TEST_SIZE)
-        inner = (expected * sizes + 1.0) / (sizes + 2.0)  # no accuracy is measured without error
-        return np.asarray(inner * (1.0 - inner) / sizes)
+        return sampling_variances(expected, sizes)
 
     @cached_property
     def _blocks(self) -> list[NDArray[np.intp]]:
