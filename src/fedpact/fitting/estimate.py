@@ -232,42 +232,26 @@ class _Problem:
 
     def _information(self, found: FloatArray) -> FloatArray:
         """(parameters, parameters): that of the measurements."""
-        return self._normal_equations(found, slice(None))[0]
+        jacobian = self._problem(found, slice(None))[1][: -found.size]
+        return np.asarray(jacobian.T @ jacobian)
 
-    def _normal_equations(self, numbers: FloatArray, runs: Any) -> tuple[FloatArray, FloatArray, float]:
-        """J'J, J'r and r'r of the measurements of some runs, task by task: a task knows its own parameters only."""
-        model, given, scales = self.model, self.seen.contributions[runs], self._precisions()[runs]
-        left = scales * (model.predict(numbers, given) - np.nan_to_num(self.seen.accuracies[runs]))
-        by_slot = model.slot_gradients(numbers, given) * scales[:, :, None]
-        matrix, gradient = np.zeros((numbers.size, numbers.size)), np.zeros(numbers.size)
-        for task, index in enumerate(model.index):
-            free = index >= 0
-            block = by_slot[:, task, free]
-            matrix[np.ix_(index[free], index[free])] += block.T @ block
-            gradient[index[free]] += block.T @ left[:, task]
-        return matrix, gradient, float((left**2).sum())
+    def _problem(self, numbers: FloatArray, runs: Any) -> tuple[FloatArray, FloatArray]:
+        """Residuals of the measurements of some runs, over their standard errors, and of the prior; their Jacobian."""
+        model, given, scales = self.model, self.seen.contributions[runs], self._precisions()[runs].T
+        left = scales * (model.predict(numbers, given) - np.nan_to_num(self.seen.accuracies[runs])).T
+        jacobian = model.gradients(numbers, given) * scales[:, :, None]
+        measured = scales > 0.0
+        return (
+            np.concatenate([left[measured], model.prior_residuals(numbers)]),
+            np.vstack([jacobian[measured], np.diag(model.prior_gradients(numbers))]),
+        )
 
     def _minimise(self, start: FloatArray, runs: Any = slice(None), steps: int = MAX_STEPS) -> Any:
-        """Least squares from a start, over all runs or some.
-
-        The solver sees residuals and a Jacobian only through J'J, J'r and r'r. So it is given R with R'R = J'J and as
-        many residuals f with R'f = J'r, and one more that makes up r'r: as many rows as parameters, however many runs.
-        """
-        from scipy.linalg import cholesky, solve_triangular  # noqa: PLC0415 - takes a while to import
-
+        """Least squares from a start, over all runs or some."""
         model = self.model
-
-        def compressed(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-            matrix, gradient, squares = self._normal_equations(numbers, runs)
-            steep, distances = model.prior_gradients(numbers), model.prior_residuals(numbers)
-            matrix += np.diag(steep**2)
-            sizes = np.sqrt(np.diag(matrix))
-            root = cholesky(matrix / np.outer(sizes, sizes) + 1e-13 * np.eye(sizes.size)) * sizes
-            short = solve_triangular(root, gradient + steep * distances, trans="T")
-            rest = squares + float((distances**2).sum()) - float((short**2).sum())
-            return np.append(short, np.sqrt(max(rest, 0.0))), np.vstack([root, np.zeros(sizes.size)])
-
-        found = minimise_squares(compressed, start, model.lower, model.upper, max_steps=steps)
+        found = minimise_squares(
+            lambda numbers: self._problem(numbers, runs), start, model.lower, model.upper, max_steps=steps
+        )
         if found.status == 0 and steps == MAX_STEPS:
             raise NotConverged(
                 f"the estimate did not settle in {MAX_STEPS} steps; try another family, known ends (floor, ceiling), "

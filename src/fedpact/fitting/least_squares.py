@@ -15,7 +15,11 @@ Problem = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 def minimise_squares(
     problem: Problem, start: FloatArray, lower: FloatArray, upper: FloatArray, *, max_steps: int
 ) -> Any:
-    """SciPy's result, with numbers at a bound set to it; `status` is 0 if `max_steps` were not enough."""
+    """SciPy's result, with numbers at a bound set to it; `status` is 0 if `max_steps` were not enough.
+
+    The solver needs residuals r and Jacobian J only up to a rotation. So it is given the triangular factor of (J, r):
+    as many rows as numbers and one more, however many residuals there are.
+    """
     from scipy.optimize import least_squares  # noqa: PLC0415 - takes a while to import
 
     last: dict[bytes, tuple[FloatArray, FloatArray]] = {}
@@ -24,7 +28,9 @@ def minimise_squares(
         key = numbers.tobytes()
         if key not in last:
             last.clear()
-            last[key] = problem(numbers)
+            residuals, jacobian = problem(numbers)
+            factor = np.asarray(np.linalg.qr(np.column_stack([jacobian, residuals]), mode="r"))
+            last[key] = factor[:, -1], factor[:, :-1]
         return last[key]
 
     margin = 1e-9 * np.where(np.isfinite(upper - lower), upper - lower, 0.0)

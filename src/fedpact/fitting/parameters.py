@@ -152,22 +152,25 @@ class CurveModel:
         lowest = -50.0 if self.family == Exponential.family else -1.0
         return np.maximum(reached, lowest + 1e-6)  # weights below zero may leave it
 
-    def slot_gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
-        """(runs, tasks, slots): derivatives of the accuracies by what stands in the slots."""
+    def gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
+        """(tasks, runs, parameters): derivatives of the accuracies by the parameters, through the slots."""
         n_lots, slots, curves = self.n_lots, self.slots(parameters), self.curves(parameters)
         weights, spans = self.weights(parameters), curves[:, 2] - curves[:, 1]
         total = contributions @ weights.T
         value, by_data, by_shape = curve_derivatives(self.family, self._in_domain(total), curves[:, 0])
         steep = spans * by_data
         by_ratio = np.exp(slots[:, :1] + slots[:, 1 + n_lots : 1 + 2 * n_lots]) * np.cosh(slots[:, 1 : 1 + n_lots])
-        found = np.empty((len(contributions), *slots.shape))
-        found[:, :, 0] = steep * total
-        found[:, :, 1 : 1 + n_lots] = steep[:, :, None] * contributions[:, None, :] * by_ratio
-        found[:, :, 1 + n_lots : 1 + 2 * n_lots] = steep[:, :, None] * contributions[:, None, :] * weights
+        by_slot = np.empty((len(contributions), *slots.shape))
+        by_slot[:, :, 0] = steep * total
+        by_slot[:, :, 1 : 1 + n_lots] = steep[:, :, None] * contributions[:, None, :] * by_ratio
+        by_slot[:, :, 1 + n_lots : 1 + 2 * n_lots] = steep[:, :, None] * contributions[:, None, :] * weights
         apart = slots[:, -1] - slots[:, -2] > MIN_RANGE
-        found[:, :, -3] = spans * by_shape
-        found[:, :, -2] = np.where(apart, 1.0 - value, 0.0)
-        found[:, :, -1] = np.where(apart, value, 1.0)
+        by_slot[:, :, -3] = spans * by_shape
+        by_slot[:, :, -2] = np.where(apart, 1.0 - value, 0.0)
+        by_slot[:, :, -1] = np.where(apart, value, 1.0)
+        found = np.zeros((len(slots), len(contributions), parameters.size))
+        for task, index in enumerate(self.index):
+            found[task][:, index[index >= 0]] = by_slot[:, task, index >= 0]
         return found
 
     def output_gradients(self, parameters: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -180,17 +183,6 @@ class CurveModel:
         weights = np.arcsinh(self.weights(up) / units) - np.arcsinh(self.weights(down) / units)
         curves = self.slots(up)[..., -3:] - self.slots(down)[..., -3:]
         return tuple(np.moveaxis(part, 0, -1) / (2.0 * DIFFERENCE) for part in (weights, curves))  # type: ignore[return-value]
-
-    def gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
-        """(tasks, runs, parameters): derivatives of the accuracies by the parameters."""
-        by_slot = self.slot_gradients(parameters, contributions)
-        return np.stack([self._to_parameters(task, by_slot[:, task]) for task in range(len(self.index))])
-
-    def _to_parameters(self, task: int, by_slot: FloatArray) -> FloatArray:
-        """(rows, parameters) from (rows, slots) of one task, whose free slots hold different parameters."""
-        found, free = np.zeros((len(by_slot), self.means.size)), self.index[task] >= 0
-        found[:, self.index[task][free]] = by_slot[:, free]
-        return found
 
     def prior_residuals(self, parameters: FloatArray) -> FloatArray:
         """(parameters,): distances from the prior's means, in its standard errors."""
