@@ -15,8 +15,7 @@ import joblib
 import numpy as np
 
 import fedpact as fp
-from fedpact.fitting.pilots.arrangements import ALONE, Trainer
-from fedpact.fitting.pilots.laboratory import Laboratory
+from fedpact.fitting.pilots.arrangements import ALONE, Laboratory, Trainer
 
 FOLDER = Path(__file__).parent / "results"
 MODELS = {
@@ -63,7 +62,7 @@ def study(case, source):
 
 def realised(found, deal):
     """What a deal brings all members on later splits, and its interval."""
-    laboratory = Laboratory(Trainer(found.data, found.model, found.score, 0), None, lambda *_: None)
+    laboratory = Laboratory(Trainer(found.data, found.model, found.score, 0))
     shares = tuple(map(float, deal.shared / found.data.caps))
     nothing = (0.0,) * len(shares)
     trained, alone = laboratory.measure([(found.arrangement, shares), (ALONE, nothing)], LATER, "")

@@ -12,7 +12,7 @@ from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import SETTLED, is_ledger
 from fedpact.deals.signatures import KnownKeys
-from fedpact.fitting.ledger_shares import with_paid_shares
+from fedpact.fitting.calibration import with_paid_shares
 from fedpact.negotiation.audit import FINISHED, Audit, LedgerAudit, TranscriptAudit, audit_ledger, audit_transcript
 from fedpact.report.ledger_page import paid_columns, signed_rows, write_ledger_page
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts

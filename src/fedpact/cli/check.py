@@ -31,7 +31,7 @@ from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
-from fedpact.fitting.ledger_shares import with_paid_shares
+from fedpact.fitting.calibration import with_paid_shares
 from fedpact.negotiation.audit import audit_ledger
 from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved
 from fedpact.report.ledger_page import write_ledger_page

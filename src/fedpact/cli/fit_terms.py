@@ -71,7 +71,9 @@ def fit_terms(
     if stated.costs:
         given = _stated_numbers("--cost", stated.costs, lots, np.full(len(lots), np.nan))
         linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
-    lots_staying, tasks_staying = observations.owned_by(staying)
+    owned = observations.ownership
+    lots_staying = staying if owned is None else staying[owned.lot_owners]
+    tasks_staying = staying if owned is None else staying[owned.task_owners]
     linear, quadratic = _fill_for_leavers(lots_staying, linear, quadratic)
     if stated.costs or like is not None:
         _check_complete("--cost", linear, lots)

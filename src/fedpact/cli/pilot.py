@@ -22,7 +22,7 @@ from fedpact.cli.common import (
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotState, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
 from fedpact.fitting.pilots.procedure import PROFILES, Tell
-from fedpact.fitting.pilots.verdict import amount_text
+from fedpact.fitting.pilots.study import amount_text
 from fedpact.report.numbers import Unit
 from fedpact.scenario.measured import FEDERATE
 from fedpact.utils.errors import InvalidInput

@@ -37,7 +37,7 @@ from fedpact.deals.ledger import AGREED, SETTLED, TRAINED
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
 from fedpact.deals.signed_delivery import ledger_delivery
 from fedpact.federation import Federation
-from fedpact.fitting.ledger_shares import with_paid_shares
+from fedpact.fitting.calibration import with_paid_shares
 from fedpact.mechanisms import mechanism_named
 from fedpact.negotiation.audit import FINISHED, LedgerAudit, audit_ledger
 from fedpact.report.numbers import Unit, cents_text, money_text, number_texts

@@ -25,11 +25,8 @@ from fedpact.deals import Deal, is_ledger
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.fitting import Delivery, estimate_delivery
-from fedpact.fitting.calibration import calibrate_delivery
-from fedpact.fitting.ledger_shares import ledger_calibration
-from fedpact.fitting.logs import read_verified
-from fedpact.fitting.plain_rounds import holds_plain_rounds, read_plain_rounds
-from fedpact.fitting.runs_file import SUBSET, LogTable, read_subsets
+from fedpact.fitting.calibration import agreed_contributions, calibrate_delivery, ledger_calibration
+from fedpact.fitting.logs import SUBSET, read_subset_models
 from fedpact.negotiation.audit import audit_ledger
 from fedpact.report.numbers import given_text
 from fedpact.report.records import delivery_record
@@ -133,31 +130,21 @@ def verify(
         raise typer.Exit(SOMEBODY_FLAGGED)
 
 
-def _read_models(path: Path) -> LogTable:
-    """Models made of subsets of the updates, of a ledger, of rounds, or of a file of their own."""
-    if is_ledger(path):
-        return read_verified(path)
-    return read_plain_rounds(path, as_subsets=True) if holds_plain_rounds(path) else read_subsets(path)
-
-
 def _tests(path: Path, federation: Federation, deal: Deal) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """What was agreed, the subsets, accuracies and test sizes; who is not in the file gave and measured nothing."""
-    seen, names = _read_models(path), federation.names
+    seen, names = read_subset_models(path), federation.names
     for name in seen.names:
         if name not in names:
             raise InvalidInput(f'{SUBSET}.{name}: there is no member "{name}"; members are {", ".join(names)}')
     require_single_lots(deal, "verifying what was delivered", LOTS_REFUSED)
-    agreed = {deal.agents[index]: float(deal.contributions[index]) for index in deal.members}
+    agreed = dict(zip(deal.agents, agreed_contributions(deal).tolist(), strict=True))
     missing = [name for name, given in agreed.items() if given > 0 and name not in seen.names]
     if missing:
         raise InvalidInput(
             f"there is no column {SUBSET}.{missing[0]}, and {missing[0]} contributes under the deal; say which models "
             f"are made of its update"
         )
-    columns = [names.index(name) for name in seen.names]
-    subsets, accuracies, sizes = (np.full((len(seen.given), len(names)), empty) for empty in (0.0, np.nan, np.nan))
-    subsets[:, columns], accuracies[:, columns], sizes[:, columns] = seen.given, seen.accuracies, seen.test_sizes
-    return np.array([agreed.get(name, 0.0) for name in names]), subsets, accuracies, sizes
+    return np.array([agreed.get(name, 0.0) for name in names]), *seen.tests(names)
 
 
 def _show(found: Delivery, scenario: Scenario) -> None:

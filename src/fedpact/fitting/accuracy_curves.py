@@ -9,9 +9,7 @@ offered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,70 +18,25 @@ from fedpact.federation import Exponential, Federation, Michaelis, Payoff, Power
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-Derivatives = tuple[FloatArray, FloatArray, FloatArray]
+CURVE_FAMILIES: Mapping[str, type[Payoff]] = {kind.family: kind for kind in (PowerLaw, Exponential, Michaelis)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class CurveFamily:
-    """A family of curves.
-
-    Attributes
-    ----------
-    payoff
-        The payoff family it becomes in a federation.
-    parameter
-        The name of that family's parameter.
-    has_shape
-        Whether the parameter is fitted; otherwise it is 1.
-    evaluate
-        g, dg/dy and dg/dlog(shape) at y and log(shape).
-    """
-
-    payoff: type[Payoff]
-    parameter: str
-    has_shape: bool
-    lowest: float
-    evaluate: Callable[[FloatArray, FloatArray], Derivatives]
-
-    def payoff_with(self, shape: Any) -> Payoff:
-        """The payoff family with its parameter."""
-        return self.payoff(**{self.parameter: shape})
+def has_shape(family: str) -> bool:
+    """Whether the parameter of a family is fitted; otherwise it is 1."""
+    return family == PowerLaw.family
 
 
-def _power_law(y: FloatArray, log_shape: FloatArray) -> Derivatives:
+def curve_derivatives(
+    family: str, y: FloatArray, log_shape: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+    """The curve g, dg/dy and dg/dlog(shape) at y and log(shape)."""
+    if family == Exponential.family:
+        return -np.expm1(-y), np.exp(-y), 0.0
+    if family == Michaelis.family:
+        return y / (1.0 + y), (1.0 + y) ** -2, 0.0
     beta, log_reach = np.exp(log_shape), np.log1p(y)
     short = np.exp(-beta * log_reach)
     return -np.expm1(-beta * log_reach), beta * short / (1.0 + y), beta * log_reach * short
-
-
-def _exponential(y: FloatArray, log_shape: FloatArray) -> Derivatives:
-    short = np.exp(-y)
-    return -np.expm1(-y), short, np.zeros_like(y)
-
-
-def _michaelis(y: FloatArray, log_shape: FloatArray) -> Derivatives:
-    return y / (1.0 + y), (1.0 + y) ** -2, np.zeros_like(y)
-
-
-CURVE_FAMILIES: Mapping[str, CurveFamily] = {
-    PowerLaw.family: CurveFamily(payoff=PowerLaw, parameter="beta", has_shape=True, lowest=-1.0, evaluate=_power_law),
-    Exponential.family: CurveFamily(
-        payoff=Exponential, parameter="rate", has_shape=False, lowest=-np.inf, evaluate=_exponential
-    ),
-    Michaelis.family: CurveFamily(
-        payoff=Michaelis, parameter="half", has_shape=False, lowest=-1.0, evaluate=_michaelis
-    ),
-}
-
-
-def curve_family(family: str) -> CurveFamily:
-    """The curve of a payoff family."""
-    if family not in CURVE_FAMILIES:
-        raise InvalidInput(
-            f"family must be one of {', '.join(CURVE_FAMILIES)}, got {family!r:.60}; a curve needs a ceiling to be "
-            "fitted"
-        )
-    return CURVE_FAMILIES[family]
 
 
 def checked_range(

@@ -10,7 +10,7 @@ measured of subset models, anybody can work out what arrived and what is due for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,65 +18,64 @@ from numpy.typing import ArrayLike
 
 from fedpact.deals import Deal
 from fedpact.deals.delivered import agreed_transfers
+from fedpact.deals.documents import deal_document_of
+from fedpact.deals.ledger import AGREED, SETTLED, TRAINED, VERIFIED
+from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.fitting.accuracy_curves import checked_range
-from fedpact.fitting.delivery import AGREED_DOUBT, checked_subset_tests, leave_out_shares, precision_of
-from fedpact.fitting.logs import subset_table
+from fedpact.fitting.logs import stated_models
+from fedpact.fitting.observations import checked_tests
 from fedpact.fitting.subset_models import Curves, SubsetModels
+from fedpact.negotiation.audit import AuditFinding, LedgerAudit
+from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
 
 SHARE_DECIMALS = 6  # machines differ in the last digits of an estimate, and none in these
 SAME_SHARE = 2e-4  # by which two machines' estimates of a share may differ
 PARTS = ("agents", "weights", "payoff", "floors", "ceilings")
+SHARES = "paid shares"
 MAX_CALIBRATED = 12  # members: 144 weights are measured along with the shares
-FIRST_END_DOUBT, FIRST_PARAMETER_DOUBT, FIRST_WEIGHT_DOUBT = 0.1, 0.3, 3.0  # before models say more; of the mean weight
+AGREED_DOUBT = 0.01  # standard error of floors, ceilings and parameter that members agreed on: a test set's luck
+ASSUMED_DOUBTS = 0.05, 0.1  # of floors and ceilings, in accuracy, and of the payoff's parameter, from elsewhere
+FIRST_DOUBTS, FIRST_WEIGHT_DOUBT = (0.1, 0.3), 3.0  # before earlier models say more; of the mean weight
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:
-    """What data is worth under one training procedure.
-
-    Attributes
-    ----------
-    names
-        The members.
-    curves
-        Weights, floors, ceilings and payoff.
-    precision
-        How sure these were before the earlier models: R of `fedpact.fitting.subset_models`.
-    earlier
-        The models of earlier rounds or runs, if there are any: what `SubsetModels` takes of them.
-    """
+    """What data is worth under one training procedure."""
 
     names: tuple[str, ...]
     curves: Curves
-    precision: FloatArray
-    earlier: Mapping[str, FloatArray] | None = None
+    precision: FloatArray  # how sure these were before the earlier models: R of `fedpact.fitting.subset_models`
+    earlier: Mapping[str, FloatArray] | None = (
+        None  # models of earlier rounds or runs: what `SubsetModels` takes of them
+    )
 
     @classmethod
-    def of(cls, federation: Federation, floor: ArrayLike = 0.0, ceiling: ArrayLike = 1.0) -> Calibration:
-        """That of a scenario's federation, as members agree on it."""
+    def of(
+        cls, federation: Federation, floor: ArrayLike = 0.0, ceiling: ArrayLike = 1.0, precision: Any = None
+    ) -> Calibration:
+        """That of a scenario's federation, as members agree on it unless `precision` says how sure it is."""
         require_single_lots(federation, "verifying what was delivered")
-        curves = Curves(federation.weights, *_ends(floor, ceiling, federation), federation.payoff)
-        return cls(
-            names=federation.names,
-            curves=curves,
-            precision=precision_of(federation.n_agents, AGREED_DOUBT, AGREED_DOUBT),
-        )
+        ends = checked_range(floor, ceiling, federation, labels=("floor", "ceiling"))
+        if precision is None:
+            precision = agreed_precision(federation.n_agents)
+        curves = Curves(federation.weights, *ends, federation.payoff)
+        return cls(names=federation.names, curves=curves, precision=precision)
+
+    @classmethod
+    def assumed(cls, federation: Federation, floor: ArrayLike, ceiling: ArrayLike, source: Any) -> Calibration:
+        """That of weights from elsewhere: a fit or its uncertainty, or nothing, where weights are taken as known."""
+        found = cls.of(federation, floor, ceiling, _precision(federation.n_agents, *ASSUMED_DOUBTS))
+        return found if source is None else replace(found, precision=_fitted_precision(federation, found, source))
 
     @classmethod
     def of_record(cls, record: Any) -> Calibration:
-        """The calibration that a ledger or a message holds.
-
-        Raises
-        ------
-        InvalidInput
-            If it is none.
-        """
+        """The calibration that a ledger or a message holds; raises `InvalidInput` if it is none."""
         if not isinstance(record, Mapping) or any(part not in record for part in PARTS):
             raise InvalidInput(f"a calibration must say its {', '.join(PARTS)}, got {short_repr(record)}")
         try:
@@ -91,14 +90,8 @@ class Calibration:
     def record(self) -> dict[str, Any]:
         """It as plain data."""
         weights, floors, ceilings, payoff = self.curves
-        plain = {
-            "agents": self.names,
-            "weights": weights,
-            "payoff": {"family": payoff.family} | dict(payoff.parameters),
-            "floors": floors,
-            "ceilings": ceilings,
-        }
-        return dict(jsonable(plain))
+        stated = {"family": payoff.family} | dict(payoff.parameters)
+        return dict(jsonable(dict(zip(PARTS, (self.names, weights, stated, floors, ceilings), strict=True))))
 
     @property
     def federation(self) -> Federation:
@@ -120,13 +113,7 @@ class Calibration:
             )
 
     def check_settles(self, deal: Deal) -> None:
-        """That a deal can be settled by what was delivered: it has prices, and everybody's data a third beneficiary.
-
-        Raises
-        ------
-        InvalidInput
-            If not, with whose data.
-        """
+        """Raise `InvalidInput` unless a deal can be settled by delivery: it has prices, and all data a third user."""
         self.check_agents(deal.agents)
         if deal.prices is None:
             raise InvalidInput(
@@ -152,26 +139,20 @@ class Calibration:
     ) -> list[list[float | None]]:
         """The share of the column's contribution that the row's member pays for; None if it pays nothing.
 
-        It is the share that arrived in effect, estimated without the reports of the two. Where the models say too
-        little for that, it is the share by the samples that were counted.
-
-        Parameters
-        ----------
-        models
-            As a ledger's entry of the verification lists them.
-        delivered
-            What members have delivered by the samples they signed, in units of contribution.
+        It is the share that arrived in effect, estimated without the reports of the two. Where the models (as a
+        ledger's entry of the verification lists them) say too little for that, it is the share by the samples that
+        were counted: `delivered` is what members have delivered by the samples they signed, in units of contribution.
         """
         self.check_agents(deal.agents)
         assert deal.prices is not None
-        agreed, wanted = _given(deal), agreed_transfers(deal, deal.prices) != 0.0
+        agreed, wanted = agreed_contributions(deal), agreed_transfers(deal, deal.prices) != 0.0
         counts = np.array([delivered.get(name, own) for name, own in zip(deal.agents, agreed, strict=True)])
         shares = np.full(wanted.shape, np.nan)
-        table = subset_table(deal.agents, models)
-        if np.isfinite(table.accuracies).any():
-            tests = checked_subset_tests(self.federation, agreed, table.given, table.accuracies, table.test_sizes)
+        stated = stated_models(deal.agents, models)
+        if any(run.accuracies for run in stated.runs):
+            tests = subset_tests(self.federation, agreed, *stated.tests(deal.agents))
             # All have signed the calibration: whoever sends what fits no curve is not to be judged more gently.
-            shares = leave_out_shares(self.models(tests), wanted)
+            shares = self.models(tests).leave_out_shares(wanted)
         counted = np.divide(counts, agreed, out=np.zeros_like(counts), where=agreed > 0.0)
         shares = np.where(np.isnan(shares), counted, shares).round(SHARE_DECIMALS)
         rows = np.where(wanted, shares, np.nan).tolist()
@@ -195,31 +176,88 @@ def calibrate_delivery(  # noqa: PLR0917 - as `estimate_delivery`
         The members and the family of payoffs. Its weights are where the search begins, and hardly matter.
     contributions, subsets, accuracies, test_sizes, floor, ceiling
         As `estimate_delivery` takes them, of rounds or runs in which everybody delivered.
-
-    Raises
-    ------
-    InvalidInput
-        If an argument breaks a rule.
-    NotConverged
-        If the fit did not settle.
     """
-    if federation.n_agents > MAX_CALIBRATED:
+    n_agents = federation.n_agents
+    if n_agents > MAX_CALIBRATED:
         raise InvalidInput(
-            f"a calibration takes at most {MAX_CALIBRATED} members, got {federation.n_agents}: every pair has a weight "
+            f"a calibration takes at most {MAX_CALIBRATED} members, got {n_agents}: every pair has a weight "
             f"to measure; verify without one, or members in groups"
         )
     agreed = federation.checked_contributions(contributions)
-    tests = checked_subset_tests(federation, agreed, subsets, accuracies, test_sizes)
-    weights = federation.weights
-    curves = Curves(weights, *_ends(floor, ceiling, federation), federation.payoff)
-    doubt = FIRST_WEIGHT_DOUBT * float(np.abs(weights).mean())
-    first = np.concatenate(
+    tests = subset_tests(federation, agreed, subsets, accuracies, test_sizes)
+    doubt = FIRST_WEIGHT_DOUBT * float(np.abs(federation.weights).mean())
+    known = np.diag(_precision(n_agents, *FIRST_DOUBTS))
+    first = np.diag(np.concatenate([known, np.full(n_agents**2, 1.0 / doubt)]))
+    return replace(Calibration.of(federation, floor, ceiling, first), earlier=tests)
+
+
+def agreed_precision(n_agents: int) -> FloatArray:
+    """R where members agreed on the curves."""
+    return _precision(n_agents, AGREED_DOUBT, AGREED_DOUBT)
+
+
+def _precision(n_agents: int, ends: float, parameter: float) -> FloatArray:
+    """R of `fedpact.fitting.subset_models`, for these standard errors of floors and ceilings, and of the parameter."""
+    return np.diag(1.0 / np.array([ends] * (2 * n_agents) + [parameter]))
+
+
+def _fitted_precision(federation: Federation, assumed: Calibration, source: Any) -> FloatArray:
+    """R, for what is assumed of floors, ceilings and parameter and what the source of the weights leaves open."""
+    n = federation.n_agents
+    if hasattr(source, "uncertainty") and tuple(source.names) != federation.names:
+        raise InvalidInput(
+            f"weights_from must be a fit of the federation's members, in their order ({', '.join(federation.names)}), "
+            f"got {', '.join(source.names)}"
+        )
+    doubt = source.uncertainty() if hasattr(source, "uncertainty") else source
+    if not isinstance(doubt, Uncertainty):
+        raise InvalidInput(f"weights_from must be a Fit or an Uncertainty, got {type(source).__name__}")
+    doubt.check(federation)
+    errors = np.concatenate([doubt.parameter.ravel(), doubt.values.ravel(), doubt.weights.ravel()])
+    parameters, values, weights = np.split(
+        errors[:, None] * doubt.root, [doubt.parameter.size, doubt.parameter.size + doubt.values.size]
+    )
+    size = next(iter(federation.payoff.parameters.values()), np.ones(1))
+    spans = (assumed.curves.ceilings - assumed.curves.floors) / federation.values
+    stray = np.vstack(
         [
-            np.diag(precision_of(federation.n_agents, FIRST_END_DOUBT, FIRST_PARAMETER_DOUBT)),
-            np.full(weights.size, 1.0 / doubt),
+            np.zeros((n, doubt.root.shape[1])),
+            spans[:, None] * np.broadcast_to(values, (n, values.shape[1])),
+            (parameters / np.reshape(size, (-1, 1))).mean(axis=0, keepdims=True),
+            weights,
         ]
     )
-    return Calibration(names=federation.names, curves=curves, precision=np.diag(first), earlier=tests)
+    known = 1e-3 * float(np.abs(federation.weights).mean())  # nothing is known exactly
+    own = np.concatenate([1.0 / np.diag(assumed.precision), np.full(n * n, known)])
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(stray @ stray.T + np.diag(own**2))))
+
+
+def subset_tests(
+    federation: Federation, agreed: FloatArray, subsets: ArrayLike, accuracies: ArrayLike, test_sizes: ArrayLike | None
+) -> dict[str, FloatArray]:
+    """What `SubsetModels` takes of subsets and what was measured of them."""
+    require_single_lots(federation, "estimating what was delivered")
+    names = federation.names
+    chosen, measured, sizes = checked_tests("subsets", subsets, accuracies, test_sizes, names=names)
+    for model, agent in np.argwhere((chosen != 0.0) & (chosen != 1.0))[:1].tolist():
+        value, rule = float(chosen[model, agent]), "must be true or false, 1 or 0"
+        raise InvalidInput(field="subsets", index=(model, agent), rule=rule, value=value, agent=names[agent])
+    if np.isnan(measured).all():
+        raise InvalidInput("accuracies must hold a number, all are missing; have the members measure the models")
+    for model, given in enumerate(chosen * agreed):
+        if not federation.admits(given):
+            raise InvalidInput(
+                f"subsets[{model}]: under the weights the data of this subset harms somebody beyond the domain of its "
+                f"payoff, so nothing can be expected of the model; leave it out"
+            )
+    return {"given": chosen * agreed, "accuracies": measured, "test_sizes": sizes}
+
+
+def agreed_contributions(deal: Deal) -> FloatArray:
+    """(n,): what everybody gives under a deal; nothing, whoever is not in it."""
+    given = np.zeros(len(deal.agents))
+    given[deal.members] = deal.contributions[deal.members]
+    return given
 
 
 def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
@@ -236,11 +274,39 @@ def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
     return one.shape == other.shape and np.allclose(one, other, rtol=0.0, atol=SAME_SHARE, equal_nan=True)
 
 
-def _ends(floor: ArrayLike, ceiling: ArrayLike, federation: Federation) -> tuple[FloatArray, FloatArray]:
-    return checked_range(floor, ceiling, federation, labels=("floor", "ceiling"))
+def ledger_calibration(found: LedgerAudit) -> Calibration | None:
+    """The calibration that members signed to be judged by, if there is one."""
+    agreed = found.last(AGREED)
+    stated = None if agreed is None else (agreed.content.get("verification") or {}).get("calibration")
+    return None if stated is None else Calibration.of_record(stated)
 
 
-def _given(deal: Deal) -> FloatArray:
-    given = np.zeros(len(deal.agents))
-    given[deal.members] = deal.contributions[deal.members]
-    return given
+def with_paid_shares(found: LedgerAudit) -> LedgerAudit:
+    """The audit with whether the shares that are paid for are those that follow from what members measured."""
+    settled = found.last(SETTLED)
+    if settled is None or "paid_shares" not in settled.content:
+        return found
+    try:
+        finding = _judge_shares(found)
+    except (FedpactError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        finding = AuditFinding(holds=False, reason=f"they cannot be worked out anew: {error!s:.200}")
+    return replace(found, findings={**found.findings, SHARES: finding})
+
+
+def _judge_shares(found: LedgerAudit) -> AuditFinding:
+    """Shares worked out anew from what members measured and the calibration they signed."""
+    agreed, trained, verified, settled = (found.last(kind) for kind in (AGREED, TRAINED, VERIFIED, SETTLED))
+    calibration, deal = ledger_calibration(found), found.deal
+    if agreed is None or trained is None or settled is None or calibration is None or deal is None:
+        return AuditFinding(
+            holds=False, reason="there is no deal, no training or no calibration that they could follow from"
+        )
+    document = deal_document_of(found.chain.entries, agreed)
+    delivered = signed_delivery(document, trained.content["deliveries"])
+    due = calibration.paid_shares(deal, [] if verified is None else verified.content["models"], delivered)
+    if not same_shares(settled.content["paid_shares"], due):
+        return AuditFinding(holds=False, reason="they are not those that follow from what members measured")
+    return AuditFinding(
+        holds=True,
+        reason="each follows from the calibration and what members measured, without the two parties' reports",
+    )

@@ -15,6 +15,18 @@ another. There are three cases.
   themselves.
 * By weights that do not fit: nobody can be judged, and nobody is flagged.
 
+**Payments for what arrived** are bilateral transfers at the agreed prices, each scaled by the share that was delivered.
+Under the agreed prices i pays j the sum l_ij s_j. Settled by delivery it pays
+
+    l_ij s_j rho_j^(-i,-j),
+
+rho_j^(-i,-j) the share of j's contribution that arrived in effect, estimated without anything that i or j measured. So
+nobody's report moves its own money; and since every transfer has a payer and a payee, the payments add up to zero
+whatever the shares are. Somebody besides i and j must have a use for j's data and answer: the condition of three again.
+
+Shares above 1 are paid as well. Estimates of a member that delivered all lie above 1 as often as below, and to cut off
+the upper half would take money from the honest. Side payments are owed whatever is delivered.
+
 What this cannot tell apart: a member that delivers less and a member whose data is less useful to everybody than it was
 when the weights were measured. And members that measure falsely together move the shares.
 """
@@ -23,31 +35,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
+from fedpact.deals import Deal, Outcome, Settlement
+from fedpact.deals.delivered import agreed_transfers, payments_for_shares
+from fedpact.deals.settlement import settle
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.fitting.accuracy_curves import checked_range
-from fedpact.fitting.observations import check_accuracies, checked_matrix, checked_test_sizes, same_runs
-from fedpact.fitting.subset_models import MAX_SHARE, Curves, ShareProfile, SharesFit, SubsetModels
-from fedpact.scenario import Uncertainty
+from fedpact.fitting.calibration import Calibration, agreed_contributions, agreed_precision, subset_tests
+from fedpact.fitting.subset_models import MAX_SHARE, SharesFit, SubsetModels
+from fedpact.mechanisms import MECHANISMS, personal_prices
+from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import count_text, join_names
-
-if TYPE_CHECKING:
-    from fedpact.fitting.calibration import Calibration
 
 FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
 MISFIT_P_VALUE = 0.05  # not to rely on curves that fit costs little; to rely on others flags the honest
-END_DOUBT, PARAMETER_DOUBT = 0.05, 0.1  # of floors and ceilings, in accuracy, and of the payoff's parameter
-AGREED_DOUBT = 0.01  # of both where members agreed on them: a test set's luck
-SHARE_PRECISION = 1e-3
-MAX_PAID_ERROR = 1.0  # a share whose standard error is larger is no ground to pay by
 
 
 def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and between which ends
@@ -85,13 +94,6 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
         Of the same training procedure (`calibrate_delivery`); it takes the place of weights, curves, floors and
         ceilings.
 
-    Raises
-    ------
-    InvalidInput
-        If an argument breaks a rule.
-    NotConverged
-        If the estimate did not settle.
-
     Examples
     --------
     Three members, of whom the last delivers half.
@@ -111,31 +113,21 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     True
     """
     agreed = federation.checked_contributions(contributions)
-    tests = checked_subset_tests(federation, agreed, subsets, accuracies, test_sizes)
-    if calibration is None:
-        ends = checked_range(floor, ceiling, federation, labels=("floor", "ceiling"))
-        curves = Curves(federation.weights, *ends, federation.payoff)
-        models = SubsetModels(**tests, curves=curves, precision=_precision(federation, ends, weights_from), n_earlier=0)
-    else:
-        calibration.check_agents(federation.names)
-        models = calibration.models(tests)
+    tests = subset_tests(federation, agreed, subsets, accuracies, test_sizes)
+    judged_by = calibration or Calibration.assumed(federation, floor, ceiling, weights_from)
+    judged_by.check_agents(federation.names)
+    models = judged_by.models(tests)
     return Delivery(names=federation.names, contributions=agreed, models=models, found=models.fit())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Delivery:
-    """Which share of its agreed contribution each member delivered in effect; made by `estimate_delivery`.
+    """Which share of its agreed contribution each member delivered in effect; made by `estimate_delivery`."""
 
-    Attributes
-    ----------
-    names, contributions
-        The agents, and what they agreed to.
-    models, found
-        The models behind the estimate, and how it came about.
-    """
-
+    #: The agents, and what they agreed to
     names: tuple[str, ...]
     contributions: FloatArray
+    #: The models behind the estimate, and how it came about
     models: SubsetModels
     found: SharesFit
 
@@ -198,41 +190,16 @@ class Delivery:
         """Whether the weights and curves fit the accuracies, so that shares mean something."""
         return not self.misfit_p_value < MISFIT_P_VALUE
 
-    @cached_property
-    def _profile(self) -> ShareProfile:
-        return ShareProfile(self.models, self.found)
-
     def intervals(self, level: float = FLAG_LEVEL) -> tuple[FloatArray, FloatArray]:
         """Ends (lower, upper), each (n,), of intervals that hold a share with probability `level`.
 
-        They hold all shares that a likelihood ratio test does not refuse, the others fitted anew for each. Where
-        nothing is known of a share, they go from 0 to infinity; each member's is taken by itself.
+        Where nothing is known of a share, they go from 0 to infinity; each member's is taken by itself.
         """
         if not 0 < level < 1:
             raise InvalidInput(f"level must lie between 0 and 1, got {level!r:.40}")
-        width = float(stdtrit(self._degrees, 0.5 + level / 2.0))
-        lower, upper = np.zeros(len(self.names)), np.full(len(self.names), np.inf)
-        for member in np.flatnonzero(self.models.identified).tolist():
-            lower[member], upper[member] = self._end(member, width, 0.0), self._end(member, width, MAX_SHARE)
+        width = float(stdtrit(self._degrees, 0.5 + level / 2.0)) * self._errors
+        lower, upper = np.maximum(self.found.shares - width, 0.0), self.found.shares + width
         return read_only_copy(lower), read_only_copy(np.where(upper < MAX_SHARE, upper, np.inf))
-
-    def _end(self, member: int, width: float, bound: float) -> float:
-        """The share at that many standard errors from the estimate towards the bound, or the bound."""
-        from scipy.optimize import brentq  # noqa: PLC0415 - takes a while to import
-
-        def beyond(share: float) -> float:
-            return abs(self._signed_root(member, share)) - width
-
-        near, side = float(self.found.shares[member]), np.sign(bound - self.found.shares[member])
-        step = max(width * float(self._errors[member]), SHARE_PRECISION)
-        while side:
-            far = side * min(side * bound, side * near + step)
-            if beyond(far) > 0.0:
-                return float(brentq(beyond, near, far, xtol=SHARE_PRECISION))
-            if far == bound:
-                break
-            near, step = far, 2.0 * step
-        return bound
 
     @cached_property
     def p_values(self) -> FloatArray:
@@ -243,7 +210,7 @@ class Delivery:
         numbers = np.full(len(self.names), np.nan)
         for member in np.flatnonzero(self.models.identified).tolist():
             if self.calibrated:
-                numbers[member] = stdtr(self._degrees, -self._signed_root(member, 1.0))
+                numbers[member] = stdtr(self._degrees, (self.found.shares[member] - 1.0) / self._errors[member])
             else:
                 numbers[member] = self._p_value_among_others(member)
         return read_only_copy(numbers)
@@ -287,12 +254,6 @@ class Delivery:
         errors = np.full(len(self.names), np.inf)
         errors[self.models.identified] = np.sqrt(np.maximum(*(each.diagonal() for each in self._covariances)))
         return errors
-
-    def _signed_root(self, member: int, share: float) -> float:
-        """How far a share is from the estimate, in standard errors."""
-        place = int(self.models.identified[:member].sum())
-        by_likelihood = np.sqrt(self._covariances[0][place, place])
-        return self._profile.signed_root(member, share) * float(by_likelihood / self._errors[member])
 
     @property
     def _degrees(self) -> float:
@@ -361,8 +322,8 @@ class Delivery:
         n_agents, models = len(self.names), self.models
         wanted = np.ones((n_agents, n_agents), dtype=bool) if pairs is None else np.asarray(pairs, dtype=bool)
         if not self.calibrated:  # what is paid goes by the curves as agreed
-            models = replace(models, precision=precision_of(n_agents, AGREED_DOUBT, AGREED_DOUBT))
-        return leave_out_shares(models, wanted)
+            models = replace(models, precision=agreed_precision(n_agents))
+        return models.leave_out_shares(wanted)
 
     def plot(self, ax: Any = None) -> Any:
         """Shares with their intervals, on `ax` or a new figure; needs matplotlib."""
@@ -382,103 +343,130 @@ class Delivery:
         return f"Delivery({counts}, {verdict if self.can_judge else 'cannot judge'})"
 
 
-def leave_out_shares(models: SubsetModels, wanted: NDArray[np.bool_]) -> FloatArray:
-    """(n, n): the share of the column's member without the reports of the row's and its own, where it is wanted."""
-    shares = np.full((models.n_agents, models.n_agents), np.nan)
-    for one in range(models.n_agents):
-        for other in range(one + 1, models.n_agents):
-            left = models.without_reports_of([one, other])
-            known = [m for m in (one, other) if left.identified[m] and wanted[one + other - m, m]]
-            if not known:
-                continue
-            try:
-                found = left.fit()
-            except NotConverged:  # reports without sense say nothing
-                continue
-            errors = np.full(models.n_agents, np.inf)
-            errors[left.identified] = np.sqrt(left.share_covariances(found)[0].diagonal())
-            for member in known:
-                if errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE:
-                    shares[one + other - member, member] = found.shares[member]
-    return read_only_copy(shares)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeliverySettlement:
+    """What is paid for what arrived; made by `settle_delivery`."""
 
+    settlement: Settlement  #: Balances and transfers in money
+    #: (n,): what each receives, in units of payoff, by delivery and as agreed
+    payments: FloatArray
+    agreed_payments: FloatArray
+    #: (n, n): what the row's member pays the column's for its data, in units of payoff, by delivery and as agreed
+    transfers: FloatArray
+    agreed_transfers: FloatArray
+    #: (n, n): the share of the column's contribution that the row's member pays for; NaN where it pays nothing
+    shares: FloatArray
+    delivery: Delivery  #: The estimate from everybody's reports
 
-def precision_of(n_agents: int, ends: float, parameter: float) -> FloatArray:
-    """R of `fedpact.fitting.subset_models`, for these standard errors of floors and ceilings, and of the parameter."""
-    return np.diag(1.0 / np.array([ends] * (2 * n_agents) + [parameter]))
-
-
-def _precision(federation: Federation, ends: tuple[FloatArray, FloatArray], source: Any) -> FloatArray:
-    """R, for what is assumed of floors, ceilings and parameter and what the source of the weights leaves open."""
-    n = federation.n_agents
-    assumed = precision_of(n, END_DOUBT, PARAMETER_DOUBT)
-    if source is None:
-        return assumed
-    if hasattr(source, "uncertainty") and tuple(source.names) != federation.names:
-        raise InvalidInput(
-            f"weights_from must be a fit of the federation's members, in their order ({', '.join(federation.names)}), "
-            f"got {', '.join(source.names)}"
+    def record(self) -> dict[str, Any]:
+        """Shares, transfers and payments as plain data, beside those of the settlement."""
+        plain = jsonable(
+            {
+                "agents": self.delivery.names,
+                "contributions": self.delivery.contributions,
+                "delivered_shares": self.delivery.shares,
+                "flagged": self.delivery.flagged,
+                "shares": self.shares,
+                "agreed_payments": self.agreed_payments,
+                "payments": self.payments,
+            }
         )
-    doubt = source.uncertainty() if hasattr(source, "uncertainty") else source
-    if not isinstance(doubt, Uncertainty):
-        raise InvalidInput(f"weights_from must be a Fit or an Uncertainty, got {type(source).__name__}")
-    doubt.check(federation)
-    errors = np.concatenate([doubt.parameter.ravel(), doubt.values.ravel(), doubt.weights.ravel()])
-    parameters, values, weights = np.split(
-        errors[:, None] * doubt.root, [doubt.parameter.size, doubt.parameter.size + doubt.values.size]
-    )
-    size = next(iter(federation.payoff.parameters.values()), np.ones(1))
-    spans = (ends[1] - ends[0]) / federation.values
-    stray = np.vstack(
-        [
-            np.zeros((n, doubt.root.shape[1])),
-            spans[:, None] * np.broadcast_to(values, (n, values.shape[1])),
-            (parameters / np.reshape(size, (-1, 1))).mean(axis=0, keepdims=True),
-            weights,
-        ]
-    )
-    known = 1e-3 * float(np.abs(federation.weights).mean())  # nothing is known exactly
-    own = np.concatenate([1.0 / np.diag(assumed), np.full(n * n, known)])
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(stray @ stray.T + np.diag(own**2))))
+        return dict(plain) | {"settlement": self.settlement.record()}
 
 
-def checked_subset_tests(
+def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how much and between which ends
     federation: Federation,
-    agreed: FloatArray,
+    deal: Deal | Outcome,
     subsets: ArrayLike,
     accuracies: ArrayLike,
-    test_sizes: ArrayLike | None,
-) -> dict[str, FloatArray]:
-    """What `SubsetModels` takes of subsets and what was measured of them."""
-    require_single_lots(federation, "estimating what was delivered")
-    names = federation.names
-    chosen = checked_matrix("subsets", subsets, names=names)
-    if chosen.shape[1] != len(names):
+    test_sizes: ArrayLike | None = None,
+    floor: ArrayLike = 0.0,
+    ceiling: ArrayLike = 1.0,
+    *,
+    weights_from: Any = None,
+    calibration: Calibration | None = None,
+    money: Money | None = None,
+    decimals: int | None = None,
+) -> DeliverySettlement:
+    """Settle a deal by what was delivered in effect, nobody's report moving its own money.
+
+    Parameters
+    ----------
+    deal
+        With prices, or of a mechanism that has some: the Externality mechanism and those with side payments beside it.
+    subsets, accuracies, test_sizes, floor, ceiling, weights_from, calibration
+        As `estimate_delivery` takes them.
+    money, decimals
+        As `settle` takes them.
+
+    Raises
+    ------
+    InvalidInput
+        If the deal has no prices, if no third member that answered has a use for data that one pays another for, or if
+        the models say nothing about what was delivered of it.
+
+    Examples
+    --------
+    Four members; the last delivers half of what it agreed to, and is paid about half as much.
+
+    >>> import numpy as np
+    >>> from fedpact import ExternalityMechanism, PowerLaw
+    >>> weights = 0.01 + 0.01 * np.eye(4)
+    >>> federation = Federation(weights, costs=4e-4, caps=300.0, payoff=PowerLaw(beta=0.7))
+    >>> deal = ExternalityMechanism().solve(federation).deal
+    >>> rng = np.random.default_rng(0)
+    >>> subsets = rng.random((60, 4)) < 0.5
+    >>> arrived = subsets * deal.contributions * [1.0, 1.0, 1.0, 0.5]
+    >>> accuracies = rng.binomial(500, federation.payoff.value(arrived @ weights.T)) / 500
+    >>> settled = settle_delivery(federation, deal, subsets, accuracies, test_sizes=500)
+    >>> bool(abs(settled.payments.sum()) < 1e-12)
+    True
+    >>> received = settled.transfers.sum(axis=0) / settled.agreed_transfers.sum(axis=0)
+    >>> received.round(1).tolist()
+    [1.0, 1.0, 1.0, 0.5]
+    """
+    agreed = deal.deal if isinstance(deal, Outcome) else deal
+    require_single_lots(agreed, "settling by delivery")
+    if tuple(agreed.agents) != federation.names:
         raise InvalidInput(
-            f"subsets must have a column per member: {len(names)} members, {chosen.shape[1]} columns given"
+            f"deal must be between the members of the federation, in their order ({', '.join(federation.names)}), "
+            f"got {', '.join(agreed.agents)}"
         )
-    for model, agent in np.argwhere((chosen != 0.0) & (chosen != 1.0))[:1].tolist():
+    given = agreed_contributions(agreed)
+    owed = _agreed_transfers(federation, agreed, given)
+    tests = (subsets, accuracies, test_sizes, floor, ceiling)
+    delivery = estimate_delivery(federation, given, *tests, weights_from=weights_from, calibration=calibration)
+    shares = np.where(owed != 0.0, delivery.leave_out_shares(owed != 0.0), np.nan)
+    for payer, payee in np.argwhere((owed != 0.0) & np.isnan(shares))[:1].tolist():
+        one, other = delivery.names[payer], delivery.names[payee]
         raise InvalidInput(
-            field="subsets",
-            index=(model, agent),
-            rule="must be true or false, 1 or 0",
-            value=float(chosen[model, agent]),
-            agent=names[agent],
+            f"settling by delivery needs a third member: besides {one}, who pays, and {other}, who is paid, nobody "
+            f"whose accuracies are given has a use for {other}'s data that the models show; have more members measure, "
+            f"measure more models, or settle as agreed"
         )
-    measured = checked_matrix("accuracies", same_runs("accuracies", accuracies, subsets), names=names)
-    if measured.shape != chosen.shape:
+    paid = np.where(owed != 0.0, owed * shares, 0.0)
+    payments = payments_for_shares(agreed.payments, owed, shares)
+    by_delivery = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)
+    return DeliverySettlement(
+        settlement=settle(by_delivery, money=money, decimals=decimals),
+        payments=read_only_copy(payments),
+        agreed_payments=agreed.payments,
+        transfers=read_only_copy(paid),
+        agreed_transfers=read_only_copy(owed),
+        shares=read_only_copy(shares),
+        delivery=delivery,
+    )
+
+
+def _agreed_transfers(federation: Federation, deal: Deal, given: FloatArray) -> FloatArray:
+    """(n, n): what the row's member would pay the column's if all was delivered."""
+    if deal.prices is not None:
+        return agreed_transfers(deal, deal.prices)
+    rules = MECHANISMS.get(deal.mechanism)
+    if rules is None or not rules.has_prices:
         raise InvalidInput(
-            f"accuracies must have the shape of subsets, a row per model and a column per member: {chosen.shape} and "
-            f"{measured.shape} given"
+            f"deal must have prices to be settled by delivery, and that of {deal.mechanism!r} has none; the "
+            f"Externality mechanism has, and so have those with side payments beside it"
         )
-    check_accuracies(measured)
-    if np.isnan(measured).all():
-        raise InvalidInput("accuracies must hold a number, all are missing; have the members measure the models")
-    sizes = checked_test_sizes(same_runs("test_sizes", test_sizes, subsets), chosen.shape, names=names)
-    for model, given in enumerate(chosen * agreed):
-        if not federation.admits(given):
-            raise InvalidInput(
-                f"subsets[{model}]: under the weights the data of this subset harms somebody beyond the domain of its "
-                f"payoff, so nothing can be expected of the model; leave it out"
-            )
-    return {"given": chosen * agreed, "accuracies": measured, "test_sizes": sizes}
+    found = personal_prices(federation, given)
+    return agreed_transfers(deal, found if isinstance(found, np.ndarray) else found.toarray())

@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, curve_family
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, has_shape
 from fedpact.fitting.lack_of_fit import (
     FamilyComparison,
     LackOfFit,
     baseline_residuals,
     folds,
+    log_contributions,
     misfit_variance,
     rms,
 )
+from fedpact.fitting.least_squares import minimise_squares
 from fedpact.fitting.noise import ASSUMED_NOISE, MIN_VARIANCE, excess_variance, sampling_variances
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_PARTS, EQUAL, MIN_RANGE, CurveModel
@@ -93,13 +95,6 @@ def fit(
     progress
         Called with what is being done, now and then.
 
-    Raises
-    ------
-    InvalidInput
-        If an option breaks a rule.
-    NotConverged
-        If the estimate did not settle.
-
     Examples
     --------
     >>> import numpy as np
@@ -129,11 +124,11 @@ def fit(
     totals = observations.contributions.sum(axis=1)
 
     def fit_family(name: str) -> Fit:
-        curve, known = curve_family(name), ends.copy()
-        if not curve.has_shape:
+        known = ends.copy()
+        if not has_shape(name):
             known[:, 0] = 0.0
         model = CurveModel.of(
-            curve,
+            name,
             known,
             np.array([part in parts for part in CURVE_PARTS]),
             (observations.n_tasks, observations.n_lots),
@@ -145,8 +140,13 @@ def fit(
         problem = _Problem(observations, model, noise, progress)
         return problem.fit(family=name, signs=signs, shared=parts, sparse=sparse)
 
-    if family != AUTO_FAMILY:
+    if family in CURVE_FAMILIES:
         return fit_family(family)
+    if family != AUTO_FAMILY:
+        raise InvalidInput(
+            f"family must be one of {', '.join(CURVE_FAMILIES)}, got {family!r:.60}; a curve needs a ceiling to be "
+            f"fitted"
+        )
     if observations.repeats.max() < 1:
         raise InvalidInput(
             "family auto needs runs with different contributions to compare families by; name a family instead"
@@ -232,69 +232,39 @@ class _Problem:
 
     def _information(self, found: FloatArray) -> FloatArray:
         """(parameters, parameters): that of the measurements."""
-        return self._normal_equations(found, slice(None))[0]
+        jacobian = self._problem(found, slice(None))[1][: -found.size]
+        return np.asarray(jacobian.T @ jacobian)
 
-    def _normal_equations(self, numbers: FloatArray, runs: Any) -> tuple[FloatArray, FloatArray, float]:
-        """J'J, J'r and r'r of the measurements of some runs, task by task: a task knows its own parameters only."""
-        model, given, scales = self.model, self.seen.contributions[runs], self._precisions()[runs]
-        left = scales * (model.predict(numbers, given) - np.nan_to_num(self.seen.accuracies[runs]))
-        by_slot = model.slot_gradients(numbers, given) * scales[:, :, None]
-        matrix, gradient = np.zeros((numbers.size, numbers.size)), np.zeros(numbers.size)
-        for task, index in enumerate(model.index):
-            free = index >= 0
-            block = by_slot[:, task, free]
-            matrix[np.ix_(index[free], index[free])] += block.T @ block
-            gradient[index[free]] += block.T @ left[:, task]
-        return matrix, gradient, float((left**2).sum())
+    def _problem(self, numbers: FloatArray, runs: Any) -> tuple[FloatArray, FloatArray]:
+        """Residuals of the measurements of some runs, over their standard errors, and of the prior; their Jacobian."""
+        model, given, scales = self.model, self.seen.contributions[runs], self._precisions()[runs].T
+        left = scales * (model.predict(numbers, given) - np.nan_to_num(self.seen.accuracies[runs])).T
+        jacobian = model.gradients(numbers, given) * scales[:, :, None]
+        measured = scales > 0.0
+        return (
+            np.concatenate([left[measured], model.prior_residuals(numbers)]),
+            np.vstack([jacobian[measured], np.diag(model.prior_gradients(numbers))]),
+        )
 
     def _minimise(self, start: FloatArray, runs: Any = slice(None), steps: int = MAX_STEPS) -> Any:
-        """Least squares from a start, over all runs or some.
-
-        The solver sees residuals and a Jacobian only through J'J, J'r and r'r. So it is given R with R'R = J'J and as
-        many residuals f with R'f = J'r, and one more that makes up r'r: as many rows as parameters, however many runs.
-        """
-        from scipy.linalg import cholesky, solve_triangular  # noqa: PLC0415 - takes a while to import
-        from scipy.optimize import least_squares  # noqa: PLC0415 - takes a while to import
-
-        model, last = self.model, {"at": b""}
-
-        def compressed(numbers: FloatArray) -> dict[str, Any]:
-            if last["at"] != numbers.tobytes():
-                matrix, gradient, squares = self._normal_equations(numbers, runs)
-                steep, distances = model.prior_gradients(numbers), model.prior_residuals(numbers)
-                matrix += np.diag(steep**2)
-                sizes = np.sqrt(np.diag(matrix))
-                root = cholesky(matrix / np.outer(sizes, sizes) + 1e-13 * np.eye(sizes.size)) * sizes
-                short = solve_triangular(root, gradient + steep * distances, trans="T")
-                rest = squares + float((distances**2).sum()) - float((short**2).sum())
-                last["residuals"] = np.append(short, np.sqrt(max(rest, 0.0)))  # type: ignore[assignment]
-                last["jacobian"] = np.vstack([root, np.zeros(sizes.size)])  # type: ignore[assignment]
-                last["at"] = numbers.tobytes()
-            return last
-
-        margin = 1e-9 * (model.upper - model.lower)
-        found = least_squares(
-            lambda numbers: compressed(numbers)["residuals"],
-            np.clip(start, model.lower + margin, model.upper - margin),
-            jac=lambda numbers: compressed(numbers)["jacobian"],
-            bounds=(model.lower, model.upper),
-            x_scale="jac",
-            max_nfev=steps,
+        """Least squares from a start, over all runs or some."""
+        model = self.model
+        found = minimise_squares(
+            lambda numbers: self._problem(numbers, runs), start, model.lower, model.upper, max_steps=steps
         )
         if found.status == 0 and steps == MAX_STEPS:
             raise NotConverged(
                 f"the estimate did not settle in {MAX_STEPS} steps; try another family, known ends (floor, ceiling), "
                 f"or more of the prior"
             )
-        found.x = np.where(found.active_mask < 0, model.lower, np.where(found.active_mask > 0, model.upper, found.x))
         return found
 
     def _best_start(self) -> FloatArray:
         """The best of several: one per beta, each with the scale that suits it if everybody's data is alike."""
         model, seen, scales = self.model, self.seen, self._precisions()
         tried = []
-        for beta in START_BETAS if model.curve.has_shape else (1.0,):
-            self._tell(f"starting from beta {beta:g}" if model.curve.has_shape else "starting")
+        for beta in START_BETAS if has_shape(model.family) else (1.0,):
+            self._tell(f"starting from beta {beta:g}" if has_shape(model.family) else "starting")
             starts = [self._start(beta, scale) for scale in START_SCALES]
             misfits = [
                 float(np.nansum((scales * (seen.accuracies - model.predict(each, seen.contributions))) ** 2))
@@ -375,7 +345,10 @@ class _Problem:
             without = self._minimise(found, ~asked).x
             predicted = np.clip(self.model.predict(without, seen.contributions[asked]), 0.0, 1.0)
             left_out[asked] = seen.accuracies[asked] - predicted
-        return left_out, *baseline_residuals(seen, fold_of)
+        features = log_contributions(seen.contributions)
+        nearest, linear = baseline_residuals(features, features, seen.accuracies, fold_of)
+        measured = seen.accuracies
+        return left_out, nearest, measured - np.clip(measured - linear, 0.0, 1.0)
 
     def _tell(self, what: str) -> None:
         if self.progress is not None:

@@ -32,21 +32,14 @@ LINEAR_BELOW = 1.0 / 3.0  # of the median contribution: smaller ones differ by t
 
 @dataclass(frozen=True, kw_only=True)
 class LackOfFit:
-    """How far the curves are from the accuracies.
+    """How far the curves are from the accuracies."""
 
-    Attributes
-    ----------
-    error, nearest_run, log_linear
-        Root mean square of the errors on runs left out: of the curves, of the accuracy of the nearest run, and of a
-        regression on logarithms of contributions. NaN where there are no two different runs.
-    misfit
-        Standard deviation, in accuracy, of what the curves miss beyond noise; zero where it is not clear.
-    """
-
+    #: Root mean square of the errors on runs left out: of the curves, of the accuracy of the nearest run, and of a
+    #: regression on logarithms of contributions. NaN where there are no two different runs
     error: float
     nearest_run: float
     log_linear: float
-    misfit: float
+    misfit: float  #: Standard deviation, in accuracy, of what the curves miss beyond noise; zero where it is not clear
 
     @property
     def is_clear(self) -> bool:
@@ -66,20 +59,12 @@ class LackOfFit:
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyComparison:
-    """How well each family predicts runs it has not seen.
+    """How well each family predicts runs it has not seen."""
 
-    Attributes
-    ----------
-    errors
-        By family: root mean square of the errors, in accuracy; families whose fit did not converge are left out.
-    chosen
-        The family with the smallest.
-    as_good
-        Families that the log cannot tell from it: their squared errors are larger by less than one standard error.
-    """
-
+    #: By family: root mean square of the errors, in accuracy; families whose fit did not converge are left out
     errors: Mapping[str, float]
-    chosen: str
+    chosen: str  #: The family with the smallest
+    #: Families that the log cannot tell from it: their squared errors are larger by less than one standard error
     as_good: tuple[str, ...]
 
     @classmethod
@@ -110,20 +95,21 @@ def folds(repeats: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.asarray(order[repeats] % min(FOLDS, n_groups), dtype=np.intp)
 
 
-def baseline_residuals(seen: Observations, fold_of: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-    """(runs, tasks) each: of the nearest run and of the log-linear regression, on runs left out."""
-    features = log_contributions(seen.contributions)
+def baseline_residuals(
+    near: FloatArray, features: FloatArray, values: FloatArray, fold_of: NDArray[np.intp]
+) -> tuple[FloatArray, FloatArray]:
+    """Like `values` (runs, columns), each on runs left out: of the nearest run, and of a regression on `features`."""
     design = np.column_stack([np.ones(len(features)), features])
-    nearest, linear = np.full(seen.accuracies.shape, np.nan), np.full(seen.accuracies.shape, np.nan)
+    nearest, linear = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
     for fold in range(int(fold_of.max()) + 1):
-        for task, column in enumerate(seen.accuracies.T):
+        for index, column in enumerate(values.T):
             known, asked = (fold_of != fold) & ~np.isnan(column), (fold_of == fold) & ~np.isnan(column)
             if not known.any() or not asked.any():
                 continue
-            closest = KDTree(features[known]).query(features[asked])[1]
-            nearest[asked, task] = column[asked] - column[known][closest]
+            closest = KDTree(near[known]).query(near[asked])[1]
+            nearest[asked, index] = column[asked] - column[known][closest]
             solution = np.linalg.lstsq(design[known], column[known], rcond=1e-8)[0]
-            linear[asked, task] = column[asked] - np.clip(design[asked] @ solution, 0.0, 1.0)
+            linear[asked, index] = column[asked] - design[asked] @ solution
     return nearest, linear
 
 

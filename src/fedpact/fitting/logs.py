@@ -1,34 +1,111 @@
-"""Logs of every kind as observations: files of runs, rounds of other tools, runs of `fedpact train`, ledgers.
+"""Logs of every kind as runs: tables of runs, rounds of any tool, what `fedpact train` leaves, ledgers.
 
-A run of `fedpact train` and the run of a ledger are one observation each, of the model they ended in: earlier rounds
-are the same data, trained less. Beside it stand the models that agents trained alone, and those made of subsets of the
-updates where a ledger records them: these say most about the weights. Contributions are in the units of the scenario.
+**Tables of runs** have one row per run, with columns `contributions.NAME`, `accuracy.NAME`, `test_size.NAME`:
 
-An agent that a log does not know was not there: it gave nothing to its runs, and measured nothing.
+    contributions.North,contributions.South,accuracy.North,accuracy.South,test_size.North
+    100,0,0.71,,1000
+    100,50,0.78,0.74,1000
+
+Members with several lots of data, or several tests, have columns `contributions.NAME.LOT` and `accuracy.NAME.TASK`. A
+name may hold dots that a space follows ("St. Mary.X-rays" is the lot X-rays of St. Mary). Where every column of
+contributions has one of accuracies by the same name, dots are part of the names, unless the caller says otherwise.
+Models made of subsets of the updates have columns `subset.NAME` in place of contributions: 1 where the model is made of
+that member's update too, 0 where it is not.
+
+**Tables of rounds**, as anybody can write them down, have one row per round and member:
+
+    round,member,samples,score,subset,test_size
+    10,North,400,0.81,,1000
+    10,South,250,0.78,,800
+    10,North,400,0.74,North,1000
+    10,South,250,0.69,North,800
+
+`samples` is what the member trained on in that round, `score` what the model after it scores on the member's test data.
+`subset` says of whose updates the model is made, names joined by "+": everybody's where the cell is empty or the column
+is missing. `test_size` may be missing too. `fedpact train` writes rounds in columns of its own (`ROUND_HEADS`). Only
+the last round counts: earlier ones are the same data, trained less.
+
+**Ledgers** hold the model that their run ended in, and models made of subsets of the updates. Contributions are in the
+units of the scenario. A member that a log does not know was not there: it gave nothing, and measured nothing.
+
+Cells that are empty or say NaN are missing. Rows are counted as a spreadsheet does: the head is row 1. Separators,
+decimal commas and percent signs are those of `fedpact.utils.cells`; a Parquet file has the same columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, Entry, is_ledger
+from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, is_ledger
 from fedpact.federation.lots import Ownership
-from fedpact.fitting.observations import Observations, check_accuracies, checked_test_sizes
-from fedpact.fitting.plain_rounds import holds_plain_rounds, read_plain_rounds
-from fedpact.fitting.runs_file import Keys, LogTable, read_runs
+from fedpact.fitting.observations import Observations, Tests
 from fedpact.negotiation.audit import LedgerAudit, audit_ledger
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.cells import read_cells
+from fedpact.utils.cells import NumberFormat, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.tables import csv_rows
 
 ROUNDS_FILE, ALONE_FILE = "rounds.csv", "alone.csv"
 #: Columns of `rounds.csv` and `alone.csv`; `alone` is 1 if the model is the agent's own, 0 if it is that of the deal.
 ROUND_HEADS = ("round", "agent", "alone", "samples", "accuracy", "loss", "test_size")
+PLAIN_HEADS, OPTIONAL_HEADS = ("round", "member", "samples", "score"), ("subset", "test_size")
+CONTRIBUTIONS, SUBSET, ACCURACY, TEST_SIZE, ROUND = "contributions", "subset", "accuracy", "test_size", "round"
+RUN_KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
+SUBSET_KINDS = (SUBSET, ACCURACY, TEST_SIZE)
+RULES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
+    CONTRIBUTIONS: ("a number of samples, at least 0", lambda number: 0.0 <= number < math.inf),
+    SUBSET: ("1 or 0", lambda number: number in (0.0, 1.0)),
+    ACCURACY: ("a number between 0 and 1", lambda number: 0.0 <= number <= 1.0),
+    TEST_SIZE: ("a number of samples, at least 1", lambda number: 1.0 <= number < math.inf),
+    ROUND: ("a number of at least 0", lambda number: 0.0 <= number < math.inf),
+}
+OWN_NAME = re.compile(r"\.(?=\S)")  # the dot between a member's name and that of its lot or task
+JOINED = "+"  # between the names of a subset
+MAX_RUNS_READ = 100_000  # a fit of more takes minutes, and knows no more than one of their averages
+
+Key = tuple[str, str]  # a member, and its lot or task: its own name again where it has one
+
+
+class Run(NamedTuple):
+    """One model, and the row it stands in: what it was made of by lot (1 and 0 for subsets), what it scored by task."""
+
+    row: int
+    given: dict[Key, float]
+    accuracies: dict[Key, float]
+    test_sizes: dict[Key, float]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The runs of a file, and whether its members have several lots or tasks, by what the columns are called."""
+
+    runs: Sequence[Run]
+    has_lots: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The members."""
+        return tuple(dict.fromkeys(name for run in self.runs for name, _ in run.given))
+
+    def tests(self, names: Sequence[str]) -> Tests:
+        """(runs, n) each, of members with one lot: what was given, accuracies and test sizes."""
+        keys = [(name, name) for name in names]
+        return _tests(self.runs, keys, keys)
+
+
+def _tests(runs: Sequence[Run], lots: Sequence[Key], tasks: Sequence[Key]) -> Tests:
+    """A lot that a run does not know was not brought, a task that it does not know was not tested."""
+    given = np.array([[run.given.get(key, 0.0) for key in lots] for run in runs])
+    accuracies = np.array([[run.accuracies.get(key, np.nan) for key in tasks] for run in runs])
+    return given, accuracies, np.array([[run.test_sizes.get(key, np.nan) for key in tasks] for run in runs])
 
 
 def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | None = None) -> Observations:
@@ -38,57 +115,312 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
     """
     if not paths:
         raise InvalidInput("there must be at least one log")
-    files = [(file, table) for path in paths for file, table in _read_log(path, member, lots)]
-    with_lots = [file for file, table in files if table.has_lots]
-    for file, table in files:
-        if with_lots and not table.has_lots:
+    files = [(file, log) for path in paths for file, log in _read_log(path, member, lots)]
+    with_lots = [file for file, log in files if log.has_lots]
+    for file, log in files:
+        if with_lots and not log.has_lots:
             raise InvalidInput(
                 f"{file}: its members have no lots, those of {with_lots[0].name} have; name the lots in all logs "
                 f"(contributions.NAME.LOT), or fit them apart"
             )
-    names = list(dict.fromkeys(name for _, table in files for name in table.names))
+    names = list(dict.fromkeys(name for _, log in files for name in log.names))
     if member is not None and member not in names:
         raise InvalidInput(f"member must be one of those of the log, {', '.join(names)}, got {member!r:.80}")
-    lot_keys, task_keys = (
-        list(dict.fromkeys(key for _, table in files for key in getattr(table, side))) for side in ("lots", "tasks")
-    )
-    # A lot that a log does not know was not brought; a task that it does not know was not tested.
-    given = np.concatenate([_spread(table.given, table.lots, lot_keys, 0.0) for _, table in files])
-    accuracies, sizes = (
-        np.concatenate([_spread(getattr(table, part), table.tasks, task_keys, np.nan) for _, table in files])
-        for part in ("accuracies", "test_sizes")
-    )
-    if member is not None:
-        others = [place for place, (name, _) in enumerate(task_keys) if name != member]
-        accuracies[:, others] = sizes[:, others] = np.nan
+    runs = [run if member is None else _measured_by(member, run) for _, log in files for run in log.runs]
+    lot_keys = list(dict.fromkeys(key for run in runs for key in run.given))
+    task_keys = list(dict.fromkeys(key for run in runs for key in run.accuracies)) if with_lots else lot_keys
     ownership = None
     if with_lots:
         lot_owners, task_owners = (
-            np.array([names.index(name) for name, _ in side], dtype=np.intp) for side in (lot_keys, task_keys)
+            np.array([names.index(name) for name, _ in keys], dtype=np.intp) for keys in (lot_keys, task_keys)
         )
-        own_names = (tuple(own for _, own in side) for side in (lot_keys, task_keys))
+        own_names = (tuple(own for _, own in keys) for keys in (lot_keys, task_keys))
         ownership = Ownership(lot_owners, task_owners, *own_names)
     with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
         return Observations.checked(
-            given,
-            accuracies,
-            sizes,
+            _tests(runs, lot_keys, task_keys),
             names,
-            [row for _, table in files for row in table.rows],
-            sources=[file.name for file, table in files for _ in table.rows] if len(files) > 1 else [],
+            [run.row for run in runs],
+            sources=[file.name for file, log in files for _ in log.runs] if len(files) > 1 else [],
             member=member if ownership is None else None,
             ownership=ownership,
         )
 
 
-def _spread(numbers: FloatArray, own: Keys, every: Sequence[tuple[str, str]], empty: float) -> FloatArray:
-    """A table's numbers with a column for each of all keys."""
-    whole = np.full((len(numbers), len(every)), empty)
-    whole[:, [every.index(key) for key in own]] = numbers
-    return whole
+def _measured_by(member: str, run: Run) -> Run:
+    kept = ({key: number for key, number in part.items() if key[0] == member} for part in run[2:])
+    return Run(run.row, run.given, *kept)
 
 
-def read_verified(path: Path) -> LogTable:
+def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tuple[Path, Log]]:
+    """The logs in a file or folder."""
+    if path.is_dir():
+        if not (path / ROUNDS_FILE).is_file():
+            raise InvalidInput(f"{path}: a folder of `fedpact train` holds {ROUNDS_FILE}; this one does not")
+        found = [path / ROUNDS_FILE, path / ALONE_FILE]
+        return [(file, read_rounds(file)) for file in found if file.is_file()]
+    if is_ledger(path):
+        return [(path, _read_ledger(path))]
+    return [(path, read_rounds(path) if _holds_rounds(path) else _read_runs(path, RUN_KINDS, member, lots))]
+
+
+def read_subset_models(path: Path) -> Log:
+    """Models made of subsets of the updates, and what they scored, from a ledger, rounds, or a table of such models."""
+    if is_ledger(path):
+        return read_verified(path)
+    return read_rounds(path, as_subsets=True) if _holds_rounds(path) else _read_runs(path, SUBSET_KINDS, None, False)
+
+
+def runs_text(
+    lots: Sequence[str],
+    contributions: FloatArray,
+    *,
+    tasks: Sequence[str] | None = None,
+    test_sizes: Sequence[float] | None = None,
+) -> str:
+    """Runs that are still to be made, as the text of a CSV file whose accuracies are empty.
+
+    `lots` and `tasks` are what the columns are called: the names of the members, where they have one each.
+    """
+    tasks = lots if tasks is None else tasks
+    sizes = [f"{size:.10g}" for size in test_sizes or ()]
+    kinds = {CONTRIBUTIONS: lots, ACCURACY: tasks} | ({TEST_SIZE: tasks} if sizes else {})
+    head = [f"{kind}.{name}" for kind, names in kinds.items() for name in names]
+    rows = [[*(f"{given:.10g}" for given in run), *[""] * len(tasks), *sizes] for run in contributions]
+    return csv_rows([head, *rows])
+
+
+def _number(cell: str, row: int, label: str, kind: str, written: NumberFormat) -> float:
+    """The number in a cell of this kind, NaN if it is missing."""
+    where, (rule, accepts) = f"row {row}, column {short_repr(label)}", RULES[kind]
+    try:
+        with error_context(where):
+            number = written.number(cell)
+    except InvalidInput:
+        raise
+    except ValueError:
+        number = math.inf
+    percent = "%" in cell
+    if math.isnan(number) or (accepts(number) and (kind == ACCURACY or not percent)):
+        return number
+    hint = (
+        "; divide percentages by 100, or write 71 %" if kind == ACCURACY and 1 < number <= 100 and not percent else ""
+    )
+    raise InvalidInput(f"{where} must be {rule}, got {short_repr(cell)}{hint}")
+
+
+class _Column(NamedTuple):
+    """A column of a table of runs: what it is called, what it holds, of whom, and of which lot or task of theirs."""
+
+    label: str
+    kind: str
+    name: str
+    member: str
+    own: str
+
+    @property
+    def key(self) -> Key:
+        return self.member, self.own or self.member
+
+
+def _read_runs(path: Path, kinds: Sequence[str], member: str | None, lots: bool | None) -> Log:
+    """A table of runs, whose first kind of column says what members gave."""
+    with error_context(str(path)):
+        found = read_cells(path, max_rows=MAX_RUNS_READ + 2)  # the head, and one to tell that there are more
+        if not found:
+            raise InvalidInput("the file has no rows")
+        (head_row, head), *rows = found
+        columns = [_column(cell.strip(), index, head_row, kinds) for index, cell in enumerate(head)]
+        given, measured = ({column.name for column in columns if column.kind == kind} for kind in kinds[:2])
+        if lots is None:  # dots are part of names where every column of contributions has one of accuracies
+            lots = member is None and given != measured and any(column.own for column in columns)
+        if not lots:
+            columns = [column._replace(member=column.name, own="") for column in columns]
+        _check_columns(columns, head_row, kinds, member=member, lots=lots)
+        if not rows:
+            raise InvalidInput("the file has a head but no runs; write one row per run below it")
+        if len(rows) > MAX_RUNS_READ:
+            raise InvalidInput(
+                f"the file has more than {MAX_RUNS_READ:,} rows; average runs with equal contributions, or keep some"
+            )
+        written, runs = number_format(rows), []
+        for row, cells in rows:
+            _check_width(row, cells, head)
+            parts: dict[str, dict[Key, float]] = {kind: {} for kind in kinds}
+            for column, cell in zip(columns, cells, strict=True):
+                number = _number(cell, row, column.label, column.kind, written)
+                if column.kind == SUBSET and math.isnan(number):
+                    where = f"row {row}, column {short_repr(column.label)}"
+                    raise InvalidInput(f"{where} must be {RULES[SUBSET][0]}, the cell is empty")
+                parts[column.kind][column.key] = number
+            runs.append(Run(row, *parts.values()))
+        return Log(runs, lots)
+
+
+def _check_width(row: int, cells: Sequence[str], head: Sequence[str]) -> None:
+    if len(cells) != len(head):
+        raise InvalidInput(f"row {row} must have {len(head)} cells like the head, got {len(cells)}")
+
+
+def _column(label: str, index: int, row: int, kinds: Sequence[str]) -> _Column:
+    kind, _, name = label.partition(".")
+    if kind.strip() not in kinds or not name.strip():
+        given = "the cell is empty" if not label else "the column is unknown"
+        named = [f"{known}.{name}" if name.strip() else f"{known}.NAME" for known in kinds]
+        raise InvalidInput(
+            f"row {row}, column {short_repr(label) if label else index + 1}: {given}; "
+            f"{_nearest(label, named, 'columns are')}"
+        )
+    member, _, own = OWN_NAME.sub("\0", name.strip(), count=1).partition("\0")
+    return _Column(label, kind.strip(), name.strip(), member.strip(), own.strip())
+
+
+def _check_columns(
+    columns: Sequence[_Column], row: int, kinds: Sequence[str], *, member: str | None, lots: bool
+) -> None:
+    """No column appears twice; those of the first kind say who the members are, all of whom are measured.
+
+    With a member, accuracies of the others may be missing.
+    """
+    every = [column.label for column in columns]
+    givers, receivers = ({column.member for column in columns if column.kind == kind} for kind in kinds[:2])
+    tasks = [column.name for column in columns if column.kind == ACCURACY]
+    if not givers:
+        expected = " and ".join([", ".join(f"{kind}.NAME" for kind in kinds[:-1]), f"{kinds[-1]}.NAME"])
+        raise InvalidInput(f"row {row}: there is no column {kinds[0]}.NAME; a head has the columns {expected}")
+    for column in sorted(columns, key=lambda each: each.member in givers and not each.name.endswith(".")):
+        who, where = column.member, f"row {row}, column {short_repr(column.label)}"
+        if every.count(column.label) > 1:
+            raise InvalidInput(f"{where}: the column appears twice; keep one of them")
+        if lots and (not who or column.name.endswith(".")):
+            raise InvalidInput(f"{where}: a name is missing; columns are {column.kind}.NAME or {column.kind}.NAME.LOT")
+        alike = [other for other in columns if other.kind == column.kind and other.member == who]
+        if lots and not column.own and len(alike) > 1:
+            raise InvalidInput(
+                f'{where}: "{who}" has other columns {column.kind}.{who}.NAME; give this one a name as well'
+            )
+        if who not in givers:
+            near = _nearest(who, sorted(givers), "members are")
+            raise InvalidInput(f"{where}: there is no column {kinds[0]}.{who}{' or one of its lots' * lots}; {near}")
+        if kinds is RUN_KINDS and who not in receivers and member in {None, who}:
+            raise InvalidInput(
+                f"{where}: there is no column {ACCURACY}.{who}{' or one of its tasks' * lots}, so nothing says what "
+                f'data is worth to member "{who}"; test the model of at least one run on its data, or leave the member '
+                f"out"
+            )
+        if lots and column.kind == TEST_SIZE and column.name not in tasks:
+            near = _nearest(column.name, tasks, "tasks are")
+            raise InvalidInput(f"{where}: there is no column {ACCURACY}.{column.name}; {near}")
+
+
+def _nearest(given: str, known: Sequence[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(given, known, n=1)
+    return f'did you mean "{near[0]}"?' if near else f"{otherwise} {', '.join(known)}"
+
+
+def _holds_rounds(path: Path) -> bool:
+    """Whether a table begins like one of rounds."""
+    with error_context(str(path)):
+        head = next(iter(read_cells(path, max_rows=1)), (1, []))[1]
+    return [cell.strip() for cell in head[:2]] in [list(ROUND_HEADS[:2]), list(PLAIN_HEADS[:2])]
+
+
+def read_rounds(path: Path, *, as_subsets: bool = False) -> Log:
+    """The models of the last round: what members gave to each, or with `as_subsets` 1 and 0, and what they score."""
+    with error_context(str(path)):
+        (_, head), *lines = read_cells(path)
+        columns = [cell.strip() for cell in head]
+        trained = columns[1] == ROUND_HEADS[1]  # by `fedpact train`
+        known, needed = (ROUND_HEADS, ROUND_HEADS) if trained else ((*PLAIN_HEADS, *OPTIONAL_HEADS), PLAIN_HEADS)
+        who, score = ("agent", "accuracy") if trained else ("member", "score")
+        for column in needed:
+            if column not in columns:
+                says = "`fedpact train` writes" if trained else "a table of rounds has the columns"
+                raise InvalidInput(f"there is no column {column!r}; {says} {', '.join(known)}")
+        for row, line in lines:
+            _check_width(row, line, head)
+        cells = [(row, dict(zip(columns, map(str.strip, line), strict=True))) for row, line in lines]
+        written = number_format([(row, [each["samples"], each[score]]) for row, each in cells])
+
+        def number(row: int, each: Mapping[str, str], label: str, kind: str) -> float:
+            found = _number(each.get(label, ""), row, label, kind, written)
+            if math.isnan(found) and kind in (ROUND, CONTRIBUTIONS):
+                raise InvalidInput(f"row {row}, column {label!r} must be {RULES[kind][0]}, the cell is empty")
+            return found
+
+        rounds = [number(row, each, "round", ROUND) for row, each in cells]
+        last = max(rounds, default=-1.0)
+        ended = [cell for cell, at in zip(cells, rounds, strict=True) if at == last]
+        names = list(dict.fromkeys(each[who] for _, each in ended))
+        for row, each in cells:
+            if each[who] not in names:
+                raise InvalidInput(
+                    f"row {row}: member {each[who]!r:.40} has no row in round {last:g}, the last, which is the "
+                    f"one that counts; say what it did there, or leave it out"
+                )
+        samples = {each[who]: number(row, each, "samples", CONTRIBUTIONS) for row, each in ended}
+        together = [each[who] for row, each in ended if trained and not number(row, each, "alone", SUBSET)]
+        models: dict[tuple[str, ...], Run] = {}
+        for row, each in ended:
+            member = each[who]
+            if trained:
+                chosen = tuple(together) if member in together else (member,)
+            else:
+                chosen = _subset(row, each.get("subset", ""), names)
+            brought = {name: 1.0 if as_subsets else samples[name] for name in chosen}
+            model = models.setdefault(
+                chosen, Run(row, {(name, name): brought.get(name, 0.0) for name in names}, {}, {})
+            )
+            if (member, member) in model.accuracies:
+                raise InvalidInput(
+                    f"row {row}: member {member!r:.40} is there twice for one model; the table must have one row per "
+                    f"round and member"
+                )
+            model.accuracies[member, member] = number(row, each, score, ACCURACY)
+            model.test_sizes[member, member] = number(row, each, "test_size", TEST_SIZE)
+        if not models:
+            raise InvalidInput("the table must have one row per round and member, and has none")
+        return Log(list(models.values()))
+
+
+def _subset(row: int, cell: str, names: list[str]) -> tuple[str, ...]:
+    """Of whose updates a model is made, in the order of the names."""
+    chosen = {part.strip() for part in cell.split(JOINED)} if cell else set(names)
+    for unknown in sorted(chosen - set(names)):
+        raise InvalidInput(
+            f"row {row}, column 'subset' must name members of the table joined by {JOINED!r}, got {short_repr(unknown)}"
+        )
+    return tuple(name for name in names if name in chosen)
+
+
+def _sound_ledger(path: Path) -> LedgerAudit:
+    found = audit_ledger(path)
+    for claim in found.failed:
+        raise InvalidInput(f"this ledger does not hold: {claim}: {found.findings[claim].reason}")
+    return found
+
+
+def _read_ledger(path: Path) -> Log:
+    """The model that a ledger's run ended in, and those made of subsets of the updates."""
+    with error_context(str(path)):
+        found = _sound_ledger(path)
+        trained, measured, verified = (found.last(kind) for kind in (TRAINED, MEASURED, VERIFIED))
+        models = [] if verified is None else verified.content["models"]
+        if trained is None or (measured is None and not models):
+            raise InvalidInput("this ledger records no accuracies: the run did not get so far, or nobody measured them")
+        unit, used = float(trained.content["samples_per_unit"]), trained.content["samples"]
+        names = [name for name in (() if found.deal is None else found.deal.agents) if name in used]
+        given = {name: max(used[name], default=0) / unit for name in names}
+        runs = []
+        if measured is not None:
+            runs.append(_stated_run(measured.seq + 1, given, measured.content["accuracies"]))
+        for model in models:
+            brought = {name: amount if name in model["subset"] else 0.0 for name, amount in given.items()}
+            runs.append(_stated_run(0 if verified is None else verified.seq + 1, brought, model["accuracies"]))
+        return Log(runs)
+
+
+def read_verified(path: Path) -> Log:
     """The models made of subsets of the updates that a ledger records."""
     with error_context(str(path)):
         found = _sound_ledger(path)
@@ -100,7 +432,30 @@ def read_verified(path: Path) -> LogTable:
             )
         models = entry.content["models"]
         known = {name for model in models for name in (*model["accuracies"], *model["subset"])}
-        return _verified_table(entry, _in_order(found, known))
+        agents = () if found.deal is None else found.deal.agents  # a ledger writes names by the alphabet
+        return stated_models([name for name in agents if name in known], models, row=entry.seq + 1)
+
+
+def stated_models(names: Sequence[str], models: Sequence[Mapping[str, Any]], *, row: int = 0) -> Log:
+    """Models made of subsets of the updates, as ledgers list them."""
+    runs = []
+    for model in models:
+        brought = {name: float(name in model["subset"]) for name in names}
+        runs.append(_stated_run(row, brought, model["accuracies"]))
+    return Log(runs)
+
+
+def _stated_run(row: int, given: Mapping[str, float], scores: Mapping[str, Any]) -> Run:
+    """A model whose accuracies are stated by name, with the samples behind them, or the reason why there is none."""
+    accuracies, sizes = (
+        {
+            (name, name): float(stated[key])
+            for name, stated in scores.items()
+            if name in given and isinstance(stated.get(key), int | float)
+        }
+        for key in ("accuracy", "samples")
+    )
+    return Run(row, {(name, name): amount for name, amount in given.items()}, accuracies, sizes)
 
 
 def verified_entry(
@@ -120,131 +475,3 @@ def verified_entry(
             for chosen, scores, sizes in rows
         ]
     }
-
-
-def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tuple[Path, LogTable]]:
-    """The tables in a file or folder."""
-    if path.is_dir():
-        if not (path / ROUNDS_FILE).is_file():
-            raise InvalidInput(f"{path}: a folder of `fedpact train` holds {ROUNDS_FILE}; this one does not")
-        found = [path / ROUNDS_FILE, path / ALONE_FILE]
-        return [(file, _read_rounds(file)) for file in found if file.is_file()]
-    if is_ledger(path):
-        return [(path, _read_ledger_runs(path))]
-    if path.suffix.lower() == ".csv":
-        with error_context(str(path)):
-            head = next(iter(read_cells(path, max_rows=1)), (1, []))[1]
-        if head[:2] == list(ROUND_HEADS[:2]):
-            return [(path, _read_rounds(path))]
-        if holds_plain_rounds(path):
-            return [(path, read_plain_rounds(path))]
-    return [(path, read_runs(path, member=member, lots=lots))]
-
-
-def _read_rounds(path: Path) -> LogTable:
-    """The models that a run of `fedpact train` ended in: that of the deal, and those of agents by themselves."""
-    with error_context(str(path)):
-        (_, head), *rows = read_cells(path) or [(1, [])]
-        missing = [column for column in ROUND_HEADS if column not in head]
-        if missing:
-            raise InvalidInput(f"there is no column {missing[0]!r}; `fedpact train` writes {', '.join(ROUND_HEADS)}")
-        columns = [head.index(column) for column in ROUND_HEADS if column != "loss"]
-        for row, line in rows:
-            if len(line) != len(head):
-                raise InvalidInput(f"row {row} must have {len(head)} cells like the head, got {len(line)}")
-        cells = [(row, [line[place] for place in columns]) for row, line in rows]
-        last = max((_number(row, "round", line[0]) for row, line in cells), default=0.0)
-        ended = [(row, line) for row, line in cells if _number(row, "round", line[0]) == last]
-        names = [line[1] for _, line in ended]
-        if not names or len(set(names)) != len(names):
-            raise InvalidInput("the table must have one row per round and member")
-        kinds = (ROUND_HEADS[2], *ROUND_HEADS[3:5], ROUND_HEADS[6])
-        numbers = np.array([[_number(row, *cell) for cell in zip(kinds, line[2:], strict=True)] for row, line in ended])
-        alone, samples, accuracies, sizes = numbers.T
-        models = ([np.flatnonzero(alone == 0)] if (alone == 0).any() else []) + [
-            np.array([agent]) for agent in np.flatnonzero(alone != 0)
-        ]
-        return _model_table(names, models, (samples, accuracies, sizes), [ended[model[0]][0] for model in models])
-
-
-def _model_table(
-    names: Sequence[str], models: Sequence[Any], numbers: tuple[FloatArray, ...], rows: Sequence[int]
-) -> LogTable:
-    """One row per model, of those agents whose model it is."""
-    whole = [np.full((len(models), len(names)), empty) for empty in (0.0, np.nan, np.nan)]
-    for place, model in enumerate(models):
-        for part, each in zip(whole, numbers, strict=True):
-            part[place, model] = each[model]
-    check_accuracies(whole[1])
-    return LogTable.of_members(names, whole[0], whole[1], checked_test_sizes(whole[2], whole[2].shape), rows)
-
-
-def _number(row: int, column: str, cell: str) -> float:
-    try:
-        number = float(cell)
-    except ValueError:
-        number = np.nan
-    if not 0.0 <= number < np.inf:
-        raise InvalidInput(f"row {row}, column {column!r} must be a number of at least 0, got {short_repr(cell)}")
-    return number
-
-
-def _sound_ledger(path: Path) -> LedgerAudit:
-    found = audit_ledger(path)
-    for claim in found.failed:
-        raise InvalidInput(f"this ledger does not hold: {claim}: {found.findings[claim].reason}")
-    return found
-
-
-def _read_ledger_runs(path: Path) -> LogTable:
-    """The model that a ledger's run ended in, and those made of subsets of the updates."""
-    with error_context(str(path)):
-        found = _sound_ledger(path)
-        trained, measured, verified = (found.last(kind) for kind in (TRAINED, MEASURED, VERIFIED))
-        if trained is None or (measured is None and (verified is None or not verified.content["models"])):
-            raise InvalidInput("this ledger records no accuracies: the run did not get so far, or nobody measured them")
-        unit = float(trained.content["samples_per_unit"])
-        used = trained.content["samples"]
-        names = _in_order(found, used)
-        given = np.array([max(used[name], default=0) / unit for name in names])
-        tables = []
-        if measured is not None:
-            tables.append(_table_of(names, given[None, :], [measured.content["accuracies"]], [measured.seq + 1]))
-        if verified is not None and verified.content["models"]:
-            models = _verified_table(verified, names)
-            tables.append(replace(models, given=models.given * given))
-        whole, accuracies, sizes = (
-            np.concatenate([getattr(table, part) for table in tables]) for part in ("given", "accuracies", "test_sizes")
-        )
-        return LogTable.of_members(names, whole, accuracies, sizes, [row for table in tables for row in table.rows])
-
-
-def _in_order(found: LedgerAudit, names: Collection[str]) -> tuple[str, ...]:
-    """Names in the order of the deal; a ledger writes them by the alphabet."""
-    agents = () if found.deal is None else found.deal.agents
-    return tuple(name for name in agents if name in names)
-
-
-def _verified_table(entry: Entry, names: Sequence[str]) -> LogTable:
-    return subset_table(names, entry.content["models"], row=entry.seq + 1)
-
-
-def subset_table(names: Sequence[str], models: Sequence[Mapping[str, Any]], *, row: int = 0) -> LogTable:
-    """Models made of subsets of the updates, as ledgers list them, as a table."""
-    subsets = np.array([[float(name in model["subset"]) for name in names] for model in models])
-    return _table_of(names, subsets, [model["accuracies"] for model in models], [row] * len(models))
-
-
-def _table_of(
-    names: Sequence[str], given: FloatArray, scores: Sequence[Mapping[str, Any]], rows: Sequence[int]
-) -> LogTable:
-    """Accuracies as ledgers state them: by name, with the samples behind them, or the reason why there is none."""
-    accuracies, sizes = (
-        np.array([[_stated(score.get(name, {}).get(key)) for name in names] for score in scores])
-        for key in ("accuracy", "samples")
-    )
-    return LogTable.of_members(names, given, accuracies, checked_test_sizes(sizes, sizes.shape), rows)
-
-
-def _stated(number: Any) -> float:
-    return float(number) if isinstance(number, int | float) else np.nan

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.federation import Cost, Federation
+from fedpact.federation import Federation
 from fedpact.federation.validation import Costs
 from fedpact.fitting.result import Fit
 from fedpact.mechanisms import Standalone
@@ -34,26 +34,14 @@ INTERVAL_ROUNDING = 1e-9  # of a number that stands at the end of its interval
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MemberNotes:
-    """What a private file says beside what its agent negotiates with.
+    """What a private file says beside what its agent negotiates with."""
 
-    Attributes
-    ----------
-    names
-        Everybody's.
-    level
-        Of the intervals.
-    intervals
-        Of "weights" (members, 2), "value" and "beta", as far as they were fitted; none of a member with lots.
-    unit
-        What contributions are counted in, such as "thousand records"; empty if nobody said.
-    placeholder_cost
-        The cost of a sample that was put where nobody had said one; None where somebody had.
-    """
-
-    names: list[str]
-    level: float = 0.9
+    names: list[str]  # Everybody's
+    level: float = 0.9  # Of the intervals
+    # Of "weights" (members, 2), "value" and "beta", as far as they were fitted; none of a member with lots
     intervals: Mapping[str, FloatArray] = field(default_factory=dict)
-    unit: str = ""
+    unit: str = ""  # What contributions are counted in, such as "thousand records"; empty if nobody said
+    # The cost of a sample that was put where nobody had said one; None where somebody had
     placeholder_cost: float | None = None
 
     @classmethod
@@ -80,22 +68,6 @@ class MemberNotes:
             unit=unit,
             placeholder_cost=placeholder,
         )
-
-    @property
-    def each(self) -> str:
-        """What weights and costs are per: a sample, or a unit of the data that is named."""
-        return f"unit ({self.unit})" if self.unit else "sample"
-
-    @property
-    def counted(self) -> str:
-        """What contributions are."""
-        return self.unit or "samples"
-
-    def placeholder_lines(self, cost: Cost) -> list[str]:
-        """That a cost is still the one that nobody has said."""
-        if self.placeholder_cost is None or self.placeholder_cost not in np.ravel(cost.linear):
-            return []
-        return ["Its cost is a placeholder: write the true one as linear, or say --cost to `fedpact fit`."]
 
 
 def _fitted_numbers(agent: Agent) -> dict[str, FloatArray]:
@@ -170,6 +142,7 @@ def standalone_plan(agent: Agent) -> tuple[float, float]:
 
 def agent_text(agent: AnyAgent, notes: MemberNotes) -> str:
     """What a private file says, in words."""
+    each, counted = (f"unit ({notes.unit})", notes.unit) if notes.unit else ("sample", "samples")
     if isinstance(agent, LotAgent):
         lots, everybody = [agent.lot_names[lot] for lot in agent.own_lots], agent.lot_names
         costs, caps = agent.costs, agent.caps
@@ -181,7 +154,7 @@ def agent_text(agent: AnyAgent, notes: MemberNotes) -> str:
         tasks, rows, values = (agent.name,), agent.weights[None], np.array([agent.value])
         own, holds = np.arange(len(everybody)) == agent.index, ""
         given, utility = standalone_plan(agent)
-        alone = f"Alone it would use {given:.4g} {notes.counted} and have {utility:.4g} of payoff."
+        alone = f"Alone it would use {given:.4g} {counted} and have {utility:.4g} of payoff."
     if not rows[:, own].any():
         alone = (
             "It uses its own data at home: values and weights count what the others' data adds to that. Alone it has 0."
@@ -192,10 +165,9 @@ def agent_text(agent: AnyAgent, notes: MemberNotes) -> str:
         most = "as many {} as it likes" if np.isinf(caps[lot]) else f"up to {caps[lot]:.6g} {{}}"
         square = f", and {quadratic[lot]:.4g} times the square" if quadratic[lot] else ""
         which = f"Lot {name}: " if holds else "It can contribute "
-        lines.append(
-            f"{which}{most.format(notes.counted)}, at a cost of {linear[lot]:.4g} of payoff a {notes.each}{square}."
-        )
-    lines += notes.placeholder_lines(costs)
+        lines.append(f"{which}{most.format(counted)}, at a cost of {linear[lot]:.4g} of payoff a {each}{square}.")
+    if notes.placeholder_cost is not None and notes.placeholder_cost in np.ravel(costs.linear):
+        lines.append("Its cost is a placeholder: write the true one as linear, or say --cost to `fedpact fit`.")
     for task, (name, row) in enumerate(zip(tasks, rows, strict=True)):
         shown = [
             f"{everybody[lot]}{' (its own)' if own[lot] else ''} {row[lot]:.4g}"
@@ -204,38 +176,30 @@ def agent_text(agent: AnyAgent, notes: MemberNotes) -> str:
         ]
         lines.append(
             f"{f'Task {name}: full' if holds else 'Full'} accuracy is worth {values[task]:.4g} of payoff; "
-            f"a {notes.each} counts: {', '.join(shown) if shown else 'nothing, whoever gives it'}."
+            f"a {each} counts: {', '.join(shown) if shown else 'nothing, whoever gives it'}."
         )
     shapes = [f"{name} {number:.4g}" for name, part in agent.payoff.parameters.items() for number in np.unique(part)]
     shape = f" ({', '.join(shapes)})" if shapes else ""
     lines.append(f"Curves are of the family {agent.payoff.family}{shape}.")
-    if isinstance(agent, Agent):
-        lines += _interval_lines(agent, notes)
-    return "\n".join([*lines, f"{alone} {_least_gain_text(agent.least_gain)}"])
+    if isinstance(agent, Agent) and notes.intervals:
+        lines.append(_interval_text(agent, notes))
+    least = agent.least_gain
+    if least is None:
+        refused = "It takes any deal, also one that leaves it less than that (least_gain is null)."
+    else:
+        more = f" and {least:.4g} more" if least > 0 else f" less {-least:.4g}" if least < 0 else ""
+        refused = f"It refuses a deal that leaves it less than that{more}."
+    return "\n".join([*lines, f"{alone} {refused}"])
 
 
-def _least_gain_text(least_gain: float | None) -> str:
-    """Which deals a member refuses."""
-    if least_gain is None:
-        return "It takes any deal, also one that leaves it less than that (least_gain is null)."
-    more = f" and {least_gain:.4g} more" if least_gain > 0 else f" less {-least_gain:.4g}" if least_gain < 0 else ""
-    return f"It refuses a deal that leaves it less than that{more}."
-
-
-def _interval_lines(agent: Agent, notes: MemberNotes) -> list[str]:
+def _interval_text(agent: Agent, notes: MemberNotes) -> str:
     """How well what was fitted is known."""
-    if not notes.intervals:
-        return []
-    shown = [
-        f"{key} {low:.3g} to {high:.3g}"
-        for key in ("value", "beta")
-        if key in notes.intervals
-        for low, high in [notes.intervals[key]]
-    ]
-    for place, (low, high) in enumerate(notes.intervals.get("weights", ())):
-        whose = "its own" if place == agent.index else notes.names[place]
-        shown.append(f"a {'unit' if notes.unit else 'sample'} of {whose} {low:.3g} to {high:.3g}")
-    return [f"How well that is known, {notes.level:.0%} intervals: {'; '.join(shown)}."]
+    shown = [(key, notes.intervals[key]) for key in ("value", "beta") if key in notes.intervals]
+    for index, ends in enumerate(notes.intervals.get("weights", ())):
+        whose = "its own" if index == agent.index else notes.names[index]
+        shown.append((f"a {'unit' if notes.unit else 'sample'} of {whose}", ends))
+    listed = "; ".join(f"{what} {low:.3g} to {high:.3g}" for what, (low, high) in shown)
+    return f"How well that is known, {notes.level:.0%} intervals: {listed}."
 
 
 def agent_record(agent: AnyAgent, notes: MemberNotes) -> dict[str, Any]:

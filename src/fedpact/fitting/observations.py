@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation.arrays import Owners
-from fedpact.federation.lots import OwnersGiven, Ownership, check_ownership, labels, owner_names
+from fedpact.federation.lots import (
+    OwnersGiven,
+    Ownership,
+    check_names,
+    check_ownership,
+    default_names,
+    labels,
+    owner_names,
+)
 from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
@@ -31,39 +39,22 @@ from fedpact.utils.arrays import (
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
+Tests = tuple[FloatArray, FloatArray, FloatArray]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observations:
-    """Runs and what was measured in them; made by `Observations.of` or `Observations.from_csv`.
+    """Runs and what was measured in them; made by `Observations.of` or `Observations.from_csv`."""
 
-    Attributes
-    ----------
-    contributions
-        (runs, n), or (runs, lots): what each agent contributed.
-    accuracies
-        (runs, n), or (runs, tasks): between 0 and 1, NaN where nothing was measured.
-    test_sizes
-        Like accuracies: how many test samples stand behind each accuracy; NaN where that is not known.
-    names
-        The agents' names.
-    rows
-        Where each run stands in its source, for messages: the row of a file, or the index.
-    left_out
-        Rows of the source that could not be used, since a contribution was missing.
-    sources
-        The file of each run where they come from several; empty otherwise.
-    ownership
-        Whose lots and tasks there are; None where everybody has one of each.
-    """
-
-    contributions: FloatArray
-    accuracies: FloatArray
+    contributions: FloatArray  #: (runs, n), or (runs, lots): what each agent contributed
+    accuracies: FloatArray  #: (runs, n), or (runs, tasks): between 0 and 1, NaN where nothing was measured
+    #: Like accuracies: how many test samples stand behind each accuracy; NaN where that is not known
     test_sizes: FloatArray
-    names: tuple[str, ...]
-    rows: tuple[int, ...]
-    left_out: tuple[int, ...] = ()
-    sources: tuple[str, ...] = ()
-    ownership: Ownership | None = None
+    names: tuple[str, ...]  #: The agents' names
+    rows: tuple[int, ...]  #: Where each run stands in its source, for messages: the row of a file, or the index
+    left_out: tuple[int, ...] = ()  #: Rows of the source that could not be used, since a contribution was missing
+    sources: tuple[str, ...] = ()  #: The file of each run where they come from several; empty otherwise
+    ownership: Ownership | None = None  #: Whose lots and tasks there are; None where everybody has one of each
 
     @classmethod
     def of(
@@ -102,28 +93,20 @@ class Observations:
         has_lots = lot_owners is not None or task_owners is not None
         if names is None and not has_lots:
             names = labels_of(contributions, "columns") or labels_of(accuracies, "columns")
-        of_lots = None if has_lots else names
-        accuracies = same_runs("accuracies", accuracies, contributions)
-        test_sizes = same_runs("test_sizes", test_sizes, contributions)
-        given = checked_matrix("contributions", contributions, names=of_lots)
-        measured = checked_matrix("accuracies", accuracies, names=of_lots)
-        if measured.shape != given.shape and not (has_lots and len(measured) == len(given)):
-            raise InvalidInput(
-                f"accuracies must have the shape of contributions, a row per run and a column per member: "
-                f"{given.shape} and {measured.shape} given"
-            )
-        sizes = checked_test_sizes(test_sizes, measured.shape, names=of_lots)
-        _check(
-            "contributions", given, np.isnan(given) | (np.isfinite(given) & (given >= 0)), "at least zero and finite"
-        )
-        check_accuracies(measured)
+        columns = None if has_lots else names
+        tests = checked_tests("contributions", contributions, accuracies, test_sizes, names=columns, has_lots=has_lots)
+        given, measured, _ = tests
+        allowed = np.isnan(given) | (np.isfinite(given) & (given >= 0))
+        _check("contributions", given, allowed, "at least zero and finite")
+        rows, ownership = range(len(given)), None
         if not has_lots:
-            return cls.checked(given, measured, sizes, _names(names, given.shape[1]), range(given.shape[0]))
-        owners = owner_names(lot_owners, task_owners) if names is None else _names(names, len(names))
-        of_rows = {"task_owners": task_owners, "task_names": task_names}
-        of_columns = {"lot_owners": lot_owners, "lot_names": lot_names}
-        ownership = check_ownership(owners, (measured.shape[1], given.shape[1]), of_rows | of_columns)
-        return cls.checked(given, measured, sizes, owners, range(given.shape[0]), ownership=ownership)
+            agents = default_names(given.shape[1]) if names is None else check_names("names", names, given.shape[1])
+        else:
+            agents = owner_names(lot_owners, task_owners) if names is None else check_names("names", names, None)
+            owners = {"lot_owners": lot_owners, "lot_names": lot_names}
+            owners |= {"task_owners": task_owners, "task_names": task_names}
+            ownership = check_ownership(agents, (measured.shape[1], given.shape[1]), owners)
+        return cls.checked(tests, agents, rows, ownership=ownership)
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str]) -> Observations:
@@ -163,9 +146,7 @@ class Observations:
     @classmethod
     def checked(
         cls,
-        contributions: FloatArray,
-        accuracies: FloatArray,
-        test_sizes: FloatArray,
+        tests: Tests,
         names: Sequence[str],
         rows: Sequence[int],
         *,
@@ -173,20 +154,31 @@ class Observations:
         member: str | None = None,
         ownership: Ownership | None = None,
     ) -> Observations:
-        """Observations from numbers that were checked already; runs without all contributions are left out."""
-        usable = np.asarray(~np.isnan(contributions).any(axis=1))
+        """Observations from contributions, accuracies and test sizes that were checked already.
+
+        Runs without all contributions are left out. With a member, nobody else has to be measured.
+        """
+        usable = np.asarray(~np.isnan(tests[0]).any(axis=1))
         if not usable.any():
             missing = f"{len(rows)} runs given, each lacks a contribution" if len(rows) else "none given"
             raise InvalidInput(
                 f"there must be a run whose contributions are all known, {missing}; write 0 for a member that gave "
                 f"nothing"
             )
-        measured = names if ownership is None else labels(ownership.task_owners, ownership.task_names, names)
-        _check_everybody_measured(accuracies[usable], contributions[usable], measured, member)
+        given, accuracies, sizes = (read_only_copy(part[usable]) for part in tests)
+        tasks = names if ownership is None else labels(ownership.task_owners, ownership.task_names, names)
+        for task, name in enumerate(tasks):
+            if member in {None, name} and np.isnan(accuracies[:, task]).all():
+                raise InvalidInput(
+                    f'no accuracy of member "{name}" was measured, so nothing says what data is worth to it; test the '
+                    f"model of at least one run on its data, or leave the member out"
+                )
+        if not given.any():
+            raise InvalidInput("all contributions are zero; a fit needs runs in which somebody contributes")
         return cls(
-            contributions=read_only_copy(contributions[usable]),
-            accuracies=read_only_copy(accuracies[usable]),
-            test_sizes=read_only_copy(test_sizes[usable]),
+            contributions=given,
+            accuracies=accuracies,
+            test_sizes=sizes,
             names=tuple(names),
             rows=tuple(int(row) for row, used in zip(rows, usable, strict=True) if used),
             left_out=tuple(int(row) for row, used in zip(rows, usable, strict=True) if not used),
@@ -236,19 +228,9 @@ class Observations:
     def task_columns(self) -> tuple[str, ...]:
         """What files call the tasks."""
         owned = self.ownership
-        return (
-            self.names if owned is None else TaskLabels(_column_names(owned.task_owners, owned.task_names, self.names))
-        )
-
-    def owned_by(self, members: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The lots and the tasks of some members, one true or false for each."""
-        owned = self.ownership
-        return (members, members) if owned is None else (members[owned.lot_owners], members[owned.task_owners])
-
-    @property
-    def owners(self) -> dict[str, Any]:
-        """Whose lots and tasks there are, as `Federation` takes them."""
-        return {} if self.ownership is None else self.ownership._asdict()
+        if owned is None:
+            return self.names
+        return TaskLabels(_column_names(owned.task_owners, owned.task_names, self.names))
 
     @property
     def n_runs(self) -> int:
@@ -271,10 +253,6 @@ class Observations:
         """How many accuracies were measured."""
         return int(self.measured.sum())
 
-    def with_accuracies(self, accuracies: FloatArray) -> Observations:
-        """The same runs with other accuracies."""
-        return replace(self, accuracies=read_only_copy(accuracies))
-
     def known_test_sizes(self) -> FloatArray | None:
         """Without gaps, like accuracies: an unknown size is taken as the agent's median, else as everybody's.
 
@@ -283,12 +261,9 @@ class Observations:
         sizes = np.where(self.measured, self.test_sizes, np.nan)
         if np.isnan(sizes).all():
             return None
-        everybody = float(np.nanmedian(sizes))
-        typical = [
-            float(np.median(column[~np.isnan(column)])) if (~np.isnan(column)).any() else everybody
-            for column in sizes.T
-        ]
-        return np.where(np.isnan(sizes), np.array(typical), sizes)
+        unknown = np.isnan(sizes).all(axis=0)
+        sizes[:, unknown] = np.nanmedian(sizes)
+        return np.where(np.isnan(sizes), np.nanmedian(sizes, axis=0), sizes)
 
     def __repr__(self) -> str:
         return (
@@ -309,12 +284,46 @@ class RunLabels(tuple[Any, ...]):
     kind = "run"
 
 
-def same_runs(label: str, given: Any, others: Any) -> Any:
+def checked_tests(
+    label: str,
+    given: Any,
+    accuracies: Any,
+    test_sizes: Any,
+    *,
+    names: Sequence[str] | None,
+    has_lots: bool = False,
+) -> Tests:
+    """What was given to runs (contributions, or 1 and 0 for subsets), accuracies and test sizes, as matrices.
+
+    Columns of frames are put in the order of the names, and rows in the order of the runs of `given`.
+    """
+    chosen = _matrix(label, given, names)
+    if names is not None and chosen.shape[1] != len(names):
+        raise InvalidInput(
+            f"{label} must have a column per member: {len(names)} members, {chosen.shape[1]} columns given"
+        )
+    measured = _matrix("accuracies", _same_runs("accuracies", accuracies, given), names)
+    if measured.shape != chosen.shape and not (has_lots and len(measured) == len(chosen)):
+        raise InvalidInput(
+            f"accuracies must have the shape of {label}, a row per run and a column per member: "
+            f"{chosen.shape} and {measured.shape} given"
+        )
+    for run, agent in np.argwhere(measured > 1)[:1]:
+        raise InvalidInput(
+            f"accuracies[{run}, {agent}] must lie between 0 and 1, got {measured[run, agent]:g}; "
+            f"divide percentages by 100"
+        )
+    _check("accuracies", measured, np.isnan(measured) | (measured >= 0), "between 0 and 1")
+    sizes = _sizes(_same_runs("test_sizes", test_sizes, given), measured.shape, names)
+    return chosen, measured, sizes
+
+
+def _same_runs(label: str, given: Any, others: Any) -> Any:
     """A frame with its rows in the order of another's, where the index of both says which runs they are."""
     if not hasattr(given, "columns") or not hasattr(others, "columns"):
         return given
-    labels, wanted = list(given.index), list(others.index)
-    return given if labels == wanted else given.iloc[places_of(label, labels, RunLabels(wanted))]
+    rows, wanted = list(given.index), list(others.index)
+    return given if rows == wanted else given.iloc[places_of(label, rows, RunLabels(wanted))]
 
 
 def _by_column(label: str, given: Any, names: Sequence[str] | None) -> Any:
@@ -329,8 +338,7 @@ def _by_column(label: str, given: Any, names: Sequence[str] | None) -> Any:
     return given
 
 
-def checked_matrix(label: str, given: ArrayLike, *, names: Sequence[str] | None = None) -> FloatArray:
-    """Numbers with a row per run and a column per agent, in the order of the names where columns are labelled."""
+def _matrix(label: str, given: Any, names: Sequence[str] | None) -> FloatArray:
     given = _by_column(label, given, names)
     try:
         matrix = np.array(given, dtype=np.float64)
@@ -343,9 +351,7 @@ def checked_matrix(label: str, given: ArrayLike, *, names: Sequence[str] | None 
     return matrix
 
 
-def checked_test_sizes(
-    given: ArrayLike | None, shape: tuple[int, ...], *, names: Sequence[str] | None = None
-) -> FloatArray:
+def _sizes(given: Any, shape: tuple[int, ...], names: Sequence[str] | None) -> FloatArray:
     """One size per accuracy, NaN where it is not known."""
     if hasattr(given, "columns"):
         given = _by_column("test_sizes", given, names)
@@ -365,37 +371,3 @@ def checked_test_sizes(
 def _check(label: str, numbers: FloatArray, allowed: NDArray[np.bool_], rule: str) -> None:
     for run, agent in np.argwhere(~allowed)[:1]:
         raise InvalidInput(f"{label}[{run}, {agent}] must be {rule}, got {numbers[run, agent]:g}")
-
-
-def check_accuracies(accuracies: FloatArray) -> None:
-    """Raise `InvalidInput` for a number that is neither an accuracy nor missing."""
-    above = np.argwhere(accuracies > 1)
-    if above.size:
-        run, agent = above[0]
-        raise InvalidInput(
-            f"accuracies[{run}, {agent}] must lie between 0 and 1, got {accuracies[run, agent]:g}; "
-            f"divide percentages by 100"
-        )
-    _check("accuracies", accuracies, np.isnan(accuracies) | (accuracies >= 0), "between 0 and 1")
-
-
-def _check_everybody_measured(
-    accuracies: FloatArray, contributions: FloatArray, names: Sequence[str], member: str | None
-) -> None:
-    for agent, name in enumerate(names):
-        if member in {None, name} and np.isnan(accuracies[:, agent]).all():
-            raise InvalidInput(
-                f'no accuracy of member "{name}" was measured, so nothing says what data is worth to it; test the '
-                f"model of at least one run on its data, or leave the member out"
-            )
-    if not contributions.any():
-        raise InvalidInput("all contributions are zero; a fit needs runs in which somebody contributes")
-
-
-def _names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
-    names: Any = [f"agent {agent}" for agent in range(n_agents)] if given is None else given
-    if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
-        raise InvalidInput(f"names must be non-empty strings, one per member, got {given!r:.80}")
-    if len(names) != n_agents or len(set(names)) != n_agents:
-        raise InvalidInput(f"names must be {n_agents} different names, one per column, got {list(names)!r:.80}")
-    return tuple(names)

@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.fitting.accuracy_curves import CurveFamily
+from fedpact.federation import Exponential
+from fedpact.fitting.accuracy_curves import curve_derivatives
 from fedpact.utils.arrays import FloatArray
 
 CURVE_PARTS = ("beta", "floor", "ceiling")
@@ -33,39 +34,30 @@ MIN_RANGE = 0.01  # between floor and ceiling
 SCALE_ERROR = 10.0  # of the logarithm: next to nothing
 NO_PRIOR = 1e-6  # pseudo-observations that stand for none, so that the information matrix can be inverted
 MAX_RATIO = 1e4
+DIFFERENCE = 1e-5  # step of central differences
 EQUAL = float(np.arcsinh(1.0))  # z of data that is as good as one's own
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CurveModel:
-    """Which slots are free parameters, between which bounds, and the prior.
+    """Which slots are free parameters, between which bounds, and the prior."""
 
-    Attributes
-    ----------
-    curve
-        The family.
-    index, fixed
-        (tasks, slots): the parameter in each slot, -1 where it is fixed, and the number it is fixed at. Slots are the
-        scale, z of every lot, the quality of every lot, log(beta), floor and ceiling.
-    lower, upper, means, precisions
-        (parameters,): bounds and the prior; of z the prior is about sinh(z).
-    is_ratio
-        (parameters,): which are z.
-    """
-
-    curve: CurveFamily
+    family: str
+    # (tasks, slots): the parameter in each slot, -1 where it is fixed, and the number it is fixed at. Slots are the
+    # scale, z of every lot, the quality of every lot, log(beta), floor and ceiling
     index: NDArray[np.intp]
     fixed: FloatArray
+    # (parameters,): bounds and the prior; of z the prior is about sinh(z)
     lower: FloatArray
     upper: FloatArray
     means: FloatArray
     precisions: FloatArray
-    is_ratio: NDArray[np.bool_]
+    is_ratio: NDArray[np.bool_]  # (parameters,): which are z
 
     @classmethod
     def of(
         cls,
-        curve: CurveFamily,
+        family: str,
         known: FloatArray,
         shared: NDArray[np.bool_],
         shape: tuple[int, int],
@@ -111,7 +103,7 @@ class CurveModel:
                     add((group, slot), lower_curve[part], upper_curve[part], *belief)
         lower, upper, means, precisions, is_ratio = map(np.array, zip(*rows, strict=True))
         return cls(
-            curve=curve,
+            family=family,
             index=index,
             fixed=fixed,
             lower=lower,
@@ -153,56 +145,44 @@ class CurveModel:
         """(..., runs, tasks): accuracies."""
         curves = self.curves(parameters)[..., None, :, :]
         reached = self._in_domain(contributions @ np.swapaxes(self.weights(parameters), -1, -2))
-        value, _, _ = self.curve.evaluate(reached, curves[..., 0])
+        value, _, _ = curve_derivatives(self.family, reached, curves[..., 0])
         return np.asarray(curves[..., 1] + (curves[..., 2] - curves[..., 1]) * value)
 
     def _in_domain(self, reached: FloatArray) -> FloatArray:
-        return np.maximum(reached, max(self.curve.lowest, -50.0) + 1e-6)  # weights below zero may leave it
+        lowest = -50.0 if self.family == Exponential.family else -1.0
+        return np.maximum(reached, lowest + 1e-6)  # weights below zero may leave it
 
-    def slot_gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
-        """(runs, tasks, slots): derivatives of the accuracies by what stands in the slots."""
+    def gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
+        """(tasks, runs, parameters): derivatives of the accuracies by the parameters, through the slots."""
         n_lots, slots, curves = self.n_lots, self.slots(parameters), self.curves(parameters)
         weights, spans = self.weights(parameters), curves[:, 2] - curves[:, 1]
         total = contributions @ weights.T
-        value, by_data, by_shape = self.curve.evaluate(self._in_domain(total), curves[:, 0])
+        value, by_data, by_shape = curve_derivatives(self.family, self._in_domain(total), curves[:, 0])
         steep = spans * by_data
         by_ratio = np.exp(slots[:, :1] + slots[:, 1 + n_lots : 1 + 2 * n_lots]) * np.cosh(slots[:, 1 : 1 + n_lots])
-        found = np.empty((len(contributions), *slots.shape))
-        found[:, :, 0] = steep * total
-        found[:, :, 1 : 1 + n_lots] = steep[:, :, None] * contributions[:, None, :] * by_ratio
-        found[:, :, 1 + n_lots : 1 + 2 * n_lots] = steep[:, :, None] * contributions[:, None, :] * weights
+        by_slot = np.empty((len(contributions), *slots.shape))
+        by_slot[:, :, 0] = steep * total
+        by_slot[:, :, 1 : 1 + n_lots] = steep[:, :, None] * contributions[:, None, :] * by_ratio
+        by_slot[:, :, 1 + n_lots : 1 + 2 * n_lots] = steep[:, :, None] * contributions[:, None, :] * weights
         apart = slots[:, -1] - slots[:, -2] > MIN_RANGE
-        found[:, :, -3] = spans * by_shape
-        found[:, :, -2] = np.where(apart, 1.0 - value, 0.0)
-        found[:, :, -1] = np.where(apart, value, 1.0)
+        by_slot[:, :, -3] = spans * by_shape
+        by_slot[:, :, -2] = np.where(apart, 1.0 - value, 0.0)
+        by_slot[:, :, -1] = np.where(apart, value, 1.0)
+        found = np.zeros((len(slots), len(contributions), parameters.size))
+        for task, index in enumerate(self.index):
+            found[task][:, index[index >= 0]] = by_slot[:, task, index >= 0]
         return found
 
     def output_gradients(self, parameters: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(tasks, lots, parameters) and (tasks, 3, parameters): of asinh(weights / units) and of the curves.
 
-        `units` are (tasks, 1).
+        By central differences; `units` are (tasks, 1).
         """
-        n_lots, n_tasks = self.n_lots, len(self.index)
-        slots, weights = self.slots(parameters), self.weights(parameters)
-        lots, sizes = np.arange(n_lots), np.hypot(units, weights)
-        by_slot = np.zeros((n_tasks, n_lots + 3, slots.shape[1]))
-        by_slot[:, lots, 0] = by_slot[:, lots, 1 + n_lots + lots] = weights / sizes
-        quality = slots[:, 1 + n_lots : 1 + 2 * n_lots]
-        by_slot[:, lots, 1 + lots] = np.exp(slots[:, :1] + quality) * np.cosh(slots[:, 1 : 1 + n_lots]) / sizes
-        by_slot[:, n_lots + np.arange(3), -3 + np.arange(3)] = 1.0
-        found = np.stack([self._to_parameters(task, by_slot[task]) for task in range(n_tasks)])
-        return found[:, :n_lots], found[:, n_lots:]
-
-    def gradients(self, parameters: FloatArray, contributions: FloatArray) -> FloatArray:
-        """(tasks, runs, parameters): derivatives of the accuracies by the parameters."""
-        by_slot = self.slot_gradients(parameters, contributions)
-        return np.stack([self._to_parameters(task, by_slot[:, task]) for task in range(len(self.index))])
-
-    def _to_parameters(self, task: int, by_slot: FloatArray) -> FloatArray:
-        """(rows, parameters) from (rows, slots) of one task, whose free slots hold different parameters."""
-        found, free = np.zeros((len(by_slot), self.means.size)), self.index[task] >= 0
-        found[:, self.index[task][free]] = by_slot[:, free]
-        return found
+        steps = DIFFERENCE * np.eye(parameters.size)
+        up, down = parameters + steps, parameters - steps
+        weights = np.arcsinh(self.weights(up) / units) - np.arcsinh(self.weights(down) / units)
+        curves = self.slots(up)[..., -3:] - self.slots(down)[..., -3:]
+        return tuple(np.moveaxis(part, 0, -1) / (2.0 * DIFFERENCE) for part in (weights, curves))  # type: ignore[return-value]
 
     def prior_residuals(self, parameters: FloatArray) -> FloatArray:
         """(parameters,): distances from the prior's means, in its standard errors."""

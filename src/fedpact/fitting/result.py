@@ -18,7 +18,7 @@ from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.federation.validation import Costs
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, has_shape
 from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit, rms
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_ERRORS, CURVE_PARTS, CurveModel
@@ -46,25 +46,14 @@ MIN_SHARE = 0.3  # share of the largest part of a weak direction from which a nu
 
 @dataclass(frozen=True, kw_only=True)
 class FitQuality:
-    """How well the curves fit the accuracies they were fitted to.
+    """How well the curves fit the accuracies they were fitted to."""
 
-    Attributes
-    ----------
-    r_squared
-        The part of the variance between measurements that the fit explains; NaN if they are all alike.
-    chi_square_per_degree
-        Mean squared residual over the variance of the test sets: near 1 if these explain all; NaN if no test size is
-        known. Noise of training and misfit make it larger.
-    rms
-        Root mean square of the residuals, in accuracy.
-    degrees
-        Measurements minus the parameters they paid for.
-    """
-
-    r_squared: float
+    r_squared: float  # The part of the variance between measurements that the fit explains; NaN if they are all alike
+    # Mean squared residual over the variance of the test sets: near 1 if these explain all; NaN if no test size is
+    # known. Noise of training and misfit make it larger
     chi_square_per_degree: float
-    rms: float
-    degrees: float
+    rms: float  # Root mean square of the residuals, in accuracy
+    degrees: float  # Measurements minus the parameters they paid for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,47 +99,31 @@ class Fit:
 
     The floor is what a model knows without data. It adds the same to every outcome of an agent, so it does not move the
     deal; the ceiling minus the floor is what a federation calls the agent's value.
-
-    Attributes
-    ----------
-    observations, family, signs, shared
-        What was fitted, and how.
-    model, parameters
-        The coordinates, and the estimates in them.
-    information, doubt
-        (parameters, parameters): what the data says of them, and the factor by which variances are larger than that.
-    training_noise, noise_fitted
-        Standard deviation between trainings on the same data, beyond the test set's, and whether it was fitted.
-    degrees
-        Measurements minus the parameters they paid for.
-    residuals, scaled_residuals, left_out_residuals
-        (runs, n): measured minus fitted, as they are, over their standard deviations, and by curves fitted without the
-        run; NaN where there is none.
-    sampling
-        (runs, n): variances of the test sets.
-    lack_of_fit
-        Whether the curves fit, as far as the log can tell.
-    families
-        How the families were compared, if the family was "auto".
     """
 
+    #: What was fitted, and how
     observations: Observations
     family: str
     signs: str
     shared: tuple[str, ...]
+    #: The coordinates, and the estimates in them
     model: CurveModel
     parameters: FloatArray
+    #: (parameters, parameters): what the data says of them, and the factor by which variances are larger than that
     information: FloatArray
     doubt: float
+    #: Standard deviation between trainings on the same data, beyond the test set's, and whether it was fitted
     training_noise: float
     noise_fitted: bool
-    degrees: float
+    degrees: float  #: Measurements minus the parameters they paid for
+    #: (runs, n): measured minus fitted, as they are, over their standard deviations, and by curves fitted without the
+    #: run; NaN where there is none
     residuals: FloatArray
     scaled_residuals: FloatArray
     left_out_residuals: FloatArray
-    sampling: FloatArray
-    lack_of_fit: LackOfFit
-    families: FamilyComparison | None = None
+    sampling: FloatArray  #: (runs, n): variances of the test sets
+    lack_of_fit: LackOfFit  #: Whether the curves fit, as far as the log can tell
+    families: FamilyComparison | None = None  #: How the families were compared, if the family was "auto"
 
     @property
     def names(self) -> Sequence[str]:
@@ -176,7 +149,7 @@ class Fit:
     @cached_property
     def beta(self) -> Any:
         """The power law's exponent: a number, or one per agent if it is not shared; None for other families."""
-        if not CURVE_FAMILIES[self.family].has_shape:
+        if not has_shape(self.family):
             return None
         numbers = np.exp(self._curves[:, 0])
         return float(numbers[0]) if "beta" in self.shared else read_only_copy(numbers)
@@ -461,16 +434,14 @@ class Fit:
             What a unit of accuracy (from 0 to 1) is worth, a number or one per agent (task).
         """
         rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.observations.task_labels)
-        curve = CURVE_FAMILIES[self.family]
-        shape = self.beta if curve.has_shape else 1.0
         return Federation(
             self.weights,
             costs=costs,
             caps=caps,
-            payoff=curve.payoff_with(shape),
+            payoff=CURVE_FAMILIES[self.family](1.0 if self.beta is None else self.beta),  # type: ignore[call-arg]
             names=self.names,
             values=rates * self.values,
-            **self.observations.owners,
+            **({} if self.observations.ownership is None else self.observations.ownership._asdict()),
         )
 
     def uncertainty(self, *, worth: ArrayLike = 1.0) -> Uncertainty:

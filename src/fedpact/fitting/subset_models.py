@@ -23,20 +23,24 @@ parameters). Models of earlier rounds or runs, if there are any, are the first o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from fedpact.federation import Payoff
-from fedpact.utils.arrays import FloatArray
+from fedpact.fitting.least_squares import minimise_squares
+from fedpact.fitting.noise import sampling_variances
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
 MAX_SHARE = 5.0  # of what was agreed: an estimate there says that there is no end above
+MAX_PAID_ERROR = 1.0  # a share whose standard error is larger is no ground to pay by
 UNKNOWN_TEST_SIZE = 300.0  # stands for sizes nobody knows; the errors' size is estimated anyway
 SIZE_BOUNDS = ((-3.0, 3.0), (0.0, 30.0), (0.0, 30.0))  # of the logarithm of `own`; the others in hundredths
 N_PASSES = 3
@@ -44,8 +48,7 @@ DOMAIN_MARGIN = 1e-9  # by which data that harms stays within the curve's domain
 PARAMETER_STEP = 1e-4
 RANK_TOLERANCE, MIN_FREEDOM = 1e-7, 0.02
 RIDGE = 1e-6  # of shares that nothing is known of: a standard error of a thousand
-SHARE_TOLERANCE, PROFILE_TOLERANCE = 1e-8, 1e-5  # of the squares
-MAX_STEPS, MAX_DAMPING = 300, 1e12
+MAX_STEPS = 300
 
 
 class Curves(NamedTuple):
@@ -98,27 +101,17 @@ class SharesFit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SubsetModels:
-    """Models and their measured accuracies.
+    """Models and their measured accuracies."""
 
-    Attributes
-    ----------
-    curves
-        The values expected before anything was measured.
-    given, accuracies, test_sizes
-        (models, n): what the members of the subset agreed to; what was measured, NaN if missing; on how much.
-    precision
-        (k, k): R of the module's docstring, over floors, ceilings and the logarithm of the payoff's parameter, and
-        the weights, row by row, if it has as many columns.
-    n_earlier
-        So many models, the first, are of earlier rounds or runs, in which everybody delivered all.
-    """
-
-    curves: Curves
+    curves: Curves  # The values expected before anything was measured
+    # (models, n): what the members of the subset agreed to; what was measured, NaN if missing; on how much
     given: FloatArray
     accuracies: FloatArray
     test_sizes: FloatArray
+    # (k, k): R of the module's docstring, over floors, ceilings and the logarithm of the payoff's parameter, and the
+    # weights, row by row, if it has as many columns
     precision: FloatArray
-    n_earlier: int = 0
+    n_earlier: int = 0  # So many models, the first, are of earlier rounds or runs, in which everybody delivered all
 
     @property
     def n_models(self) -> int:
@@ -208,14 +201,36 @@ class SubsetModels:
             if step:
                 sizes = self._likely_sizes(shares, change, sizes, variances)
             errors = self._errors(sizes, variances)
-            found, squares = _least_squares(
+            found = minimise_squares(
                 lambda numbers: self._problem(*split(numbers), errors),  # noqa: B023 - used at once
                 np.concatenate([shares[free], change]),
-                (lower, upper),
-                SHARE_TOLERANCE,
+                lower,
+                upper,
+                max_steps=MAX_STEPS,
             )
-            shares, change = split(found)
-        return SharesFit(shares=shares, change=change, squares=squares, sizes=sizes, errors=errors)
+            if found.status == 0:
+                raise NotConverged(f"the delivered shares did not converge in {MAX_STEPS} steps", result=found.x)
+            shares, change = split(found.x)
+        return SharesFit(shares=shares, change=change, squares=2.0 * float(found.cost), sizes=sizes, errors=errors)
+
+    def leave_out_shares(self, wanted: NDArray[np.bool_]) -> FloatArray:
+        """(n, n): the share of the column's member without the reports of the row's and its own, where it is wanted."""
+        shares = np.full((self.n_agents, self.n_agents), np.nan)
+        for one, other in combinations(range(self.n_agents), 2):
+            left = self.without_reports_of([one, other])
+            known = [m for m in (one, other) if left.identified[m] and wanted[one + other - m, m]]
+            if not known:
+                continue
+            try:
+                found = left.fit()
+            except NotConverged:  # reports without sense say nothing
+                continue
+            errors = np.full(self.n_agents, np.inf)
+            errors[left.identified] = np.sqrt(left.share_covariances(found)[0].diagonal())
+            for member in known:
+                if errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE:
+                    shares[one + other - member, member] = found.shares[member]
+        return read_only_copy(shares)
 
     def share_covariances(self, found: SharesFit) -> tuple[FloatArray, FloatArray]:
         """Of the identified members' shares: by the likelihood, and clustered by subset (by model if none is earlier).
@@ -276,8 +291,7 @@ class SubsetModels:
         """(models, n): what test sets leave."""
         expected = self.predict(shares, change, by_theta=False)[0]
         sizes = np.where(np.isfinite(self.test_sizes), self.test_sizes, UNKNOWN_TEST_SIZE)
-        inner = (expected * sizes + 1.0) / (sizes + 2.0)  # no accuracy is measured without error
-        return np.asarray(inner * (1.0 - inner) / sizes)
+        return sampling_variances(expected, sizes)
 
     @cached_property
     def _blocks(self) -> list[NDArray[np.intp]]:
@@ -336,88 +350,6 @@ class SubsetModels:
         bounds = SIZE_BOUNDS if self.n_earlier else (*SIZE_BOUNDS[:2], (0.0, 0.0))
         found = minimize(unlikely, first, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-6})
         return sizes_of(found.x)
-
-
-class ShareProfile:
-    """By how much the squares grow with one member's share, the others' fitted anew.
-
-    Theta follows along linearly: the squares are those outside the span of its derivatives.
-    """
-
-    def __init__(self, models: SubsetModels, found: SharesFit) -> None:
-        self._models, self._found, self._free = models, found, models.identified
-        derivatives = models._problem(found.shares, found.change, found.errors)[1]
-        self._basis = np.linalg.qr(derivatives[:, int(self._free.sum()) :])[0]
-        self._least = float((self._problem(found.shares)[0] ** 2).sum())
-
-    def _problem(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Residuals at the theta found and their derivatives by the shares, outside the span of those by theta."""
-        models, found = self._models, self._found
-        expected, derivatives = models.predict(shares, found.change, by_theta=False)
-        columns = np.concatenate([(expected - models.accuracies)[:, :, None], derivatives[:, :, self._free]], axis=2)
-        data = found.errors.whiten(np.where(models.measured[:, :, None], columns, 0.0))
-        held = np.zeros((len(models.precision), data.shape[1]))
-        held[:, 0] = models.precision @ found.change
-        rows = np.vstack([data, held])
-        rows = rows - self._basis @ (self._basis.T @ rows)
-        return rows[:, 0], rows[:, 1:]
-
-    def signed_root(self, member: int, share: float) -> float:
-        """How far a share is from the estimate, in standard errors: the root of the growth, with its sign."""
-        best = self._found.shares
-        others = self._free & (np.arange(best.size) != member)
-        columns = np.flatnonzero(others[self._free])
-
-        def problem(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-            tried = best.copy()
-            tried[member], tried[others] = share, numbers
-            residuals, derivatives = self._problem(tried)
-            return residuals, derivatives[:, columns]
-
-        squares = _least_squares(problem, best[others], (0.0, MAX_SHARE), PROFILE_TOLERANCE)[1]
-        growth = max(squares - self._least, 0.0)
-        return float(np.copysign(np.sqrt(growth), share - best[member]))
-
-
-def _least_squares(
-    problem: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    start: FloatArray,
-    bounds: tuple[ArrayLike, ArrayLike],
-    tolerance: float,
-) -> tuple[FloatArray, float]:
-    """Where the squares of residuals are least within bounds, and these; `problem` has residuals and derivatives.
-
-    Levenberg and Marquardt's steps for the numbers that no bound holds back. Stopping inequality: two steps in a row
-    each lower the squares by at most `tolerance` times one more than they are. A step costs the product of the
-    derivatives with themselves, and a solution of as many equations as there are numbers.
-    """
-    lower, upper = (np.asarray(bound, dtype=np.float64) for bound in bounds)
-    damping, small = 1e-3, 0
-    numbers = np.clip(start, lower, upper)
-    residuals, derivatives = problem(numbers)
-    squares = float(residuals @ residuals)
-    for _ in range(MAX_STEPS):
-        gradient, gram = derivatives.T @ residuals, derivatives.T @ derivatives
-        held = ((numbers <= lower) & (gradient > 0.0)) | ((numbers >= upper) & (gradient < 0.0))
-        gram[held], gram[:, held], gradient[held] = 0.0, 0.0, 0.0
-        diagonal = np.maximum(gram.diagonal(), 1e-12 * max(gram.diagonal().max(initial=0.0), RIDGE))
-        while True:
-            step = np.linalg.solve(gram + np.diag(damping * diagonal + RIDGE * 1e-6), gradient)
-            tried = np.clip(numbers - step, lower, upper)
-            new_residuals, new_derivatives = problem(tried)
-            new_squares = float(new_residuals @ new_residuals)
-            if new_squares <= squares or damping > MAX_DAMPING:
-                break
-            damping *= 10.0
-        if not new_squares <= squares:  # no step lowers them
-            return numbers, squares
-        small = small + 1 if squares - new_squares <= tolerance * (1.0 + new_squares) else 0
-        squares = new_squares
-        numbers, residuals, derivatives = tried, new_residuals, new_derivatives
-        if small == 2:
-            return numbers, squares
-        damping = max(damping / 10.0, 1e-12)
-    raise NotConverged(f"the delivered shares did not converge in {MAX_STEPS} steps", result=numbers)
 
 
 def _remaining(left: FloatArray, columns: FloatArray) -> tuple[float, int]:

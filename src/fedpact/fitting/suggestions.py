@@ -39,21 +39,11 @@ LITTLE = 1e-4  # variance, in parts of what is typically gained and paid, that n
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Suggestion:
-    """A run to make.
+    """A run to make."""
 
-    Attributes
-    ----------
-    contributions
-        What everybody should contribute, per lot where there are several.
-    reason
-        What it settles, in words.
-    settles
-        The part of what was open before any suggestion that this run is expected to settle.
-    """
-
-    contributions: FloatArray
-    reason: str
-    settles: float
+    contributions: FloatArray  # What everybody should contribute, per lot where there are several
+    reason: str  # What it settles, in words
+    settles: float  # The part of what was open before any suggestion that this run is expected to settle
 
 
 def suggest(
@@ -91,22 +81,14 @@ def suggest(
     most = most if caps is None else np.where(np.isfinite(federation.caps), federation.caps, most)
     drawn = fit.parameter_draws(DRAWS, generator)
     rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.observations.task_labels)
-    deals = _solved(fit, federation, drawn, rates, mechanisms=mechanisms, progress=progress)
+    open_deals, labels = _solved(fit, federation, drawn, rates, mechanisms=mechanisms, progress=progress)
     tried = candidate_runs(most, generator, federation.lot_owners)
     predicted = np.clip(fit.model.predict(drawn, tried), 0.0, 1.0)
     sizes = fit.observations.known_test_sizes()
     typical = None if sizes is None else np.median(sizes, axis=0)
     noise = sampling_variances(predicted.mean(axis=0), typical) + fit.unexplained**2
     seen = _deviations(predicted.transpose(1, 2, 0)) / np.sqrt(np.maximum(noise, MIN_VARIANCE))[:, :, None]
-    return _greedy(count, deals, tried, seen)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Deals:
-    """Deviations of gains and payments over the draws, (quantities, draws), and what each quantity is called."""
-
-    deviations: FloatArray
-    labels: Sequence[str]
+    return _greedy(count, open_deals, labels, tried, seen)
 
 
 def _solved(
@@ -117,8 +99,11 @@ def _solved(
     *,
     mechanisms: Sequence[Mechanism | str] | None,
     progress: Callable[[str], None] | None,
-) -> _Deals:
-    """The deals on draws of the federation; draws without one count as the mean."""
+) -> tuple[FloatArray, list[str]]:
+    """Deviations of gains and payments over draws of the federation, (quantities, draws), and what each is called.
+
+    Draws without a deal count as the mean.
+    """
     if mechanisms is None:
         proper = [each for each in DEFAULT_MECHANISMS.values() if not each.is_baseline]
         mechanisms = [each for each in proper if is_vectorised(federation, each)] or proper[:1]
@@ -140,7 +125,7 @@ def _solved(
         deviations += [_deviations(part.T / typical) for part in parts]
         labels += [f"what {agent} gains under {mechanism.title}" for agent in federation.names]
         labels += [f"{agent}'s payment under {mechanism.title}" for agent in federation.names]
-    return _Deals(deviations=np.concatenate(deviations), labels=labels)
+    return np.concatenate(deviations), labels
 
 
 def candidate_runs(most: FloatArray, rng: np.random.Generator, lot_owners: Owners | None = None) -> FloatArray:
@@ -170,9 +155,11 @@ def _deviations(numbers: FloatArray) -> FloatArray:
     return np.asarray((numbers - numbers.mean(axis=-1, keepdims=True)) / np.sqrt(numbers.shape[-1] - 1))
 
 
-def _greedy(count: int, deals: _Deals, tried: FloatArray, seen: FloatArray) -> tuple[Suggestion, ...]:
+def _greedy(
+    count: int, left: FloatArray, labels: Sequence[str], tried: FloatArray, seen: FloatArray
+) -> tuple[Suggestion, ...]:
     """One run after another, each with the deviations that those before it leave."""
-    left, chosen = deals.deviations, []
+    chosen = []
     total = float((left**2).sum())
     for _ in range(count):
         across = np.einsum("qd,cnd->cqn", left, seen)
@@ -185,9 +172,7 @@ def _greedy(count: int, deals: _Deals, tried: FloatArray, seen: FloatArray) -> t
         chosen.append(
             Suggestion(
                 contributions=read_only_copy(tried[best]),
-                reason=f"narrows {deals.labels[place]} by {narrower:.0f} %"
-                if fall > LITTLE
-                else "little is left to settle",
+                reason=f"narrows {labels[place]} by {narrower:.0f} %" if fall > LITTLE else "little is left to settle",
                 settles=float(falls[best].sum()) / total if total > LITTLE else 0.0,
             )
         )

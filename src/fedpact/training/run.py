@@ -37,7 +37,7 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import default_names
 from fedpact.fitting.accuracy_curves import checked_range
-from fedpact.fitting.pilots.verdict import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
+from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.training.experiment import Experiment, Histories

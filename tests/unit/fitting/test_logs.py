@@ -83,9 +83,8 @@ def test_models_made_of_subsets_are_runs_too(tmp_path: Path) -> None:
     entry = verified_entry(DEAL.agents, subsets, accuracies, sizes)
     path = write_ledger(tmp_path / "ledger.jsonl", trained(), (VERIFIED, entry))
     found = read_verified(path)
-    np.testing.assert_array_equal(found.given, subsets)
-    np.testing.assert_array_equal(found.accuracies, accuracies)
-    np.testing.assert_array_equal(found.test_sizes[1:], sizes[1:])
+    for part, expected in zip(found.tests(DEAL.agents), (subsets, accuracies, sizes), strict=True):
+        np.testing.assert_array_equal(part[1:], expected[1:])
     seen = fp.Observations.from_files([path])
     np.testing.assert_array_equal(seen.contributions, [[100, 0, 0], [0, 40, 0], [100, 40, 0]])
 
@@ -111,8 +110,8 @@ def test_whoever_a_log_does_not_know_was_not_there(tmp_path: Path) -> None:
             "round,agent,samples,accuracy,loss\n1,A,5,0.5,1\n",
             "there is no column 'alone'; `fedpact train` writes round",
         ),
-        (f"{HEAD}\n1,A,0,-5,0.5,1,10\n", "row 2, column 'samples' must be a number of at least 0, got '-5'"),
-        (f"{HEAD}\n1,A,0,5,x,1,10\n", "row 2, column 'accuracy' must be a number of at least 0, got 'x'"),
+        (f"{HEAD}\n1,A,0,-5,0.5,1,10\n", "row 2, column 'samples' must be a number of samples, at least 0, got '-5'"),
+        (f"{HEAD}\n1,A,0,5,x,1,10\n", "row 2, column 'accuracy' must be a number between 0 and 1, got 'x'"),
         (f"{HEAD}\n1,A,0,5,0.5,1,10\n1,A,0,5,0.5,1,10\n", "the table must have one row per round and member"),
         (f"{HEAD}\n", "the table must have one row per round and member"),
     ],

@@ -55,8 +55,11 @@ def test_unknown_test_sizes_are_the_agents_median_then_everybodys() -> None:
         (([[1.0, 1.0]], [[0.5, NAN]]), r'no accuracy of member "agent 1" was measured, so nothing says what data'),
         (([[0.0]], [[0.5]]), r"all contributions are zero"),
         (([[NAN]], [[0.5]]), r"there must be a run whose contributions are all known, 1 runs given.*write 0"),
-        (([[1.0]], [[0.5]], None, ["A", "B"]), r"names must be 1 different names, one per column"),
-        (([[1.0, 1.0]], [[0.5, 0.5]], None, ["A", "A"]), r"names must be 2 different names"),
+        (
+            ([[1.0]], [[0.5]], None, ["A", "B"]),
+            r"contributions must have a column per member: 2 members, 1 columns given",
+        ),
+        (([[1.0, 1.0]], [[0.5, 0.5]], None, ["A", "A"]), r'names\[1\] must differ from the others, "A" appears twice'),
         (([[1.0]], [[0.5]], None, [" "]), r"names must be non-empty strings"),
         (([[1.0]], [[0.5]], None, "A"), r"names must be non-empty strings"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.fitting import Observations
-from fedpact.fitting.plain_rounds import read_plain_rounds
+from fedpact.fitting.logs import read_rounds
 
 TABLE = """round,member,samples,score,subset,test_size
 9,North,400,0.5,,1000
@@ -33,8 +33,8 @@ def test_models_of_the_last_round(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.accuracies, [[0.81, 0.78], [0.74, 0.69]])
     np.testing.assert_array_equal(found.test_sizes, [[1000.0, 800.0], [1000.0, np.nan]])
     assert found.rows == (4, 6)
-    subsets = read_plain_rounds(written(tmp_path), as_subsets=True)
-    np.testing.assert_array_equal(subsets.given, [[1.0, 1.0], [1.0, 0.0]])
+    subsets = read_rounds(written(tmp_path), as_subsets=True)
+    np.testing.assert_array_equal(subsets.tests(found.names)[0], [[1.0, 1.0], [1.0, 0.0]])
 
 
 def test_without_subsets_the_last_round_is_one_model(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_without_subsets_the_last_round_is_one_model(tmp_path: Path) -> None:
             "row 6, column 'subset' must name members of the table joined by '\\+', got 'West'",
         ),
         ("0.74", "1.74", "between 0 and 1"),
-        ("0.74", "much", "row 6, column 'score' must be a number of at least 0, got 'much'"),
+        ("0.74", "much", "row 6, column 'score' must be a number between 0 and 1, got 'much'"),
         ("10,South,250,0.78,,800", "10,North,250,0.78,,800", "row 5: member 'North' is there twice for one model"),
         ("10,South,250,0.78,,800", "10,South,250", "row 5 must have 6 cells like the head, got 3"),
     ],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.fitting.runs_file import runs_text
+from fedpact.fitting.logs import runs_text
 
 HEAD = "contributions.A,contributions.B,accuracy.A,accuracy.B"
 
@@ -118,7 +118,7 @@ def test_runs_to_make_read_back_once_filled_in(tmp_path: Path) -> None:
 def test_a_file_of_too_many_runs_is_refused_before_it_is_fitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedpact.fitting.runs_file.MAX_RUNS_READ", 3)
+    monkeypatch.setattr("fedpact.fitting.logs.MAX_RUNS_READ", 3)
     head, row = "contributions.A,accuracy.A\n", "100,0.7\n"
     assert read(tmp_path, head + 3 * row).n_runs == 3
     with pytest.raises(fp.InvalidInput, match="more than 3 rows; average runs"):

@@ -15,8 +15,7 @@ from flwr.serverapp.strategy import FedAvg
 
 import fedpact as fp
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
-from fedpact.fitting.calibration import Calibration
-from fedpact.fitting.ledger_shares import ledger_calibration, with_paid_shares
+from fedpact.fitting.calibration import Calibration, ledger_calibration, with_paid_shares
 from fedpact.fitting.logs import read_logs, read_verified
 from fedpact.flower import UnderDeal
 from fedpact.negotiation.audit import audit_ledger
@@ -56,15 +55,16 @@ def test_a_verified_run_is_sound_and_pays_for_what_arrived(ledger: Path) -> None
 
 def test_the_ledger_is_what_verify_and_fit_read(ledger: Path) -> None:
     table = read_verified(ledger)
-    assert table.names == MEMBERS and table.given.shape == (31, 5)
+    subsets, accuracies, sizes = table.tests(MEMBERS)
+    assert table.names == MEMBERS and subsets.shape == (31, 5)
     calibration = ledger_calibration(audit_ledger(ledger))
     assert calibration is not None
     found = fp.estimate_delivery(
         calibration.federation,
         41.7,
-        table.given,
-        table.accuracies,
-        table.test_sizes,
+        subsets,
+        accuracies,
+        sizes,
         calibration.curves.floors,
         calibration.curves.ceilings,
     )
@@ -207,8 +207,9 @@ def test_a_strategy_under_a_deal_is_verified_too(tmp_path: Path) -> None:
     found = audit_ledger(tmp_path / "ledger.jsonl")
     assert found.failed == []
     table = read_verified(tmp_path / "ledger.jsonl")
-    assert table.names == DEAL.agents and sorted(map(tuple, table.given.tolist())) == sorted(SUBSETS_OF_THREE)
-    assert (table.accuracies == 0.5).all() and (table.test_sizes == 5).all()
+    subsets, accuracies, sizes = table.tests(table.names)
+    assert table.names == DEAL.agents and sorted(map(tuple, subsets.tolist())) == sorted(SUBSETS_OF_THREE)
+    assert (accuracies == 0.5).all() and (sizes == 5).all()
 
 
 SUBSETS_OF_THREE = [tuple(float(number >> place & 1) for place in range(3)) for number in range(1, 8)]

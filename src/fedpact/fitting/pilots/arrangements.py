@@ -10,12 +10,17 @@ inside its own training records, never by its tests, among
 
 It leaves its own records alone only for what is better by more than one standard error: with a hundred records the
 best of ten noisy scores is often the luckiest. With fewer than ten records of a class it has nothing to choose by.
+
+A `Measurement` holds the jackknife of every member's score (`scores`) in every split; differences between two of them
+are paired. Runs are kept on disk as soon as they are known, so that an interrupted pilot goes on.
 """
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -26,15 +31,19 @@ from fedpact.fitting.pilots.estimators import PilotModel
 from fedpact.fitting.pilots.records import CLASSIFICATION, Fold, Index, PilotData, deal_folds, shared_records
 from fedpact.fitting.pilots.scores import ScoreFunction, difference, kept_records
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.checkpoint import Checkpoint
+from fedpact.utils.parallel import is_configured, map_parallel, run_on_one_thread, worker_count
 
 ALONE, ONE_MODEL, OWN_CHOICE = "alone", "one model", "own choice"
-WEIGHTS = (1.0, 0.3, 0.1)  # of others' records beside a member's own
+WEIGHTS = (0.3, 0.1)  # of others' records beside a member's own, other than in full
 INNER_FOLDS = 3
 MIN_OF_CLASS = 10  # training records of every class a member has that it can choose by
 MAX_SINGLE = 6  # members up to which the records of each other one are tried by themselves
 SMALLEST = 1e-4  # probability that is told from none when answers are recalibrated
+MIN_SHARED_SECONDS = 5.0  # of work left from which starting workers pays
 Predict = Callable[[FloatArray], FloatArray]
-Run = tuple[str, tuple[float, ...], int]  # arrangement, shares of every lot, split
+Shares = tuple[float, ...]
+Run = tuple[str, Shares, int]  # arrangement, shares of every lot, split
 
 
 class Candidate(NamedTuple):
@@ -43,6 +52,23 @@ class Candidate(NamedTuple):
     others: tuple[int, ...] = ()
     weight: float = 1.0
     tuned: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Scores of every member, (splits, 1 + groups) each: of all records, and without each group of them."""
+
+    scores: tuple[FloatArray, ...]
+
+    @property
+    def means(self) -> FloatArray:
+        """(n,): over splits, of all records."""
+        return np.array([float(own[:, 0].mean()) for own in self.scores])
+
+    def gains_over(self, other: Measurement) -> tuple[FloatArray, FloatArray]:
+        """(n,) each: differences to another measurement on the same splits, and their variances."""
+        found = [difference(own, theirs) for own, theirs in zip(self.scores, other.scores, strict=True)]
+        return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +115,65 @@ class Trainer:
 
 
 @dataclass(frozen=True, eq=False)
+class Laboratory:
+    """Trains what is asked for and was not trained yet."""
+
+    trainer: Trainer
+    kept: Checkpoint | None = None  # where runs are kept
+    count: Callable[[str, int, int], None] = lambda doing, done, total: None  # told after every run what was done
+    done: dict[Run, list[FloatArray]] = field(default_factory=dict)  # what was trained, or read, so far
+
+    def measure(self, wanted: Sequence[tuple[str, Shares]], splits: Sequence[int], doing: str) -> list[Measurement]:
+        """One measurement for each arrangement and shares."""
+        runs: list[Run] = [(arrangement, shares, split) for split in splits for arrangement, shares in wanted]
+        for run in runs:
+            known = self.kept.load(_piece(run)) if self.kept is not None and run not in self.done else None
+            if known is not None:
+                self.done[run] = [known[f"member{member}"] for member in range(len(known))]
+        missing = [run for run in dict.fromkeys(runs) if run not in self.done]
+        with closing(self._results(missing)) as results:
+            for done, (run, scores) in enumerate(results, start=1):
+                self.done[run] = scores
+                if self.kept is not None:
+                    self.kept.save(_piece(run), {f"member{member}": own for member, own in enumerate(scores)})
+                self.count(doing, len(runs) - len(missing) + done, len(runs))
+        measured = [[self.done[arrangement, shares, split] for split in splits] for arrangement, shares in wanted]
+        return [Measurement(tuple(np.stack(own) for own in zip(*each, strict=True))) for each in measured]
+
+    def seconds(self, arrangement: str, shares: Shares) -> float:
+        """How long a run takes here; one of the first split, which is kept."""
+        begun = time.process_time()
+        self.measure([(arrangement, shares)], [0], "one run, for its time")
+        return time.process_time() - begun
+
+    def _results(self, runs: Sequence[Run]) -> Generator[tuple[Run, list[FloatArray]], None, None]:
+        if is_configured():
+            yield from map_parallel(self.trainer.scored, runs)
+            return
+        for index, run in enumerate(runs):
+            begun = time.process_time()
+            yield run, run_on_one_thread(self.trainer.scored, run)
+            left = (len(runs) - index - 1) * (time.process_time() - begun)
+            if run[0] != ALONE and left > MIN_SHARED_SECONDS and worker_count() > 1:
+                yield from map_parallel(self.trainer.scored, runs[index + 1 :])
+                return
+
+
+def _piece(run: Run) -> str:
+    """What a run is called on disk."""
+    arrangement, shares, split = run
+    digits = "-".join(f"{round(1000 * share)}" for share in shares)
+    return f"{arrangement.replace(' ', '-')}-{digits}-{split}-0"
+
+
+@dataclass(frozen=True, eq=False)
 class _Fold:
     """One fold of one split, with what every member shares of its training records."""
 
     trainer: Trainer
     number: int
     folds: Sequence[Fold]
-    shares: Sequence[tuple[float, ...]]
+    shares: Sequence[Shares]
 
     @cached_property
     def shared(self) -> list[Index]:
@@ -129,7 +207,7 @@ class _Fold:
         counted = None
         if weight != 1.0:
             counted = np.where(np.arange(len(targets)) < len(parts[0][1]), 1.0, weight)
-        return self.trainer.model.train(features, targets, counted)  # type: ignore[no-any-return]
+        return self.trainer.model.train(features, targets, counted)
 
     def _answers(self, member: int, train: Index, test: Index, chosen: Candidate) -> FloatArray:
         """What a candidate, with these records of the member's own, predicts of others of its own."""
@@ -138,8 +216,8 @@ class _Fold:
         if remembered.get("last", (None,))[0] != key:  # the model to be tuned is mostly the one trained last
             parts = [(member, train), *((other, self.shared[other]) for other in chosen.others)]
             remembered["last"] = key, self._train(parts, chosen.weight)
-        model = remembered["last"][1]
-        return (self._tune(model, member, train) if chosen.tuned else model)(own.features[test])  # type: ignore[no-any-return]
+        model: Predict = remembered["last"][1]
+        return (self._tune(model, member, train) if chosen.tuned else model)(own.features[test])
 
     def _tune(self, model: Predict, member: int, train: Index) -> Predict:
         """A model whose answers a regression on a member's own records has recalibrated."""
@@ -173,7 +251,7 @@ class _Fold:
         _, counts = np.unique(data.records[member].targets[self.folds[member].train], return_counts=True)
         if not others or (data.task == CLASSIFICATION and counts.min() < MIN_OF_CLASS):
             return []
-        weights = WEIGHTS[1:] if self.trainer.model.takes_weights else ()
+        weights = WEIGHTS if self.trainer.model.takes_weights else ()
         singles = others if 1 < len(others) < MAX_SINGLE else ()
         every = [Candidate(others), Candidate(others, tuned=True), *(Candidate(others, weight) for weight in weights)]
         return every + [Candidate((single,)) for single in singles]
@@ -187,20 +265,16 @@ class _Fold:
         if self.trainer.data.task == CLASSIFICATION:  # every class evenly
             folds[np.lexsort((folds, targets))] = np.arange(len(train)) % INNER_FOLDS
         kept = kept_records(targets, own.groups[train])
-
-        def answers(candidate: Candidate, inner: int) -> FloatArray:
-            rows = folds == inner
-            work = partial(self._answers, member, train[~rows], train[rows], candidate)
-            return self._remember((inner, member, candidate), work)  # type: ignore[no-any-return]
-
-        predictions = [self.trainer.empty(len(train)) for _ in candidates]
+        predictions = {each: self.trainer.empty(len(train)) for each in candidates}
         for inner in range(INNER_FOLDS):
-            for each, found in zip(candidates, predictions, strict=True):
-                found[folds == inner] = answers(each, inner)
+            rows = folds == inner
+            for each, found in predictions.items():
+                work = partial(self._answers, member, train[~rows], train[rows], each)
+                found[rows] = self._remember((inner, member, each), work)
         score = self.trainer.score.jackknife
         return {
             each: self._remember(("score", member, each), partial(score, found, targets, kept))[None]
-            for each, found in zip(candidates, predictions, strict=True)
+            for each, found in predictions.items()
         }
 
 

@@ -84,21 +84,11 @@ def require_sklearn() -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PilotModel:
-    """Trains one kind of model.
+    """Trains one kind of model."""
 
-    Attributes
-    ----------
-    estimator
-        An untrained scikit-learn estimator, with its seed.
-    task
-        "classification" or "regression".
-    n_classes
-        Of a classification.
-    """
-
-    estimator: Any
-    task: str
-    n_classes: int
+    estimator: Any  # An untrained scikit-learn estimator, with its seed
+    task: str  # "classification" or "regression"
+    n_classes: int  # Of a classification
 
     @classmethod
     def of(cls, given: Any, task: str, n_classes: int, seed: int) -> PilotModel:

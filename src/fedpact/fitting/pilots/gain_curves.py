@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from fedpact.federation import Exponential, Payoff, PowerLaw
+from fedpact.fitting.lack_of_fit import baseline_residuals, rms
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
 
@@ -40,28 +41,16 @@ FULL = 3.0  # weighted data at which a first guess has everything shared
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SharingCurves:
-    """Fitted gains.
+    """Fitted gains."""
 
-    Attributes
-    ----------
-    shape
-        The payoff family.
-    values
-        (n,): the most each member can gain, in units of the score.
-    weights
-        (n, lots): how useful each lot's records are to each member.
-    noise, left_out
-        (n,): standard errors of the gains when everything is shared, and root mean squared errors on profiles left out.
-    errors
-        Root mean squared error on profiles left out, by what predicts: "curves", "nearest profile", "log-linear",
-        "no gain".
-    """
-
-    shape: Payoff
-    values: FloatArray
-    weights: FloatArray
+    shape: Payoff  # The payoff family
+    values: FloatArray  # (n,): the most each member can gain, in units of the score
+    weights: FloatArray  # (n, lots): how useful each lot's records are to each member
+    # (n,): standard errors of the gains when everything is shared, and root mean squared errors on profiles left out
     noise: FloatArray
     left_out: FloatArray
+    # Root mean squared error on profiles left out, by what predicts: "curves", "nearest profile", "log-linear", "no
+    # gain"
     errors: Mapping[str, float]
 
     def gains(self, amounts: FloatArray) -> FloatArray:
@@ -96,18 +85,10 @@ def fit_gains(
     *,
     shapes: Sequence[Payoff] = SHAPES,
 ) -> SharingCurves:
-    """The curves that fit measured gains best.
+    """The curves, one of `shapes`, that fit measured gains best.
 
-    Parameters
-    ----------
-    amounts
-        (profiles, lots): records shared.
-    gains, variances
-        (profiles, n): measured gains, in units of the score.
-    allowed
-        (n, lots): which weights may differ from zero, and lie above it; None for weights of any sign everywhere.
-    shapes
-        Families to choose from.
+    `amounts` (profiles, lots) are records shared, `gains` and `variances` (profiles, n) in units of the score;
+    `allowed` (n, lots) says which weights may lie above zero, and None that all may have any sign.
     """
     scale = np.maximum(amounts.max(axis=0), 1.0)
     shares = amounts / scale
@@ -121,7 +102,7 @@ def fit_gains(
         return np.array(errors)
 
     left_out = {shape: left_out_errors(shape) for shape in shapes}
-    best = min(shapes, key=lambda shape: _rms(left_out[shape]))
+    best = min(shapes, key=lambda shape: rms(left_out[shape]))
     values, weights = _fit(best, shares, gains, variances, allowed)
     full = _curve(best, values, weights, np.ones(len(scale)))
     noise = variances[np.argmax(shares.sum(axis=1))]
@@ -134,7 +115,7 @@ def fit_gains(
         weights=weights / scale,
         noise=np.sqrt(noise),
         left_out=np.sqrt(np.mean(np.square(left_out[best]), axis=0)),
-        errors={"curves": _rms(left_out[best])} | _plain_errors(shares, gains),
+        errors={"curves": rms(left_out[best])} | _plain_errors(shares, gains),
     )
 
 
@@ -156,7 +137,7 @@ def _fit(
         def residuals(p: FloatArray, x: FloatArray = shared, y: FloatArray = known, by: FloatArray = spread) -> Any:
             return (p[0] * shape.value(np.maximum(x @ p[1:], LOWEST)) - y) / by
 
-        def jacobian(p: FloatArray, x: FloatArray = shared, y: FloatArray = known, by: FloatArray = spread) -> Any:
+        def jacobian(p: FloatArray, x: FloatArray = shared, by: FloatArray = spread) -> Any:
             reach = x @ p[1:]
             inside = np.maximum(reach, LOWEST)
             steep = p[0] * shape.slope(inside) * (reach > LOWEST)
@@ -170,17 +151,7 @@ def _fit(
     return values, weights
 
 
-def _rms(errors: Any) -> float:
-    return float(np.sqrt(np.mean(np.square(errors))))
-
-
 def _plain_errors(shares: FloatArray, gains: FloatArray) -> dict[str, float]:
     """What simple guesses get wrong on profiles left out."""
-    nearest, linear = [], []
-    design = np.column_stack([np.ones(len(shares)), np.log1p(10.0 * shares)])
-    for held in range(len(shares)):
-        kept = np.flatnonzero(np.arange(len(shares)) != held)
-        near = kept[np.argmin(((shares[kept] - shares[held]) ** 2).sum(axis=1))]
-        nearest.append(gains[near] - gains[held])
-        linear.append(design[held] @ np.linalg.lstsq(design[kept], gains[kept], rcond=None)[0] - gains[held])
-    return {"nearest profile": _rms(nearest), "log-linear": _rms(linear), "no gain": _rms(gains)}
+    nearest, linear = baseline_residuals(shares, np.log1p(10.0 * shares), gains, np.arange(len(shares)))
+    return {"nearest profile": rms(nearest), "log-linear": rms(linear), "no gain": rms(gains)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from io import StringIO
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,18 +57,10 @@ def read_table(path: Path) -> DataFrame:
             separator, skipped = find_separator(content)
             sample = text_cells(content, max_rows=SAMPLED)
             head = [cell.strip() for cell in sample[0][1] if cell.strip()] if sample else []
-            if len(set(head)) < len(head):
-                twice = next(name for name in head if head.count(name) > 1)
+            for twice in sorted({name for name in head if head.count(name) > 1}):
                 raise InvalidInput(f"column {short_repr(twice)} appears twice; keep one of them")
-            decimal = "," if number_format(sample).comma == "decimal" else "."
-            table = pd.read_csv(
-                StringIO(content),
-                sep=separator,
-                skiprows=skipped,
-                decimal=decimal,
-                na_values=list(MISSING),
-                skipinitialspace=True,
-            )
+            written = {"decimal": "," if number_format(sample).comma == "decimal" else ".", "skipinitialspace": True}
+            table = pd.read_csv(StringIO(content), sep=separator, skiprows=skipped, na_values=list(MISSING), **written)
         except (InvalidInput, MissingExtra):
             raise
         except Exception as error:  # whatever a damaged file raises
@@ -87,32 +78,33 @@ def read_members(data: Path, member: str | None = None) -> tuple[dict[str, DataF
         if member is not None:
             raise InvalidInput(f"{data} is a folder with a table per member; a column of members is for a single table")
         files = sorted(path for path in data.iterdir() if path.is_file() and not path.name.startswith((".", "~$")))
-        tables = [path for path in files if path.suffix.lower() in READABLE]
+        tables: dict[str, Path] = {}
         for path in files:
-            if path not in tables and path.suffix.lower() not in IGNORED:
+            if path.suffix.lower() not in READABLE | IGNORED:
                 raise InvalidInput(
                     f"{path} is no table that can be read ({', '.join(sorted(READABLE))}); save it as one"
                 )
-        for one, other in pairwise(tables):
-            if one.stem == other.stem:
-                raise InvalidInput(f"{data}: {one.name} and {other.name} are of one member; keep one of them")
+            if path.suffix.lower() in READABLE:
+                other = tables.setdefault(path.stem, path)
+                if other != path:
+                    raise InvalidInput(f"{data}: {other.name} and {path.name} are of one member; keep one of them")
         if len(tables) < 2:
             raise InvalidInput(f"{data} must hold a table for each of two members or more, got {len(tables)}")
-        others = [path.name for path in files if path not in tables]
-        return {path.stem: read_table(path) for path in tables}, [f"left out: {', '.join(others)}"] if others else []
+        others = [path.name for path in files if path not in tables.values()]
+        notes = [f"left out: {', '.join(others)}"] if others else []
+        return {name: read_table(path) for name, path in tables.items()}, notes
     table = read_table(data)
     if member is None:
         raise InvalidInput(
             f"{data} is a single table: say which of its columns names the member ({column_list(table)})"
         )
     owners = _column(table, member, str(data))
-    if owners.isna().any():
-        row = int(np.flatnonzero(owners.isna())[0]) + 2
-        raise InvalidInput(f"{data}: row {row}, column {short_repr(member)} is empty; every record has a member")
-    names = list(dict.fromkeys(owners.astype(str)))
-    if len(names) < 2:
-        raise InvalidInput(f"{data}: column {short_repr(member)} must name two members or more, got {', '.join(names)}")
-    return {name: table[owners.astype(str) == name].drop(columns=member) for name in names}, []
+    for row in np.flatnonzero(owners.isna())[:1]:
+        raise InvalidInput(f"{data}: row {row + 2}, column {short_repr(member)} is empty; every record has a member")
+    parts = {str(name): own.drop(columns=member) for name, own in table.groupby(owners.astype(str), sort=False)}
+    if len(parts) < 2:
+        raise InvalidInput(f"{data}: column {short_repr(member)} must name two members or more, got {', '.join(parts)}")
+    return parts, []
 
 
 def frames_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str, DataFrame], str]:
@@ -126,21 +118,16 @@ def frames_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str,
         try:
             features, targets = given
             rows = features if isinstance(features, pd.DataFrame) else pd.DataFrame(np.asarray(features, np.float64))
-            labels = targets.index if isinstance(targets, pd.Series) else rows.index
-            if list(labels) != list(rows.index):
-                raise InvalidInput(
-                    f'data of member "{name}": features and targets must have the same row labels in the same order; '
-                    f"give their .to_numpy() to go by position"
-                )
             frame = rows.rename(columns=lambda label: f"feature {label + 1}" if isinstance(label, int) else str(label))
             frames[str(name)] = frame.assign(**{named: np.asarray(targets)})
-        except InvalidInput:
-            raise
         except (TypeError, ValueError) as error:
-            rule = (
-                f'data of member "{name}" must be a table, or a pair of features and targets, got {short_repr(given)}'
+            rule = f'data of member "{name}" must be a table, or a pair of features and targets'
+            raise InvalidInput(f"{rule}, got {short_repr(given)}") from error
+        if isinstance(targets, pd.Series) and list(targets.index) != list(rows.index):
+            raise InvalidInput(
+                f'data of member "{name}": features and targets must have the same row labels in the same order; '
+                f"give their .to_numpy() to go by position"
             )
-            raise InvalidInput(rule) from error
     if len(frames) < 2:
         raise InvalidInput(f"data must be of two members or more, got {len(frames)}")
     return frames, named
@@ -168,24 +155,9 @@ def pilot_data(
     groups: str | None = None,
     notes: Sequence[str] = (),
 ) -> PilotData:
-    """Records of members' tables.
+    """Records of members' tables, by the member's name; columns as `pilot` takes them.
 
-    Parameters
-    ----------
-    tables
-        By the member's name.
-    target
-        The column to predict.
-    task
-        "classification" or "regression"; by default texts and few whole numbers are classes.
-    ignore
-        Columns to leave out.
-    lots
-        A column that says of which kind a record is.
-    groups
-        A column of what belongs together, such as a patient's number: never tested by a model that knows a part of it.
-    notes
-        What is to be said of the tables already.
+    `notes` is what is to be said of the tables already.
     """
     said = list(notes)
     kept = {}
@@ -203,8 +175,12 @@ def pilot_data(
     unused = {target, lots, groups, *ignore}
     features, feature_names = _features(kept, unused, said)
     owned, lot_names = _kinds(kept, lots)
+
+    def codes(column: Series) -> Index:
+        return np.asarray(pandas().factorize(column.fillna("missing"))[0], dtype=np.intp)
+
     records = tuple(
-        Records.of(rows, own, lots=lot, **({} if groups is None else {"groups": _codes(table[groups])}))
+        Records.of(rows, own, lots=lot, **({} if groups is None else {"groups": codes(table[groups])}))
         for rows, own, lot, table in zip(features, targets, owned, kept.values(), strict=True)
     )
     said += _oddities(tuple(kept), records, feature_names, classes)
@@ -217,10 +193,6 @@ def pilot_data(
         lot_names=lot_names,
         notes=tuple(said),
     )
-
-
-def _codes(column: Series) -> Index:
-    return np.asarray(pandas().factorize(column.fillna("missing"))[0], dtype=np.intp)
 
 
 def _is_numeric(column: Series) -> bool:

@@ -8,7 +8,7 @@
    that of M^E, which has the most welfare, and under which nobody who does no harm loses. Curves are right about what
    was measured, and a deal is made where they promise most. So it is measured too, and the curves are fitted again with
    it, until the deal is one that was measured.
-4. **Does it pay?** The deal is trained on fresh splits and held against everybody alone (`verdict`).
+4. **Does it pay?** The deal is trained on fresh splits and held against everybody alone (`study`).
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fedpact.comparison import stable_federation
 from fedpact.deals import Outcome
-from fedpact.federation import Payoff
 from fedpact.federation.arrays import sum_by
-from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE, Trainer
+from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE, Laboratory, Measurement, Shares, Trainer
 from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
 from fedpact.fitting.pilots.estimators import PilotModel
 from fedpact.fitting.pilots.gain_curves import fit_gains, shapes_of
-from fedpact.fitting.pilots.laboratory import Laboratory, Measurement, Shares
 from fedpact.fitting.pilots.members import column_list, frames_of, pilot_data, read_members
 from fedpact.fitting.pilots.records import PilotData
 from fedpact.fitting.pilots.scores import ScoreFunction
-from fedpact.fitting.pilots.study import PilotStudy
-from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
-from fedpact.fitting.pilots.verdict import Confirmation
+from fedpact.fitting.pilots.study import Confirmation, PilotStudy
+from fedpact.fitting.pilots.terms import Stated, pilot_terms
 from fedpact.mechanisms import ExternalityMechanism
 from fedpact.scenario.measured import NORMAL_QUANTILE
 from fedpact.utils.arrays import FloatArray
@@ -149,108 +146,91 @@ def pilot(
     >>> found.verdict in ("federate", "do not federate", "not enough evidence")
     True
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
-        raise InvalidInput(f"seed must be a whole number from 0 to {MAX_SEED}, got {short_repr(seed)}")
     if floor is not None and not np.isfinite(floor):
         raise InvalidInput(f"floor must be finite, got {floor:g}; leave it out to have it measured")
     if arrangement not in (None, *ARRANGEMENTS):
         raise InvalidInput(f"arrangement must be one of {', '.join(ARRANGEMENTS)}, got {arrangement!r:.40}")
-    if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or splits < MIN_SPLITS):
-        raise InvalidInput(f"splits must be a whole number of at least {MIN_SPLITS}, got {short_repr(splits)}")
-    chosen = _records(
-        data, target, member=member, task=task, ignore=ignore, lots=lots, groups=groups, source=source, seed=seed
-    )
-    needed = 1 + len(chosen.caps)
-    if isinstance(models, bool) or not isinstance(models, int) or models < needed:
-        raise InvalidInput(
-            f"models must be a whole number of at least {needed}: everything shared, and each of {needed - 1} lots "
-            f"alone; got {short_repr(models)}"
-        )
-    judged = ScoreFunction(score, chosen.task)
-    trained = PilotModel.of(model, chosen.task, len(chosen.classes), seed)
-    terms = pilot_terms(chosen, cost, value, predictions)
+    _check_count("seed", seed, 0, f"from 0 to {MAX_SEED}", most=MAX_SEED)
+    _check_count("splits", MIN_SPLITS if splits is None else splits, MIN_SPLITS, f"of at least {MIN_SPLITS}")
+    columns = {"member": member, "ignore": ignore, "lots": lots, "groups": groups}
+    records = _records(data, target, task=task, source=source, seed=seed, **columns)
+    needed = 1 + len(records.caps)
+    every = f"of at least {needed}: everything shared, and each of {needed - 1} lots alone"
+    _check_count("models", models, needed, every)
+    judged = ScoreFunction(score, records.task)
+    trained = PilotModel.of(model, records.task, len(records.classes), seed)
+    terms, shapes = pilot_terms(records, cost, value, predictions), shapes_of(family)
     tell = progress or (lambda state: None)
-    folder = None if output is None else Path(output)
     kept = None
-    if folder is not None:
-        _check_folder(folder)
-        identity = json.dumps([chosen.fingerprint, trained.label, judged.name, seed])
-        kept = Checkpoint(folder / PIECES, identity)
+    if output is not None:
+        _check_folder(Path(output))
+        kept = Checkpoint(Path(output) / PIECES, json.dumps([records.fingerprint, trained.label, judged.name, seed]))
     laboratory = Laboratory(
-        Trainer(chosen, trained, judged, seed),
+        Trainer(records, trained, judged, seed),
         kept,
         lambda doing, done, total: tell(PilotState(doing=doing, done=done, total=total)),
     )
-    plan = _Plan(models, splits, arrangement, tuple(shapes_of(family)), floor)
-    found = _run(laboratory, terms, plan, _title(data))
-    if folder is not None:
-        tell(PilotState(doing="writing the report"))
-        found.save(folder)
-    return found
-
-
-class _Plan(NamedTuple):
-    """What was asked for: profiles, splits, arrangement and floor, None where the pilot decides; shapes of curves."""
-
-    profiles: int
-    splits: int | None
-    arrangement: str | None
-    shapes: Sequence[Payoff]
-    floor: float | None
-
-
-def _run(laboratory: Laboratory, terms: PilotTerms, plan: _Plan, title: str) -> PilotStudy:
-    data, n_lots = laboratory.trainer.data, len(laboratory.trainer.data.caps)
-    everything: Shares = (1.0,) * n_lots
-    nothing: Shares = (0.0,) * n_lots
-    splits = plan.splits or _affordable_splits(laboratory, plan.profiles + CONFIRMING, everything)
-    first = range(splits)
+    n_splits = splits or _affordable_splits(laboratory, models + CONFIRMING)
+    nothing, everything = ((share,) * len(records.caps) for share in (0.0, 1.0))
     kinds = [(ALONE, nothing), (ONE_MODEL, everything), (OWN_CHOICE, everything)]
-    measured = dict(zip((ALONE, ONE_MODEL, OWN_CHOICE), laboratory.measure(kinds, first, "arrangements"), strict=True))
-    alone = measured[ALONE]
-    used = plan.arrangement or _better(measured, terms.worth)
-    profiles = sharing_profiles(data, plan.profiles, laboratory.trainer.seed)
-    owners = np.array(data.lot_owners)
-    allowed = np.arange(len(data.names))[:, None] != owners if used == OWN_CHOICE else None
-    guesses = _guesses(laboratory.trainer, plan.floor)
-    for last in (*[False] * REFITS, True):
-        found = laboratory.measure([(used, tuple(map(float, each))) for each in profiles], first, "profiles of sharing")
-        pairs = [each.gains_over(alone) for each in found]
+    measured = laboratory.measure(kinds, range(n_splits), "arrangements")
+    by_arrangement = dict(zip((ALONE, ONE_MODEL, OWN_CHOICE), measured, strict=True))
+    used = arrangement or _better(by_arrangement, terms.worth)
+    title = f"Pilot: {Path(data).stem}" if isinstance(data, str | os.PathLike) else "Pilot"
+
+    def fitted(profiles: FloatArray) -> PilotStudy:
+        wanted = [(used, tuple(map(float, each))) for each in profiles]
+        found = laboratory.measure(wanted, range(n_splits), "profiles of sharing")
+        pairs = [each.gains_over(by_arrangement[ALONE]) for each in found]
         gains, variances = (np.stack(parts) for parts in zip(*pairs, strict=True))
-        curves = fit_gains(profiles * data.caps, gains, variances, allowed, shapes=plan.shapes)
-        study = PilotStudy(
-            data=data,
-            model=laboratory.trainer.model,
-            score=laboratory.trainer.score,
-            terms=terms.completed(float((terms.worth * curves.values).sum()), data.caps),
-            splits=splits,
+        others = np.arange(len(records.names))[:, None] != np.array(records.lot_owners)
+        allowed = others if used == OWN_CHOICE else None
+        curves = fit_gains(profiles * records.caps, gains, variances, allowed, shapes=shapes)
+        return PilotStudy(
+            data=records,
+            model=trained,
+            score=judged,
+            terms=terms.completed(float((terms.worth * curves.values).sum()), records.caps),
+            splits=n_splits,
             arrangement=used,
-            measurements=measured,
-            guesses=guesses,
+            measurements=by_arrangement,
+            guesses=_guesses(laboratory.trainer, floor),
             profiles=profiles,
             gains=gains,
             variances=variances,
             curves=curves,
             title=title,
         )
-        outcome = _deal(study)
-        if outcome is None:
-            return study
-        shares = _shared_records(study, outcome) / data.caps
-        if last or np.abs(profiles - shares).max(axis=1).min() < NEAR:
+
+    study = fitted(sharing_profiles(records, models, seed))
+    outcome = _deal(study)
+    for _ in range(REFITS):
+        shares = None if outcome is None else _shared_records(study, outcome) / records.caps
+        if shares is None or np.abs(study.profiles - shares).max(axis=1).min() < NEAR:
             break
         # Curves are right about what was measured: so the deal they would make is measured, before it is promised.
-        profiles = np.vstack([profiles, shares])
-    assert outcome is not None
-    return replace(study, confirmation=_confirm(study, outcome, laboratory))
+        study = fitted(np.vstack([study.profiles, shares]))
+        outcome = _deal(study)
+    if outcome is not None:
+        study = replace(study, confirmation=_confirm(study, outcome, laboratory))
+    if output is not None:
+        tell(PilotState(doing="writing the report"))
+        study.save(output)
+    return study
 
 
-def _affordable_splits(laboratory: Laboratory, n_profiles: int, everything: Shares) -> int:
+def _check_count(label: str, given: Any, least: int, rule: str, *, most: float = np.inf) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= most:
+        raise InvalidInput(f"{label} must be a whole number {rule}, got {short_repr(given)}")
+
+
+def _affordable_splits(laboratory: Laboratory, n_profiles: int) -> int:
     """How many splits a minute of training allows; a pilot that goes on has as many as it began with."""
     kept = laboratory.kept
     known = None if kept is None else kept.load(SPLITS_PIECE)
     if known is not None:
         return int(known["splits"])
+    everything: Shares = (1.0,) * len(laboratory.trainer.data.caps)
     seconds = laboratory.seconds(OWN_CHOICE, everything) * n_profiles
     splits = int(np.clip(SECONDS / max(seconds, 1e-9), MIN_SPLITS, MAX_SPLITS))
     if kept is not None:
@@ -344,7 +324,10 @@ def _records(data: Any, target: str | None, *, source: Any, seed: int, **options
         raise InvalidInput(f"source is for built-in pilots ({', '.join(BUILT_IN_PILOTS)}); name the folder itself")
     member = options.pop("member")
     named = {"target": target, "member": member, "lots": options["lots"], "groups": options["groups"]}
-    _check_roles([*named.items(), *(("ignore", column) for column in options["ignore"])])
+    roles: dict[str, str] = {}
+    for role, column in (*named.items(), *(("ignore", each) for each in options["ignore"])):
+        if column is not None and (other := roles.setdefault(column, role)) != role:
+            raise InvalidInput(f"{role} must be another column than {other}, got {short_repr(column)} for both")
     if isinstance(data, Mapping):
         if member is not None:
             raise InvalidInput("member is for a single table; here each member has its own already")
@@ -362,19 +345,6 @@ def _records(data: Any, target: str | None, *, source: Any, seed: int, **options
         columns = column_list(next(iter(tables.values())))
         raise InvalidInput(f"target must name the column to predict, one of {columns}")
     return pilot_data(tables, target, notes=notes, **options)
-
-
-def _check_roles(named: Sequence[tuple[str, str | None]]) -> None:
-    """A column has one role."""
-    roles = [(role, column) for role, column in named if column is not None]
-    for place, (role, column) in enumerate(roles):
-        for other, twin in roles[:place]:
-            if twin == column:
-                raise InvalidInput(f"{role} must be another column than {other}, got {short_repr(column)} for both")
-
-
-def _title(data: Any) -> str:
-    return f"Pilot: {Path(data).stem}" if isinstance(data, str | os.PathLike) else "Pilot"
 
 
 def _check_folder(folder: Path) -> None:

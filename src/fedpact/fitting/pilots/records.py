@@ -32,27 +32,13 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Records:
-    """One member's records.
+    """One member's records."""
 
-    Attributes
-    ----------
-    features
-        (N, d), NaN where one is missing.
-    targets
-        (N,), as models are trained on them: numbers, or indices of classes.
-    truth
-        (N,), as models are tested with; other than `targets` only where a built-in pilot spoils these.
-    lots
-        (N,): which of the member's lots each belongs to.
-    groups
-        (N,): records of one number belong together.
-    """
-
-    features: FloatArray
-    targets: FloatArray
-    truth: FloatArray
-    lots: Index
-    groups: Index
+    features: FloatArray  # (N, d), NaN where one is missing
+    targets: FloatArray  # (N,), as models are trained on them: numbers, or indices of classes
+    truth: FloatArray  # (N,), as models are tested with; other than `targets` only where a built-in pilot spoils these
+    lots: Index  # (N,): which of the member's lots each belongs to
+    groups: Index  # (N,): records of one number belong together
 
     @classmethod
     def of(cls, features: FloatArray, targets: FloatArray, **others: Any) -> Records:
@@ -67,33 +53,16 @@ class Records:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PilotData:
-    """Everybody's records.
+    """Everybody's records."""
 
-    Attributes
-    ----------
-    names
-        The members.
-    records
-        One each per member.
-    task
-        "classification" or "regression".
-    classes
-        What the targets of a classification stand for.
-    feature_names
-        Of the columns.
-    lot_names
-        Per member, the names of its lots: one, that is the member's, unless it has several.
-    notes
-        What was done to the tables, and what is odd about them, in words.
-    """
-
-    names: tuple[str, ...]
-    records: tuple[Records, ...]
-    task: str
-    classes: tuple[str, ...] = ()
-    feature_names: tuple[str, ...] = ()
+    names: tuple[str, ...]  # The members
+    records: tuple[Records, ...]  # One each per member
+    task: str  # "classification" or "regression"
+    classes: tuple[str, ...] = ()  # What the targets of a classification stand for
+    feature_names: tuple[str, ...] = ()  # Of the columns
+    # Per member, the names of its lots: one, that is the member's, unless it has several
     lot_names: tuple[tuple[str, ...], ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What was done to the tables, and what is odd about them, in words
 
     def __post_init__(self) -> None:
         if not self.lot_names:

@@ -1,10 +1,21 @@
-"""What a pilot found: measurements, curves, the deal, trained, and what follows; in words, as a scenario, in files."""
+"""What a pilot found: measurements, curves, the deal, trained, and what follows; in words, as a scenario, in files.
+
+The deal that the curves recommend is trained on fresh splits, beside everybody alone. A member's measured gain is
+
+    worth of its score under the deal - worth of its score alone - what it shares costs it + its payment,
+
+with an interval of 90 %: each end leaves out 5 %. Intervals are of records like these: other patients, other splits.
+
+* **federate**: all together gain beyond doubt (the interval of the total is above zero), and nobody loses beyond doubt;
+* **do not federate**: all together lose beyond doubt, or somebody does, or there is nothing to gain;
+* **not enough evidence**: anything else. What would change it is said beside it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,70 +26,127 @@ import numpy as np
 from fedpact.comparison import Comparison, compare
 from fedpact.deals.settlement import PAYOFF_UNIT
 from fedpact.federation import Federation
-from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE
+from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE, Measurement
 from fedpact.fitting.pilots.estimators import PilotModel
 from fedpact.fitting.pilots.gain_curves import SharingCurves
-from fedpact.fitting.pilots.laboratory import Measurement
 from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
 from fedpact.fitting.pilots.scores import LARGE_CLASS, ScoreFunction
 from fedpact.fitting.pilots.terms import PilotTerms
-from fedpact.fitting.pilots.verdict import Confirmation, amount_text
 from fedpact.scenario import Measured, Scenario, save_scenario
 from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.files import replace_files
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import csv_rows
-from fedpact.utils.words import join_names
+from fedpact.utils.words import MAX_NAMES, join_names
 
 GAINS, SCENARIO, REPORT, RECORD = "gains.csv", "scenario.toml", "report.html", "pilot.json"
 MIN_VALUE = 1e-6  # of the largest: the value of a member that gains nothing
+NEGLIGIBLE = 1e-3  # of the largest gain: a loss below it comes of whole records
+MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
+ENDS = np.array([-NORMAL_QUANTILE, NORMAL_QUANTILE])
+
+
+def amount_text(number: float, currency: str) -> str:
+    """An amount in a sentence."""
+    return f"{number:+,.0f} {currency}" if abs(number) >= 10.0 else f"{number:+.3g} {currency}" if number else "nothing"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Confirmation:
+    """A deal, trained; arrays are (n,) unless said otherwise."""
+
+    agents: Sequence[str]
+    mechanism: str  # whose deal it is, in words
+    shared: FloatArray  # (lots,): records that are shared under it
+    payments: FloatArray  # what each receives
+    promised: FloatArray  # gains by the curves
+    measured: FloatArray  # gains by the trained models, with their standard errors
+    errors: FloatArray
+    costs: FloatArray  # what sharing costs each
+    currency: str
+
+    @property
+    def intervals(self) -> FloatArray:
+        """(n, 2): of each member's gain."""
+        return np.asarray(self.measured[:, None] + self.errors[:, None] * ENDS)
+
+    @property
+    def total(self) -> float:
+        """What all gain together, as measured."""
+        return float(self.measured.sum())
+
+    @property
+    def total_error(self) -> float:
+        """Its standard error: members' records are different ones."""
+        return float(np.linalg.norm(self.errors))
+
+    @property
+    def total_interval(self) -> tuple[float, float]:
+        """Of what all gain together."""
+        low, high = (self.total + self.total_error * ENDS).tolist()
+        return low, high
+
+    @property
+    def losers(self) -> list[str]:
+        """Members that lose beyond doubt."""
+        largest = np.abs(np.concatenate([self.promised, self.measured])).max(initial=1.0)
+        lost = self.intervals[:, 1] < -NEGLIGIBLE * largest
+        return [name for name, loses in zip(self.agents, lost, strict=True) if loses]
+
+    @property
+    def verdict(self) -> str:
+        """What follows from what was measured."""
+        low, high = self.total_interval
+        if low > 0.0 and not self.losers:
+            return FEDERATE
+        return DO_NOT if high < 0.0 or self.losers else NOT_ENOUGH
+
+    @property
+    def reason(self) -> str:
+        """Why, in a sentence or two."""
+        amounts = (self.total, *self.total_interval, float(self.promised.sum()))
+        total, low, high, promised = (amount_text(amount, self.currency) for amount in amounts)
+        found = (
+            f"The deal of the {self.mechanism} mechanism, trained on fresh splits, brings all members together "
+            f"{total} (90 % interval {low} to {high}); the curves promised {promised}."
+        )
+        if self.losers:
+            return f"{found} {join_names(self.losers, most=MAX_NAMES)} would be worse off than alone."
+        return f"{found} That is no more than chance may bring." if self.verdict == NOT_ENOUGH else found
+
+    def remedies(self) -> list[str]:
+        """What would change the verdict, by these numbers."""
+        found, spent, doubt = [], float(self.costs.sum()), NORMAL_QUANTILE * self.total_error
+        gross = self.total + spent
+        if self.verdict != FEDERATE and not self.losers and spent > 0.0 and gross > doubt:
+            price = (gross - doubt) / float(self.shared.sum())
+            found.append(f"at a cost of sharing below {price:.3g} {self.currency} a record it pays beyond doubt")
+        if self.verdict == NOT_ENOUGH and self.total > 0.0 and (times := (doubt / self.total) ** 2) <= MOST_TIMES_MORE:
+            found.append(f"{times:.1f} times as many records to test with would tell, if the gain stays what it is")
+        if self.losers:
+            found.append(f"{join_names(self.losers, most=MAX_NAMES)} would have to pay less, or stay out")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PilotStudy:
-    """What a pilot found; made by `pilot`.
-
-    Attributes
-    ----------
-    data, model, score
-        What was trained, and how it is judged.
-    terms
-        Costs and values.
-    splits
-        How often records were split anew.
-    arrangement
-        That the deal is for: "own choice" or "one model".
-    measurements
-        Everybody alone, one model and own choice with everything shared, by arrangement.
-    guesses
-        (n,): the score of the constant answer.
-    profiles
-        (profiles, lots): shares that were measured.
-    gains, variances
-        (profiles, n): measured gains over alone, in units of the score.
-    curves
-        Fitted to them.
-    confirmation
-        The deal, trained; None where there is no deal to gain by.
-    title
-        For people.
-    """
+    """What a pilot found; made by `pilot`."""
 
     data: PilotData
     model: PilotModel
     score: ScoreFunction
-    terms: PilotTerms
-    splits: int
-    arrangement: str
-    measurements: Mapping[str, Measurement]
-    guesses: FloatArray
-    profiles: FloatArray
-    gains: FloatArray
+    terms: PilotTerms  # costs and values
+    splits: int  # how often records were split anew
+    arrangement: str  # that the deal is for: "own choice" or "one model"
+    measurements: Mapping[str, Measurement]  # by arrangement, alone included, with everything shared
+    guesses: FloatArray  # (n,): the score of the constant answer
+    profiles: FloatArray  # (profiles, lots): shares that were measured
+    gains: FloatArray  # (profiles, n): measured gains over alone, in units of the score, and their variances
     variances: FloatArray
-    curves: SharingCurves
-    title: str
-    confirmation: Confirmation | None = None
+    curves: SharingCurves  # fitted to them
+    title: str  # for people
+    confirmation: Confirmation | None = None  # the deal, trained; None where there is no deal to gain by
 
     def __repr__(self) -> str:
         return f"PilotStudy({self.data!r}, {self.model.label}, {self.score.name}: {self.verdict})"
@@ -99,9 +167,7 @@ class PilotStudy:
             return f"{said} {self.confirmation.reason}"
         gain, error = self.total_gain(self.arrangement)
         why = "By the curves nobody gains by sharing at these costs" if self.curves.predicts else "No curve fits"
-        total, low, high = (
-            amount_text(gain + sign * NORMAL_QUANTILE * error, self.currency) for sign in (0.0, -1.0, 1.0)
-        )
+        total, low, high = (amount_text(each, self.currency) for each in (gain, *(gain + error * ENDS).tolist()))
         return (
             f"{said} {why}. With everything shared, {self.arrangement} brings all members together {total} (90 % "
             f"interval {low} to {high}) before costs."
@@ -120,7 +186,7 @@ class PilotStudy:
     def total_gain(self, arrangement: str) -> tuple[float, float]:
         """In money, before costs, and its standard error."""
         gains, errors = self.gain(arrangement)
-        return float(self.terms.worth @ gains), float(np.sqrt(((self.terms.worth * errors) ** 2).sum()))
+        return float(self.terms.worth @ gains), float(np.linalg.norm(self.terms.worth * errors))
 
     @property
     def brings(self) -> FloatArray:
@@ -134,21 +200,21 @@ class PilotStudy:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What forbids to take numbers at their word."""
-        found = []
+        found, data, errors = [], self.data, self.curves.errors
         if not self.curves.predicts:
-            best = min(self.curves.errors, key=lambda name: self.curves.errors[name])
+            best = min(errors, key=errors.__getitem__)
             found.append(
                 f"no deal is made of the curves: they predict profiles left out worse than {best} does "
-                f"({self.curves.errors['curves']:.3g} against {self.curves.errors[best]:.3g})"
+                f"({errors['curves']:.3g} against {errors[best]:.3g})"
             )
         poor = self.measurements[ALONE].means <= self.guesses
         if poor.any():
-            names = join_names([name for name, below in zip(self.data.names, poor, strict=True) if below])
+            names = join_names([name for name, below in zip(data.names, poor, strict=True) if below])
             found.append(f"alone, the model of {names} scores no better than guessing")
-        if self.data.task == CLASSIFICATION and self.score.name == "accuracy":
+        if data.task == CLASSIFICATION and self.score.name == "accuracy":
             large = [
                 f"{name} ({100 * share:.0f} %)"
-                for name, own in zip(self.data.names, self.data.records, strict=True)
+                for name, own in zip(data.names, data.records, strict=True)
                 if (share := np.bincount(own.truth.astype(int)).max() / len(own)) >= LARGE_CLASS
             ]
             if large:
@@ -191,8 +257,7 @@ class PilotStudy:
     def measured(self) -> Measured:
         """What was measured, as a scenario carries it."""
         gains, errors = self.gain(self.arrangement)
-        nothing = np.zeros(len(self.data.names))
-        deal = self.confirmation
+        deal, nothing = self.confirmation, np.zeros(len(self.data.names))
         numbers: dict[str, FloatArray] = {
             "guess": self.guesses,
             **{kind.replace(" ", "_"): self.measurements[kind].means for kind in (ALONE, ONE_MODEL, OWN_CHOICE)},
@@ -290,14 +355,16 @@ class PilotStudy:
         """Write scenario, report, record, and the gains of every profile to a folder; the files written."""
         from fedpact.report import write_report  # noqa: PLC0415 - it is made of what lies below
 
-        into = Path(folder)
+        into, scenario = Path(folder), self.scenario
         into.mkdir(parents=True, exist_ok=True)
+        heads = [f"shared.{lot}" for lot in self.data.lot_labels]
+        heads += [f"{kind}.{name}" for kind in ("gain", "error") for name in self.data.names]
+        rows = np.hstack([self.profiles * self.data.caps, self.gains, np.sqrt(self.variances)])
         contents = {
-            into / GAINS: self._gains_text().encode(),
+            into / GAINS: csv_rows([heads, *rows]).encode(),
             into / RECORD: (json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n").encode(),
         }
         replace_files(contents)
-        scenario = self.scenario
         save_scenario(scenario, into / SCENARIO)
         write_report(
             self.compare(),
@@ -309,10 +376,3 @@ class PilotStudy:
             measured=scenario.measured,
         )
         return sorted([*contents, into / SCENARIO, into / REPORT])
-
-    def _gains_text(self) -> str:
-        """Records shared in every profile, and what each member gained over its own model, with standard errors."""
-        names = self.data.names
-        heads = [f"shared.{lot}" for lot in self.data.lot_labels]
-        heads += [f"{kind}.{name}" for kind in ("gain", "error") for name in names]
-        return csv_rows([heads, *np.hstack([self.profiles * self.data.caps, self.gains, np.sqrt(self.variances)])])

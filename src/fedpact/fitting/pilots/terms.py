@@ -62,7 +62,10 @@ def pilot_terms(
     if prices["value"] is None:
         money = Money(POINTS, 1.0)
     answers, words = _answers(data, prices["value"], predictions)
-    costs = None if prices["cost"] is None else np.array([_cost(entry) for entry in prices["cost"]])
+    costs = None
+    if prices["cost"] is not None:
+        each = (entry.per_unit(RECORD, "cost") if isinstance(entry, Price) else entry for entry in prices["cost"])
+        costs = np.array(list(each))
     worth = np.full(len(data.names), 100.0)  # without a value, amounts are points of the score
     if prices["value"] is not None:
         worth = np.array([_worth(entry, count) for entry, count in zip(prices["value"], answers, strict=True)])
@@ -103,10 +106,6 @@ def _amount(label: str, entry: Any) -> Price | float:
         example = {"cost": ', or money such as "0.02 EUR/record"', "value": ', or money such as "20 EUR/point"'}
         raise InvalidInput(f"{label} must be a positive number{example.get(label, '')}, got {short_repr(entry)}")
     return number
-
-
-def _cost(entry: Price | float) -> float:
-    return entry.per_unit(RECORD, "cost") if isinstance(entry, Price) else entry
 
 
 def _worth(entry: Price | float, answers: float) -> float:

@@ -12,7 +12,8 @@ import fedpact as fp
 from fedpact.fitting.pilots.built_in import built_in_pilot
 from fedpact.fitting.pilots.gain_curves import fit_gains, shapes_of
 from fedpact.fitting.pilots.members import pilot_data
-from fedpact.fitting.pilots.verdict import DO_NOT, FEDERATE, NOT_ENOUGH, Confirmation
+from fedpact.fitting.pilots.study import Confirmation
+from fedpact.scenario.measured import DO_NOT, FEDERATE, NOT_ENOUGH
 from unit.fitting.pilots.members import federation
 
 pd = pytest.importorskip("pandas")
