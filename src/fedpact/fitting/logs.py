@@ -74,7 +74,7 @@ MAX_RUNS_READ = 100_000  # a fit of more takes minutes, and knows no more than o
 Key = tuple[str, str]  # a member, and its lot or task: its own name again where it has one
 
 
-class Run(NamedTuple):
+class LoggedRun(NamedTuple):
     """One model, and the row it stands in: what it was made of by lot (1 and 0 for subsets), what it scored by task."""
 
     row: int
@@ -84,10 +84,10 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Log:
+class RunLog:
     """The runs of a file, and whether its members have several lots or tasks, by what the columns are called."""
 
-    runs: Sequence[Run]
+    runs: Sequence[LoggedRun]
     has_lots: bool = False
 
     @property
@@ -101,7 +101,7 @@ class Log:
         return _tests(self.runs, keys, keys)
 
 
-def _tests(runs: Sequence[Run], lots: Sequence[Key], tasks: Sequence[Key]) -> Tests:
+def _tests(runs: Sequence[LoggedRun], lots: Sequence[Key], tasks: Sequence[Key]) -> Tests:
     """A lot that a run does not know was not brought, a task that it does not know was not tested."""
     given = np.array([[run.given.get(key, 0.0) for key in lots] for run in runs])
     accuracies = np.array([[run.accuracies.get(key, np.nan) for key in tasks] for run in runs])
@@ -147,12 +147,12 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
         )
 
 
-def _measured_by(member: str, run: Run) -> Run:
+def _measured_by(member: str, run: LoggedRun) -> LoggedRun:
     kept = ({key: number for key, number in part.items() if key[0] == member} for part in run[2:])
-    return Run(run.row, run.given, *kept)
+    return LoggedRun(run.row, run.given, *kept)
 
 
-def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tuple[Path, Log]]:
+def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tuple[Path, RunLog]]:
     """The logs in a file or folder."""
     if path.is_dir():
         if not (path / ROUNDS_FILE).is_file():
@@ -164,7 +164,7 @@ def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tup
     return [(path, read_rounds(path) if _holds_rounds(path) else _read_runs(path, RUN_KINDS, member, lots))]
 
 
-def read_subset_models(path: Path) -> Log:
+def read_subset_models(path: Path) -> RunLog:
     """Models made of subsets of the updates, and what they scored, from a ledger, rounds, or a table of such models."""
     if is_ledger(path):
         return read_verified(path)
@@ -223,7 +223,7 @@ class _Column(NamedTuple):
         return self.member, self.own or self.member
 
 
-def _read_runs(path: Path, kinds: Sequence[str], member: str | None, lots: bool | None) -> Log:
+def _read_runs(path: Path, kinds: Sequence[str], member: str | None, lots: bool | None) -> RunLog:
     """A table of runs, whose first kind of column says what members gave."""
     with error_context(str(path)):
         found = read_cells(path, max_rows=MAX_RUNS_READ + 2)  # the head, and one to tell that there are more
@@ -253,8 +253,8 @@ def _read_runs(path: Path, kinds: Sequence[str], member: str | None, lots: bool 
                     where = f"row {row}, column {short_repr(column.label)}"
                     raise InvalidInput(f"{where} must be {RULES[SUBSET][0]}, the cell is empty")
                 parts[column.kind][column.key] = number
-            runs.append(Run(row, *parts.values()))
-        return Log(runs, lots)
+            runs.append(LoggedRun(row, *parts.values()))
+        return RunLog(runs, lots)
 
 
 def _check_width(row: int, cells: Sequence[str], head: Sequence[str]) -> None:
@@ -325,7 +325,7 @@ def _holds_rounds(path: Path) -> bool:
     return [cell.strip() for cell in head[:2]] in [list(ROUND_HEADS[:2]), list(PLAIN_HEADS[:2])]
 
 
-def read_rounds(path: Path, *, as_subsets: bool = False) -> Log:
+def read_rounds(path: Path, *, as_subsets: bool = False) -> RunLog:
     """The models of the last round: what members gave to each, or with `as_subsets` 1 and 0, and what they score."""
     with error_context(str(path)):
         (_, head), *lines = read_cells(path)
@@ -360,7 +360,7 @@ def read_rounds(path: Path, *, as_subsets: bool = False) -> Log:
                 )
         samples = {each[who]: number(row, each, "samples", CONTRIBUTIONS) for row, each in ended}
         together = [each[who] for row, each in ended if trained and not number(row, each, "alone", SUBSET)]
-        models: dict[tuple[str, ...], Run] = {}
+        models: dict[tuple[str, ...], LoggedRun] = {}
         for row, each in ended:
             member = each[who]
             if trained:
@@ -369,7 +369,7 @@ def read_rounds(path: Path, *, as_subsets: bool = False) -> Log:
                 chosen = _subset(row, each.get("subset", ""), names)
             brought = {name: 1.0 if as_subsets else samples[name] for name in chosen}
             model = models.setdefault(
-                chosen, Run(row, {(name, name): brought.get(name, 0.0) for name in names}, {}, {})
+                chosen, LoggedRun(row, {(name, name): brought.get(name, 0.0) for name in names}, {}, {})
             )
             if (member, member) in model.accuracies:
                 raise InvalidInput(
@@ -380,7 +380,7 @@ def read_rounds(path: Path, *, as_subsets: bool = False) -> Log:
             model.test_sizes[member, member] = number(row, each, "test_size", TEST_SIZE)
         if not models:
             raise InvalidInput("the table must have one row per round and member, and has none")
-        return Log(list(models.values()))
+        return RunLog(list(models.values()))
 
 
 def _subset(row: int, cell: str, names: list[str]) -> tuple[str, ...]:
@@ -400,7 +400,7 @@ def _sound_ledger(path: Path) -> LedgerAudit:
     return found
 
 
-def _read_ledger(path: Path) -> Log:
+def _read_ledger(path: Path) -> RunLog:
     """The model that a ledger's run ended in, and those made of subsets of the updates."""
     with error_context(str(path)):
         found = _sound_ledger(path)
@@ -417,10 +417,10 @@ def _read_ledger(path: Path) -> Log:
         for model in models:
             brought = {name: amount if name in model["subset"] else 0.0 for name, amount in given.items()}
             runs.append(_stated_run(0 if verified is None else verified.seq + 1, brought, model["accuracies"]))
-        return Log(runs)
+        return RunLog(runs)
 
 
-def read_verified(path: Path) -> Log:
+def read_verified(path: Path) -> RunLog:
     """The models made of subsets of the updates that a ledger records."""
     with error_context(str(path)):
         found = _sound_ledger(path)
@@ -436,16 +436,16 @@ def read_verified(path: Path) -> Log:
         return stated_models([name for name in agents if name in known], models, row=entry.seq + 1)
 
 
-def stated_models(names: Sequence[str], models: Sequence[Mapping[str, Any]], *, row: int = 0) -> Log:
+def stated_models(names: Sequence[str], models: Sequence[Mapping[str, Any]], *, row: int = 0) -> RunLog:
     """Models made of subsets of the updates, as ledgers list them."""
     runs = []
     for model in models:
         brought = {name: float(name in model["subset"]) for name in names}
         runs.append(_stated_run(row, brought, model["accuracies"]))
-    return Log(runs)
+    return RunLog(runs)
 
 
-def _stated_run(row: int, given: Mapping[str, float], scores: Mapping[str, Any]) -> Run:
+def _stated_run(row: int, given: Mapping[str, float], scores: Mapping[str, Any]) -> LoggedRun:
     """A model whose accuracies are stated by name, with the samples behind them, or the reason why there is none."""
     accuracies, sizes = (
         {
@@ -455,7 +455,7 @@ def _stated_run(row: int, given: Mapping[str, float], scores: Mapping[str, Any])
         }
         for key in ("accuracy", "samples")
     )
-    return Run(row, {(name, name): amount for name, amount in given.items()}, accuracies, sizes)
+    return LoggedRun(row, {(name, name): amount for name, amount in given.items()}, accuracies, sizes)
 
 
 def verified_entry(

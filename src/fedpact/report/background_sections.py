@@ -19,7 +19,7 @@ from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
-from fedpact.report.deal_table import deal_columns, deal_units
+from fedpact.report.deal_table import deal_units, terms_columns
 from fedpact.report.markup import mention, mention_list, name_tag
 from fedpact.report.measured import MeasuredTable, measured_tables
 from fedpact.report.numbers import (
@@ -30,6 +30,7 @@ from fedpact.report.numbers import (
     given_text,
     lowest_gain_share_text,
     lowest_share_text,
+    money_text,
     number_text,
     number_texts,
     percent,
@@ -45,6 +46,9 @@ from fedpact.utils.words import count_text, join_names
 
 MAX_REASON_LENGTH = 3000
 MAX_CARD_NAMES = 3
+MAX_SIGNATURES = 12  # on the page to sign
+STATED = "How useful data is, what it is worth and what it costs is as the members say; no pilot has measured it."
+ASSUMED = "That members deliver what they agreed to, and told the truth about their costs and what the model is worth."
 # Of a witness with more entries than this, fewer are shown.
 MAX_WITNESS = 30
 WITNESS_DIGITS = 6
@@ -82,10 +86,13 @@ def summary(view: View) -> dict[str, Any]:
     cards = [Card("Members", members, "" if chosen is None else _leavers_note(joined, chosen))]
     if chosen is not None:
         cards += [_welfare_card(joined, chosen), _money_card(joined, chosen), _fairness_card(chosen)]
-    deal = None if view.among_best is None else chosen
+    is_deal = chosen is not None and chosen.federated and not comparison.not_recommended
+    deal = chosen if is_deal and recommendation is not None else None
     return {
-        "deal": None if deal is None else _table(deal.agents, deal_columns(deal, view.unit)),
+        "deal": None if deal is None else _deal_terms(joined, deal),
         "deal_units": "" if deal is None else deal_units(deal, view.unit),
+        "rests_on": [] if deal is None else _rests_on(joined, deal),
+        "signing": [] if deal is None else [name for name in deal.agents if len(deal.agents) <= MAX_SIGNATURES],
         "recommendation": recommendation,
         "plain_title": recommendation and comparison.mechanism(recommendation.mechanism).plain_title,
         "about": recommendation and comparison.mechanism(recommendation.mechanism).description,
@@ -96,6 +103,28 @@ def summary(view: View) -> dict[str, Any]:
         "overview": _overview(view) if chosen is not None or view.measured is None else (),
         "unsolved": [(comparison.title(name), reason) for name, reason in comparison.unsolved.items()],
     }
+
+
+def _deal_terms(view: View, deal: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The heads and rows of the table that members sign; of many members those that gain most."""
+    shown = view.select(deal.ir_gaps, "").agents
+    columns = terms_columns(deal, view.unit)
+    return _table(
+        [deal.agents[agent] for agent in shown],
+        {head: [texts[agent] for agent in shown] for head, texts in columns.items()},
+    )
+
+
+def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
+    """By which rule it is, who pays whom, and what it rests on: measured or stated, certified, assumed."""
+    measured, settlement = view.measured, view.settlements[deal.mechanism]
+    numbers = ("Stated", STATED) if measured is None else ("Measured", measured.advice)
+    proved = [CLAIMS[Claim(claim)][0] for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
+    facts = [("Rule", view.comparison.mechanism(deal.mechanism).description)]
+    if settlement is not None and 0 < len(settlement.transfers) <= MAX_SIGNATURES:
+        paid = [f"{each.payer} pays {each.payee} {money_text(settlement, each.cents)}" for each in settlement.transfers]
+        facts.append(("Payments", f"{'; '.join(paid)}."))
+    return [*facts, numbers, ("Certified", f"{'; '.join(proved) or 'nothing'}."), ("Assumed", ASSUMED)]
 
 
 def _measured_tables(view: View, found: Measured) -> list[MeasuredTable]:

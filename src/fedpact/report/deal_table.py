@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.deals import Outcome
-from fedpact.report.numbers import Unit, gain_share_texts, number_texts
+from fedpact.report.numbers import Unit, gain_share_texts, number_text, number_texts
 from fedpact.utils.words import MAX_NAMES, join_names
 
 PAID_AT = "what was delivered is paid for at these"
@@ -32,6 +32,33 @@ def deal_columns(outcome: Outcome, unit: Unit) -> dict[str, list[str]]:
     columns["is paid"] = unit.column(outcome.payments, signed=True)
     columns["gain"] = unit.column(outcome.ir_gaps, signed=True)
     return columns | {"of its fair gain": gain_share_texts(outcome)}
+
+
+def terms_columns(outcome: Outcome, unit: Unit) -> dict[str, list[str]]:
+    """The columns of the page to sign, by their heads: what each gives, pays or receives, and gains."""
+    federation = outcome.federation
+    if federation.has_lots:
+        gives = [brought_text(outcome, agent, "") for agent in range(federation.n_agents)]
+    else:
+        gives = number_texts(outcome.contributions)
+    prices = [] if federation.has_lots else price_texts(outcome, unit)
+    return {
+        "gives": gives,
+        **({"price": prices} if prices else {}),
+        "pays (\N{MINUS SIGN}) or receives (+)": unit.column(outcome.payments, signed=True),
+        "gains": unit.column(outcome.ir_gaps, signed=True),
+        "of its fair gain": gain_share_texts(outcome),
+    }
+
+
+def brought_text(outcome: Outcome, agent: int, unit: str) -> str:
+    """How much a member contributes, of each of its lots where it has several; what stays at home is left out."""
+    given, own = outcome.federation, outcome.federation.lots_of(agent)
+    if not given.has_lots:
+        return f"{number_text(float(outcome.contributions[agent]))} {unit or 'units of data'}"
+    brought = [lot for lot in own if outcome.contributions[lot] > 0.0]
+    told = [f'{number_text(float(outcome.contributions[lot]))} of "{given.lot_names[lot]}"' for lot in brought]
+    return f"{join_names(told)}{f' ({unit})' if unit else ''}" if told else "no data"
 
 
 def deal_units(outcome: Outcome, unit: Unit) -> str:

@@ -16,7 +16,7 @@ from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
 from fedpact.report.background_sections import checked_claims
-from fedpact.report.deal_table import PAID_AT, price_texts, prices_paid_text
+from fedpact.report.deal_table import PAID_AT, brought_text, price_texts, prices_paid_text
 from fedpact.report.markup import mention, render
 from fedpact.report.numbers import gain_share_texts, money_text, number_text, percent, probability_text, share_texts
 from fedpact.report.page import style_sheet
@@ -25,7 +25,6 @@ from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
-from fedpact.utils.words import join_names
 
 MAX_TRANSFERS_OF_ONE = 12  # of a page
 
@@ -108,21 +107,11 @@ def _lead(view: View, outcome: Outcome, place: int) -> Markup:
     better = f"{unit.text(abs(gain))} {'better' if gain > 0 else 'worse'} off than alone"
     if abs(gain) <= noise:
         better = "as well off as alone"
-    brings = _brings(outcome, place, unit.data)
+    brings = brought_text(outcome, place, unit.data)
     idle = idle_reason(outcome, outcome.agents[place])
     why = f" ({idle})" if idle else ""
     said = Markup("{} contributes {}{} and {}. It is {}.")
     return said.format(mention(outcome.agents[place]), brings, why, pays, better)
-
-
-def _brings(outcome: Outcome, place: int, unit: str) -> str:
-    """How much a member contributes, of each of its lots where it has several; what stays at home is left out."""
-    given, own = outcome.federation, outcome.federation.lots_of(place)
-    if not given.has_lots:
-        return f"{number_text(float(outcome.contributions[place]))} {unit or 'units of data'}"
-    brought = [lot for lot in own if outcome.contributions[lot] > 0.0]
-    told = [f'{number_text(float(outcome.contributions[lot]))} of "{given.lot_names[lot]}"' for lot in brought]
-    return f"{join_names(told)}{f' ({unit})' if unit else ''}" if told else "no data"
 
 
 def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
