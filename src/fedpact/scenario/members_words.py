@@ -234,8 +234,8 @@ def _rate(document: Mapping[str, Any], stated: Mapping[str, Any], currency: str)
             examples = {"costs": "20 EUR/thousand records", "values": "500 EUR/point"}
             such = f', such as "{examples[lacking[0]]}"' if len(lacking) == 1 else ""
             raise InvalidInput(
-                f"{said} are in money: write {' and '.join(lacking)} in money too{such}, or add a table money that says "
-                "what a unit of payoff is worth"
+                f"{said} are in money: write {' and '.join(lacking)} in money too{such}, or add a table money that "
+                "says what a unit of payoff is worth"
             )
         return 1.0
     named, rate = (money.get(key) if isinstance(money, Mapping) else None for key in ("currency", "per_payoff"))

@@ -1,4 +1,4 @@
-"""Work shared out to processes on this machine, by joblib: as many as `fedpact.thread_count()` says, one thread each."""
+"""Work shared out to processes of this machine, by joblib: as many as `fedpact.thread_count()`, one thread each."""
 
 from __future__ import annotations
 
