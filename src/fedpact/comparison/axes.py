@@ -52,25 +52,14 @@ SPACING_DIGITS = 15  # of the larger end, in evenly spaced values
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Axis:
-    """One parameter and the values it takes.
+    """One parameter and the values it takes."""
 
-    Attributes
-    ----------
-    label
-        The parameter as it was written, such as "weights[0,1]".
-    field
-        What of the federation's arrays varies: "weights", "linear", "quadratic", "caps", "values", "joining_costs",
-        "shared_limits" or a payoff's parameter; or "home" or "budgets", which are not among them.
-    places
-        Where: the rows and the columns of the weights, or the agents.
-    points
-        The values.
-    """
-
-    label: str
+    label: str  # the parameter as it was written, such as "weights[0,1]"
+    # what of the federation's arrays varies: "weights", "linear", "quadratic", "caps", "values", "joining_costs",
+    # "shared_limits" or a payoff's parameter; or "home" or "budgets", which are not among them
     field: str
-    places: tuple[np.ndarray, ...]
-    points: FloatArray
+    places: tuple[np.ndarray, ...]  # where: the rows and the columns of the weights, or the agents
+    points: FloatArray  # the values
 
 
 def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation, *, money: Money | None = None) -> Axis:

@@ -59,39 +59,27 @@ def unit_of(metric: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sweep:
-    """Metrics over a grid of one or two parameters.
+    """Metrics over a grid of one or two parameters."""
 
-    Attributes
-    ----------
-    axes
-        What was varied.
-    agents, lots
-        The agents' names, and those of their lots: the same where everybody has one.
-    mechanisms
-        By name.
-    metrics
-        `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is
-        theirs; NaN where there is no equilibrium or the metric is undefined.
-    solved, on_boundary, in_domain
-        By mechanism, over the grid: whether an equilibrium was found; whether each agent contributes nothing or its cap
-        (with the agents on a last axis); whether every coalition's reach lies in the domain, as Shapley values need.
-        The last two say nothing where no equilibrium was found: they are false there, and empty in `columns`.
-    no_deal
-        By mechanism, over the grid: whether none was found because no deal keeps what the mechanism promises.
-    holds
-        `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved.
-        A margin a little below zero may be rounding; this says whether it counts. False where nothing was solved.
-    """
-
-    axes: Sequence[Axis]
+    axes: Sequence[Axis]  # what was varied
+    # agents, lots: The agents' names, and those of their lots: the same where everybody has one
     agents: Sequence[str]
-    mechanisms: Mapping[str, Mechanism]
+    mechanisms: Mapping[str, Mechanism]  # by name
+    # `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is theirs;
+    # NaN where there is no equilibrium or the metric is undefined
     metrics: Mapping[str, Mapping[str, FloatArray]]
+    # solved, on_boundary, in_domain: By mechanism, over the grid: whether an equilibrium was found; whether each agent
+    # contributes nothing or its cap (with the agents on a last axis); whether every coalition's reach lies in the
+    # domain, as Shapley values need. The last two say nothing where no equilibrium was found: they are false there, and
+    # empty in `columns`
     solved: Mapping[str, np.ndarray]
     on_boundary: Mapping[str, np.ndarray]
     in_domain: Mapping[str, np.ndarray]
     lots: Sequence[str]
+    # `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved. A margin
+    # a little below zero may be rounding; this says whether it counts. False where nothing was solved
     holds: Mapping[str, Mapping[str, np.ndarray]]
+    # by mechanism, over the grid: whether none was found because no deal keeps what the mechanism promises
     no_deal: Mapping[str, np.ndarray]
 
     @property

@@ -45,31 +45,16 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampledShapley:
-    """Shapley values of a game, and how they were obtained.
+    """Shapley values of a game, and how they were obtained."""
 
-    Attributes
-    ----------
-    values
-        One per player; (players, outputs) for a game with several outputs.
-    standard_errors
-        Of the values, in the same shape; zero when the method is "enumeration".
-    evaluations
-        How many coalitions were evaluated in this run.
-    method
-        "enumeration" or "sampling".
-    efficiency_gap
-        How far the values' sum is from v(N) - v(empty), relative to the larger of |v(N)| and |v(empty)|; the worst of
-        several outputs.
-    known
-        Every coalition value at hand.
-    """
-
-    values: FloatArray
-    standard_errors: FloatArray
-    evaluations: int
-    method: str
+    values: FloatArray  # one per player; (players, outputs) for a game with several outputs
+    standard_errors: FloatArray  # of the values, in the same shape; zero when the method is "enumeration"
+    evaluations: int  # how many coalitions were evaluated in this run
+    method: str  # "enumeration" or "sampling"
+    # how far the values' sum is from v(N) - v(empty), relative to the larger of |v(N)| and |v(empty)|; the worst of
+    # several outputs
     efficiency_gap: float
-    known: Mapping[Coalition, float | FloatArray] = field(repr=False)
+    known: Mapping[Coalition, float | FloatArray] = field(repr=False)  # every coalition value at hand
 
 
 def sample_game(
