@@ -84,10 +84,9 @@ def test_it_loads_with_the_deal_of_the_library(page):
     assert headline(FEDERATION) in shown(page, "#summary")
     for sentence in fp.compare(hospitals()).recommendation.sentences:
         assert sentence in shown(page, "#summary")
-    for part in ("gains", "payments", "contributions", "fairness", "welfare", "stability", "certificates"):
+    for part in ("gains", "payments", "contributions", "stability", "certificates"):
         assert page.locator(f"#{part}").is_visible()
     assert page.locator("#payments .ribbon").count() > 0
-    assert page.locator("#stability circle").count() == len(fp.compare(FEDERATION).outcomes)
     assert page.locator("#x-curve path").count() == 1
 
 
@@ -100,7 +99,7 @@ def test_an_edited_weight_changes_the_numbers_to_the_librarys(page):
     page.wait_for_function("text => document.querySelector('#summary').innerText.includes(text)", arg=after)
     assert "harm" in field(page, "weights[0,1]").get_attribute("class")
     gaps = fp.ExternalityMechanism().solve(varied(w01=-0.4)).ir_gaps
-    told = page.locator("#gains .panel").first.locator("tbody td.num").all_inner_texts()
+    told = page.locator("#gains tbody td[data-label=Externality]").all_inner_texts()
     numbers = [typed_number(re.match(r"[+−\d,]+", text)[0].replace(",", "")) for text in told]
     np.testing.assert_allclose(numbers, gaps, atol=0.51)
 

@@ -41,8 +41,6 @@ SECTIONS = {
     "gains": "Gains",
     "payments": "Payments",
     "contributions": "Contributions",
-    "fairness": "Fairness",
-    "welfare": "Welfare",
     "stability": "Holding together",
     "certificates": "Certificates",
     "conditions": "Assumptions",

@@ -1,8 +1,8 @@
 """Pictures as SVG that stretch to the width of the page: bars, dots and lines for the cell of a table, who pays whom.
 
-Lengths are percentages, so a picture fills whatever width it has while lines and dots keep their size. Rows that share
-a `NumberLine` can be compared. Axes have round numbers and labels that are moved apart; a label beside its mark stands
-on its right or, from `TURN` of the width on, on its left. A mechanism has the same colour in every picture.
+Lengths are percentages, so a picture fills whatever width it has while lines and dots keep their size. Rows that
+share a `NumberLine` can be compared. Axes have round numbers and labels that are moved apart. A mechanism has the
+same colour in every picture.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from fedpact.utils.words import count_text
 MAX_TICKS = 5
 MAX_TICK_DECIMALS = 7  # smaller ticks are written with an exponent, and so are larger ones than the other
 MAX_TICK = 1e12
-TURN = 0.55  # of the width
-LABEL_WIDTH = 0.15  # of the width, about: labels of marks further apart do not meet
 # The places of colours of those compared if none is named; others take the first that is free.
 OWN_PLACES = {name: place for place, name in enumerate(("externality", "shapley", "fair", "voluntary"))}
 BAR_HEIGHT = 16
@@ -105,28 +103,6 @@ def spread_labels(places: Sequence[float], *, gap: float, end: float) -> list[fl
     spots = np.empty(given.size)
     spots[order] = np.minimum(down, end - steps[::-1])
     return [float(spot) for spot in spots]
-
-
-def label_heights(places: Sequence[float], heights: Sequence[float], *, gap: float, end: float) -> list[float]:
-    """Heights of labels beside marks, `places` from 0 to 1 across: moved apart where they would meet.
-
-    Examples
-    --------
-    >>> label_heights([0.1, 0.9, 0.95], [50.0, 50.0, 50.0], gap=10.0, end=100.0)
-    [50.0, 50.0, 60.0]
-    """
-    found = np.asarray(heights, dtype=np.float64).copy()
-    clusters: list[list[int]] = []
-    for mark in np.argsort(places, kind="stable").tolist():
-        last = clusters[-1][-1] if clusters else mark
-        same_side = (places[last] > TURN) == (places[mark] > TURN)
-        if clusters and same_side and places[mark] - places[last] < LABEL_WIDTH:
-            clusters[-1].append(mark)
-        else:
-            clusters.append([mark])
-    for cluster in clusters:
-        found[cluster] = spread_labels(found[cluster].tolist(), gap=gap, end=end)
-    return [float(height) for height in found]
 
 
 def colour_places(mechanisms: Sequence[str]) -> dict[str, int]:
@@ -216,11 +192,6 @@ def agent_bar(
 def sign_class(number: float) -> str:
     """The class that gives losses and gains their colours."""
     return "loss" if number < 0 else "gain"
-
-
-def dumbbell(line: NumberLine, share: float, benefit: float, css: str, title: str) -> Markup:
-    """A ring at the share and a dot at the benefit, joined by a line."""
-    return _dots(line, (share, benefit), [(benefit, DOT_RADIUS, f"bar {css}"), (share, DOT_RADIUS, "ring")], css, title)
 
 
 def whisker(line: NumberLine, ends: ArrayLike, middle: float, css: str, title: str) -> Markup:

@@ -1,4 +1,4 @@
-"""What the sections about the deal show: contributions, payments, gains, how sure they are, fairness, welfare;
+"""What the sections about the deal show: contributions, payments, gains and how sure they are;
 and what a deal makes of caps that lots share.
 
 Each function prepares what the template of the same name fills in.
@@ -17,17 +17,7 @@ from fedpact.certificates.assumptions import BOUND_TOLERANCE
 from fedpact.comparison import Outlook, StableFederation
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.diagnosis import fairness_sentences
-from fedpact.report.charts import (
-    CAP_REACH,
-    BarRow,
-    NumberLine,
-    agent_bar,
-    bar,
-    dumbbell,
-    payment_flow,
-    sign_class,
-    whisker,
-)
+from fedpact.report.charts import BarRow, NumberLine, payment_flow, sign_class, whisker
 from fedpact.report.deal_table import PAID_AT, price_texts
 from fedpact.report.markup import mention_list, name_tag
 from fedpact.report.numbers import (
@@ -42,11 +32,10 @@ from fedpact.report.numbers import (
     probability_text,
     share_notes,
     share_text,
-    share_texts,
     without_rounding,
 )
 from fedpact.report.stability import leaving_group
-from fedpact.report.view import FEW, MAX_SHOWN, Selection, View, losses_first
+from fedpact.report.view import MAX_SHOWN, Selection, View
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import join_names
@@ -67,46 +56,38 @@ STAYS_AT_HOME = 1e-9  # of the largest contribution: of a lot less than this is 
 # Contributions
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Profile:
-    """Contributions under one mechanism, or alone."""
-
-    title: str
-    css: str
-    contributions: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ContributionGroup:
-    """The bars of one agent, and the most it could give."""
-
-    agent: str
-    rows: Sequence[BarRow]
-    note: str
-
-
 def contributions(view: View) -> dict[str, Any]:
-    """A group of bars per agent (or lot), one bar per mechanism and one for standing alone."""
-    profiles = _profiles(view)
-    numbers = np.array([profile.contributions for profile in profiles])
+    """A table with a row per agent (or lot) and a column per mechanism, one for standing alone and one for the cap."""
+    columns = _profiles(view)
+    numbers = np.array(list(columns.values()))
     chosen = view.select(numbers.max(axis=0), "the largest contributions")
-    shown, caps = numbers[:, chosen.agents], view.federation.arrays.reachable_caps
-    near = caps[chosen.agents][caps[chosen.agents] <= CAP_REACH * shown.max()]
-    line = NumberLine.over(shown, near)
-    texts = np.array(number_texts(shown.ravel())).reshape(shown.shape)
-    groups = [
-        _contribution_bars(view, agent, profiles, line, texts[:, place].tolist())
-        for place, agent in enumerate(chosen.agents)
-    ]
+    texts = np.array(number_texts(numbers.ravel()), dtype=object).reshape(numbers.shape)
+    if view.federation.has_lots:
+        texts[numbers == 0.0] = "stays at home"
+    caps = [_cap_text(view, lot) for lot in range(view.federation.n_lots)]
+    rows = [(name_tag(view.lots[lot]), *texts[:, lot], caps[lot]) for lot in chosen.agents]
+    total = ("All together", *number_texts(numbers.sum(axis=1)), "")
     return {
-        "profiles": profiles,
-        "totals": list(zip(profiles, number_texts(numbers.sum(axis=1)), strict=True)),
-        "groups": groups,
+        "heads": ("Lot" if view.federation.has_lots else "Member", *columns, "can give up to"),
+        "rows": [*rows, total],
+        "alone": list(columns)[-1],
         "chosen": chosen,
-        "caps_marked": caps <= line.high,
         "lots": _which_lots(view),
         "shared": shared_cap_sentences(view.chosen, view.unit) if view.chosen is not None else [],
     }
+
+
+def _profiles(view: View) -> dict[str, FloatArray]:
+    """The contributions of what was solved, by title, with standing alone last, whether it was among it or not."""
+    solved = {view.title_of(outcome): outcome.contributions for outcome in view.comparison if outcome.federated}
+    alone = {view.title_of(outcome): outcome.contributions for outcome in view.comparison if not outcome.federated}
+    return solved | (alone or {"Alone": standalone_optimum(view.federation)[0]})
+
+
+def _cap_text(view: View, lot: int) -> str:
+    cap = float(view.federation.arrays.reachable_caps[lot])
+    shared = any(lot in shared.lots for shared in view.federation.shared_caps)
+    return "no cap" if np.isinf(cap) else f"{given_text(cap)}{', with the lots it shares a cap with' if shared else ''}"
 
 
 def _which_lots(view: View) -> Markup | None:
@@ -123,38 +104,6 @@ def _which_lots(view: View) -> Markup | None:
         if there.any()
     ]
     return Markup("Under {}, ").format(view.title_of(outcome)) + Markup("; ").join(told) + "."
-
-
-def _profiles(view: View) -> list[Profile]:
-    """What was solved, with standing alone last, whether it was among it or not."""
-    made = [
-        Profile(title=view.title_of(outcome), css=view.colour(outcome), contributions=outcome.contributions)
-        for outcome in view.comparison
-    ]
-    alone = [profile for profile in made if profile.css == "alone"]
-    if not alone:
-        alone = [Profile(title="Alone", css="alone", contributions=standalone_optimum(view.federation)[0])]
-    return [profile for profile in made if profile.css != "alone"] + alone
-
-
-def _contribution_bars(
-    view: View, agent: int, profiles: Sequence[Profile], line: NumberLine, texts: Sequence[str]
-) -> ContributionGroup:
-    who, cap = view.lots[agent], float(view.federation.arrays.reachable_caps[agent])
-    rows = []
-    for profile, text in zip(profiles, texts, strict=True):
-        given = float(profile.contributions[agent])
-        title = f"{who}, {profile.title}: {text}"
-        picture = bar(line, given, profile.css, title, mark=cap if cap <= line.high else None)
-        at_cap = 0 < cap * (1.0 - BOUND_TOLERANCE) <= given
-        before = ("all of it " if view.federation.has_lots else "all it has ") if at_cap else ""
-        if view.federation.has_lots and given == 0.0:
-            before = "stays at home "
-        rows.append(BarRow(label=profile.title, picture=picture, number=text, before=before))
-    note = "no cap" if np.isinf(cap) else f"can give up to {given_text(cap)}" if cap > 0 else "has nothing to give"
-    if any(agent in shared.lots for shared in view.federation.shared_caps):
-        note += ", counting the lots it shares a cap with"
-    return ContributionGroup(agent=who, rows=rows, note=note)
 
 
 # Payments
@@ -227,57 +176,115 @@ def _unbalanced(view: View, outcome: Outcome) -> PaymentPanel:
 # Gains
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MechanismPanel:
-    """Bars of the agents under one mechanism, and the subsidies that would keep those who would leave."""
-
-    outcome: Outcome
-    note: str
-    rows: Sequence[BarRow] = ()
-    chosen: Selection | None = None
-    subsidies: Sequence[tuple[str, str]] = ()
-    rest: str = ""
-    total: str = ""
-
-
 def gains(view: View) -> dict[str, Any]:
-    """A panel of diverging bars per mechanism under which agents federate."""
-    line = NumberLine.over(*(outcome.ir_gaps for outcome in view.deals))
-    panels = [_gain_panel(view, outcome, line) for outcome in view.deals]
-    return {"panels": panels, "max_subsidies": MAX_SUBSIDIES}
+    """A table of gains against fair gains, and what is to be said of each mechanism under which agents federate."""
+    deals = view.deals
+    known = bool(deals) and not np.isnan(deals[0].fair_gains).any()
+    return {
+        "table_of_gains": _gain_table(view, known=known) if deals else None,
+        "fair": known,
+        "sampled": known and bool(np.nan_to_num(deals[0].fair_gain_errors).any()),
+        "limits": [said for outcome in deals for said in fairness_sentences(outcome, view.unit.text)],
+        "together": view.comparison.best_welfare_together if view.comparison.outcomes else float("nan"),
+        "stories": [{"outcome": outcome, "sentences": _story(view, outcome)} for outcome in view.comparison],
+    }
 
 
-def _gain_panel(view: View, outcome: Outcome, line: NumberLine) -> MechanismPanel:
-    gaps = np.where(np.abs(outcome.ir_gaps) <= view.unit.noise, 0.0, outcome.ir_gaps)
-    chosen = view.select(losses_first(gaps), "the largest losses and gains")
-    n_leavers = len(outcome.leavers)
+def _gain_table(view: View, *, known: bool) -> dict[str, Any]:
+    """What every member gains under each mechanism, and what part of its fair gain that is where it is known."""
+    worst = np.min([outcome.ir_gaps for outcome in view.deals], axis=0)
+    chosen = view.select(-worst, "the smallest gains")
+    columns: dict[str, Sequence[str]] = {"Fair gain": view.unit.column(view.deals[0].fair_gains)} if known else {}
+    for outcome in view.deals:
+        gaps, shares = view.unit.column(outcome.ir_gaps, signed=True), gain_share_texts(outcome)
+        pairs = zip(gaps, shares, outcome.ir_gaps, strict=True)
+        cells = [
+            Markup('<span class="{}-text">{}</span>{}').format(
+                sign_class(gap), text, Markup("<small>{}</small>").format(share) if known else ""
+            )
+            for text, share, gap in pairs
+        ]
+        columns[view.title_of(outcome)] = cells
+    rows = [(name_tag(view.names[agent]), *(texts[agent] for texts in columns.values())) for agent in chosen.agents]
+    return {"heads": ("Member", *columns), "rows": rows, "chosen": chosen}
+
+
+def _story(view: View, outcome: Outcome) -> list[str]:
+    """Who would leave, what would keep them, what is reached together, and the lowest Shapley share."""
+    settled = view.comparison.after_departures.get(outcome.mechanism)
+    share = percent(view.comparison.share_of_best(outcome.welfare))
+    reached = f"Welfare {view.unit.text(outcome.welfare)}, {share} of the best."
+    if not outcome.federated:
+        return [reached, "Everybody keeps exactly what it makes, so there is nothing to share."]
+    told = [_leavers_sentence(view, outcome), *_subsidy_sentences(view, outcome), reached]
+    if outcome.leavers:
+        told.append(_departure_story(view, outcome, settled))
+    return [*told, _share_verdict(view, outcome), *share_notes(outcome, view.unit)[:MAX_HARM_SENTENCES]]
+
+
+def _leavers_sentence(view: View, outcome: Outcome) -> str:
+    if outcome.leavers:
+        return f"{len(outcome.leavers):,} of {len(outcome.agents):,} would leave."
     together = len(leaving_group(view.comparison, outcome.mechanism, view.unit).members)
-    if n_leavers:
-        note = f"{n_leavers:,} of {len(outcome.agents):,} would leave."
-    else:
-        note = f"Nobody would leave alone, but {together:,} would together." if together else "Nobody would leave."
-    texts = view.unit.column(gaps[chosen.agents], signed=True)
-    rows = []
-    for agent, text in zip(chosen.agents, texts, strict=True):
-        name, gap = outcome.agents[agent], float(gaps[agent])
-        word = "would leave" if name in outcome.leavers else None
-        rows.append(agent_bar(line, name, gap, text, word=word, text_css=f"{sign_class(gap)}-text" if gap else ""))
+    return f"Nobody would leave alone, but {together:,} would together." if together else "Nobody would leave."
+
+
+def _subsidy_sentences(view: View, outcome: Outcome) -> list[str]:
+    """What would keep those who would leave, the largest first."""
     leaving = np.flatnonzero(np.isin(outcome.agents, outcome.leavers))
+    if not leaving.size:
+        return []
     ranked = leaving[np.argsort(-outcome.endowments[leaving], kind="stable")]
-    rest = float(outcome.endowments[ranked[MAX_SUBSIDIES:]].sum())
-    return MechanismPanel(
-        outcome=outcome,
-        note=note,
-        rows=rows,
-        chosen=chosen,
-        subsidies=_subsidies(view, ranked, outcome.endowments),
-        rest=f"{ranked.size - MAX_SUBSIDIES:,} others, together: {view.unit.text(rest)}",
-        total=view.unit.text(float(outcome.endowments[leaving].sum())),
-    )
+    total = view.unit.text(float(outcome.endowments[leaving].sum()))
+    named = [f"{who}: {amount}" for who, amount in _subsidies(view, ranked[:MAX_SUBSIDIES], outcome.endowments)]
+    if ranked.size > MAX_SUBSIDIES:
+        rest = float(outcome.endowments[ranked[MAX_SUBSIDIES:]].sum())
+        named.append(f"{ranked.size - MAX_SUBSIDIES:,} others, together: {view.unit.text(rest)}")
+    if ranked.size == 1:
+        return [f"A subsidy of {total} would keep {view.names[ranked[0]]}."]
+    return [f"Subsidies of {total} in total would keep each of them from leaving alone ({'; '.join(named)})."]
 
 
 def _subsidies(view: View, ranked: Sequence[int] | np.ndarray, endowments: FloatArray) -> list[tuple[str, str]]:
     return [(view.names[agent], view.unit.text(float(endowments[agent]))) for agent in ranked]
+
+
+def _departure_story(view: View, outcome: Outcome, settled: StableFederation | None) -> str:
+    """Who leaves in which round, who is left, and with which welfare."""
+    if settled is None:
+        return f"{len(outcome.leavers):,} would leave; not followed for a baseline."
+    rounds = [_who(departure.leavers, "leave") for departure in settled.departures]
+    end = _who(settled.members, "stay") if settled.members else Markup("nobody is left")
+    share = percent(view.comparison.share_of_best(settled.welfare))
+    welfare = f"welfare {view.unit.text(settled.welfare)}, {share} of the best"
+    return Markup("{}; {}: {}.").format(Markup("; then ").join(rounds), end, welfare)
+
+
+def _who(names: Sequence[str], verb: str) -> Markup:
+    """Names with their verb; a count where they are many."""
+    if len(names) > MAX_LEAVERS_NAMED:
+        return Markup(f"{len(names):,} {verb}")
+    return Markup("{} {}").format(mention_list(names), f"{verb}s" if len(names) == 1 else verb)
+
+
+def _share_verdict(view: View, outcome: Outcome) -> str:
+    """The lowest part of its Shapley share that anybody gets back, the paper's measure of fairness."""
+    if np.isnan(outcome.reciprocity_ratios).any():
+        return (
+            "Undefined: some group of members would be harmed beyond what its payoff curve describes, so there are no "
+            "Shapley shares to compare with."
+        )
+    gaps = np.where(np.abs(outcome.reciprocity_gaps) <= view.unit.noise, 0.0, outcome.reciprocity_gaps)
+    short = (without_rounding(outcome, outcome.reciprocity_gaps) < 0).any()
+    text = "Everybody gets at least its Shapley share." if gaps.any() else "Everybody gets exactly its Shapley share."
+    if short:
+        text = f"Lowest Shapley share returned: {lowest_share_text(outcome)}."
+    worst = outcome.worst_reciprocity
+    lower = worst.value < outcome.lowest_fair_part - LOWER_SHARE
+    if worst.searched > 1 and lower and not np.isnan(outcome.fair_parts[worst.agent]):
+        lowest = share_text(worst.value, float(outcome.shapley_values[worst.agent]))
+        text += f" At another equilibrium of the same deal as low as {lowest}."
+    return text
 
 
 # How sure
@@ -343,151 +350,6 @@ def _whiskers(
         picture = whisker(line, ends[agent], middle, sign_class(middle), f"{name}: {low} to {high}")
         rows.append(BarRow(label=name_tag(name), picture=picture, number=f"{low} to {high}"))
     return rows
-
-
-# Fairness
-
-
-def fairness(view: View) -> dict[str, Any]:
-    """A table of gains against fair gains, and a panel of dumbbells, per mechanism under which agents federate."""
-    deals = view.deals
-    line = NumberLine.over(*(part for deal in deals for part in (deal.payoffs + deal.payments, deal.shapley_values)))
-    alone = [view.title_of(outcome) for outcome in view.comparison if not outcome.federated]
-    sampled = bool(deals) and bool(np.nan_to_num(deals[0].fair_gain_errors).any())
-    return {
-        "gains": _fair_gains(view) if deals and not np.isnan(deals[0].fair_gains).any() else None,
-        "sampled": sampled,
-        "limits": [said for outcome in deals for said in fairness_sentences(outcome, view.unit.text)],
-        "panels": [_share_panel(view, outcome, line) for outcome in deals],
-        "alone": alone[:1],
-    }
-
-
-def _fair_gains(view: View) -> dict[str, Any]:
-    """The fair gain of every member, and what it gains under each mechanism, with its part of the fair gain."""
-    fair = view.deals[0].fair_gains
-    chosen = view.select(np.abs(fair), "the largest fair gains")
-    columns: dict[str, Sequence[str]] = {"Fair gain": view.unit.column(fair)}
-    for outcome in view.deals:
-        gains, shares = view.unit.column(outcome.ir_gaps, signed=True), gain_share_texts(outcome)
-        cells = [Markup("{}<small>{}</small>").format(gain, share) for gain, share in zip(gains, shares, strict=True)]
-        columns[view.title_of(outcome)] = cells
-    rows = [(name_tag(view.names[agent]), *(texts[agent] for texts in columns.values())) for agent in chosen.agents]
-    return {"heads": ("Member", *columns), "rows": rows, "chosen": chosen}
-
-
-def _share_panel(view: View, outcome: Outcome, line: NumberLine) -> MechanismPanel:
-    gaps = np.where(np.abs(outcome.reciprocity_gaps) <= view.unit.noise, 0.0, outcome.reciprocity_gaps)
-    exact = not gaps.any()
-    verdict = "Everybody gets exactly its share." if exact else _share_verdict(outcome)
-    note = " ".join([verdict, *share_notes(outcome, view.unit)[:MAX_HARM_SENTENCES]])
-    if exact and len(gaps) > FEW:
-        return MechanismPanel(outcome=outcome, note=note)
-    chosen = view.select(losses_first(gaps), "the largest differences either way")
-    gap_texts = view.unit.column(gaps[chosen.agents], signed=True)
-    rows, parts = [], share_texts(outcome)
-    for agent, gap in zip(chosen.agents, gap_texts, strict=True):
-        benefit, share = float(outcome.payoffs[agent] + outcome.payments[agent]), float(outcome.shapley_values[agent])
-        short, undefined = gaps[agent] < 0, bool(np.isnan(share))
-        title = f"{view.names[agent]}: benefit {view.unit.text(benefit)}, Shapley share {view.unit.text(share)}"
-        rows.append(
-            BarRow(
-                label=name_tag(view.names[agent]),
-                picture=dumbbell(line, share, benefit, "alone" if undefined else "loss" if short else "gain", title),
-                number=parts[agent],
-                word=None if undefined else gap,
-                css="loss-text" if short else "",
-            )
-        )
-    return MechanismPanel(outcome=outcome, note=note, rows=rows, chosen=chosen)
-
-
-def _share_verdict(outcome: Outcome) -> str:
-    ratios = outcome.reciprocity_ratios
-    if np.isnan(ratios).any():
-        return (
-            "Undefined: some group of members would be harmed beyond what its payoff curve describes, so there are no "
-            "Shapley shares to compare with."
-        )
-    short = (without_rounding(outcome, outcome.reciprocity_gaps) < 0).any()
-    text = f"Lowest: {lowest_share_text(outcome)}." if short else "Everybody gets at least its share."
-    worst = outcome.worst_reciprocity
-    lower = worst.value < outcome.lowest_fair_part - LOWER_SHARE
-    if worst.searched > 1 and lower and not np.isnan(outcome.fair_parts[worst.agent]):
-        lowest = share_text(worst.value, float(outcome.shapley_values[worst.agent]))
-        text += f" At another equilibrium of the same deal as low as {lowest}."
-    return text
-
-
-# Welfare
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WelfareGroup:
-    """The welfare of one outcome, with everybody in and once the unwilling have left."""
-
-    outcome: Outcome
-    rows: Sequence[BarRow]
-    story: str
-
-
-def welfare(view: View) -> dict[str, Any]:
-    """Two bars per mechanism, with the best possible welfare as a tick."""
-    stable = view.comparison.after_departures
-    line = NumberLine.over(
-        [outcome.welfare for outcome in view.comparison],
-        [settled.welfare for settled in stable.values()],
-        [view.best_welfare],
-    )
-    together = view.comparison.best_welfare_together if view.comparison.outcomes else float("nan")
-    return {
-        "together": together,
-        "apart": view.best_welfare > together + view.unit.noise,
-        "groups": [
-            WelfareGroup(
-                outcome=outcome,
-                rows=_welfare_bars(view, outcome, stable.get(outcome.mechanism), line),
-                story=_departure_story(outcome, stable.get(outcome.mechanism)),
-            )
-            for outcome in view.comparison
-        ],
-    }
-
-
-def _welfare_bars(view: View, outcome: Outcome, settled: StableFederation | None, line: NumberLine) -> list[BarRow]:
-    colour = view.colour(outcome)
-    levels = [("everybody stays" if outcome.federated else "everybody alone", outcome.welfare, colour)]
-    if settled is not None:
-        levels.append(("after departures", settled.welfare, f"{colour} later"))
-    texts = view.unit.column([level for _, level, _ in levels])
-    return [
-        BarRow(
-            label=label,
-            picture=bar(line, level, css, f"{view.title_of(outcome)}, {label}: {text}", mark=view.best_welfare),
-            number=text,
-            word=percent(view.comparison.share_of_best(level)),
-            word_css="below",
-        )
-        for (label, level, css), text in zip(levels, texts, strict=True)
-    ]
-
-
-def _departure_story(outcome: Outcome, settled: StableFederation | None) -> str:
-    """Who leaves in which round, and who is left."""
-    if settled is None:
-        return f"{len(outcome.leavers):,} would leave; not followed for a baseline." if outcome.leavers else ""
-    if not settled.departures:
-        return "Nobody leaves."
-    rounds = [_who(departure.leavers, "leave") for departure in settled.departures]
-    end = _who(settled.members, "stay") if settled.members else Markup("nobody is left")
-    return Markup("{}; {}.").format(Markup("; then ").join(rounds), end)
-
-
-def _who(names: Sequence[str], verb: str) -> Markup:
-    """Names with their verb; a count where they are many."""
-    if len(names) > MAX_LEAVERS_NAMED:
-        return Markup(f"{len(names):,} {verb}")
-    return Markup("{} {}").format(mention_list(names), f"{verb}s" if len(names) == 1 else verb)
 
 
 def shared_cap_sentences(outcome: Outcome, unit: Unit, agent: int | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from fedpact.comparison import Comparison
 from fedpact.report.background_sections import certificates, conditions, federation, method, summary
-from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
+from fedpact.report.deal_sections import contributions, gains, payments, uncertainty
 from fedpact.report.markup import render
 from fedpact.report.property_table import has_property_table, properties
 from fedpact.report.stability import stability
@@ -27,8 +27,6 @@ SECTIONS: Mapping[str, Callable[[View], dict[str, Any]]] = {
     "payments": payments,
     "gains": gains,
     "uncertainty": uncertainty,
-    "fairness": fairness,
-    "welfare": welfare,
     "stability": stability,
     "properties": properties,
     "certificates": certificates,
@@ -40,12 +38,10 @@ SECTIONS: Mapping[str, Callable[[View], dict[str, Any]]] = {
 
 # After the summary, in order, with the short names of the contents.
 CONTENTS = {
-    "contributions": "Contributions",
-    "payments": "Payments",
     "gains": "Gains",
+    "payments": "Payments",
+    "contributions": "Contributions",
     "uncertainty": "Certainty",
-    "fairness": "Fairness",
-    "welfare": "Welfare",
     "stability": "Holding together",
     "properties": "Properties",
     "certificates": "Certificates",

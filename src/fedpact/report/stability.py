@@ -1,9 +1,6 @@
 """Whether a deal holds together: who would leave in a group, who gains by posing as two or by lies, and what is lost.
 
 First the words, which the terminal, the report and the explorer share; then the report's section.
-
-The picture has a mark for every mechanism: welfare to the right, the lowest fair gain upwards. It is filled
-where the deal holds together, and open where somebody would leave or that is not known.
 """
 
 from __future__ import annotations
@@ -12,15 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from markupsafe import Markup
-
 from fedpact.certificates import Verdict
 from fedpact.comparison import Comparison
-from fedpact.deals import Outcome
-from fedpact.report.charts import TURN, label_heights, tick_marks
-from fedpact.report.markup import mention_group, mention_list, render
-from fedpact.report.numbers import Unit, lowest_gain_share_text
+from fedpact.report.markup import mention_group, mention_list
+from fedpact.report.numbers import Unit
 from fedpact.report.view import View
 from fedpact.utils.words import join_names
 
@@ -32,15 +24,7 @@ GROUP_WORDS: dict[Verdict, str] = {
     Verdict.NOT_REFUTED: "none found",
     Verdict.UNDEFINED: NOT_WORKED_OUT,
 }
-HEIGHT = 288.0  # pixels of the picture
-TOP, BOTTOM = 26.0, 238.0  # where the shares end, in pixels
-LEFT, RIGHT = 9.0, 97.0  # where the welfare ends, in per cent of the width
-LABEL_HEIGHT = 17.0  # pixels
-MARK_MARGIN = 0.08  # of the range, around the marks
-MIN_RANGE = 0.02  # of the largest number: marks closer than that are alike
-SHARES_SHOWN = (0.9, 1.0)  # that the axis reaches in any case
 MAX_CELL_NAMES = 4
-HOLDING = {True: "holds together", False: "somebody would leave", None: "not known whether a group would leave"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,23 +88,6 @@ def _one_member(largest: tuple[str, float] | None, unit: Unit) -> Temptation:
     return Temptation(members=(member,), gain=unit.column([gain], signed=True)[0])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Mark:
-    """A mechanism in the picture: `x` in per cent, `y` and the label's `label_y` in pixels."""
-
-    outcome: Outcome
-    x: float
-    y: float
-    label_y: float
-    holds: bool | None
-    sentence: str
-
-    @property
-    def label_left(self) -> bool:
-        """Whether its label stands on its left."""
-        return (self.x - LEFT) / (RIGHT - LEFT) > TURN
-
-
 def stability(view: View) -> dict[str, Any]:
     """A row per mechanism with who would leave, the picture of the trade-off, and who gains by posing as two."""
     rows, posing = [], []
@@ -137,8 +104,6 @@ def stability(view: View) -> dict[str, Any]:
     return {
         "rows": rows,
         "posing": posing,
-        "picture": tradeoff_picture(view),
-        "missing": _missing(view),
         "partly": join_names(partly),
     }
 
@@ -147,52 +112,3 @@ def _cells(found: Temptation, everybody: Sequence[str]) -> tuple[str, str]:
     if not found.members:
         return found.word, NO_GAIN
     return mention_group(found.members, everybody, MAX_CELL_NAMES), found.gain
-
-
-def tradeoff_picture(view: View) -> Markup:
-    """Welfare against the lowest fair gain, a mark per mechanism; empty where no mechanism has shares."""
-    shown = [outcome for outcome in view.comparison if not np.isnan(outcome.lowest_gain_share)]
-    if not shown:
-        return Markup()
-    shares = np.array([max(outcome.lowest_gain_share, 0.0) for outcome in shown])
-    welfare = np.array([outcome.welfare for outcome in shown])
-    low, high = _span(np.append(shares, SHARES_SHOWN))
-    left, right = _span(welfare)
-    heights = TOP + (high - shares) / (high - low) * (BOTTOM - TOP)
-    places = LEFT + (welfare - left) / (right - left) * (RIGHT - LEFT)
-    scale = view.unit.per_payoff
-    return render(
-        "tradeoff.html",
-        view=view,
-        marks=_marks(view, shown, places.tolist(), heights.tolist()),
-        x_ticks=[(LEFT + at / 100 * (RIGHT - LEFT), text) for at, text in tick_marks(left * scale, right * scale)],
-        y_ticks=[(BOTTOM - at / 100 * (BOTTOM - TOP), text) for at, text in tick_marks(100.0 * low, 100.0 * high)],
-        size={"height": HEIGHT, "top": TOP, "bottom": BOTTOM, "left": LEFT, "right": RIGHT},
-    )
-
-
-def _marks(view: View, shown: Sequence[Outcome], places: Sequence[float], heights: Sequence[float]) -> list[Mark]:
-    """Marks with their labels beside them, moved apart among those on the same side."""
-    across = [(x - LEFT) / (RIGHT - LEFT) for x in places]
-    labels = label_heights(across, heights, gap=LABEL_HEIGHT, end=BOTTOM)
-    marks = []
-    for outcome, x, y, label_y in zip(shown, places, heights, labels, strict=True):
-        holds = view.comparison.holds_together(outcome.mechanism)
-        sentence = (
-            f"{view.title_of(outcome)}: welfare {view.unit.text(outcome.welfare)}, lowest fair gain "
-            f"{lowest_gain_share_text(outcome)}, {HOLDING[holds]}"
-        )
-        marks.append(Mark(outcome=outcome, x=x, y=y, label_y=label_y, holds=holds, sentence=sentence))
-    return marks
-
-
-def _span(numbers: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """From where to where an axis goes, with room around its numbers."""
-    low, high = float(np.min(numbers)), float(np.max(numbers))
-    room = max(MARK_MARGIN * (high - low), MIN_RANGE * max(abs(low), abs(high))) or 1.0
-    return low - room, high + room
-
-
-def _missing(view: View) -> list[str]:
-    """Mechanisms whose lowest share is undefined."""
-    return [view.title_of(outcome) for outcome in view.comparison if np.isnan(outcome.lowest_gain_share)]

@@ -25,9 +25,6 @@ FEW = 30
 MAX_SHOWN = 20
 """How many of more than that are shown."""
 
-MAX_LOSSES = 12
-"""Of many agents, how many that lose are shown before those that gain most."""
-
 N_COLOURS = 5
 SHORT_NAME_LENGTH = 12
 N_SQUARE = 4  # panels
@@ -167,14 +164,6 @@ class View:
             return settle_payments(payments, names=outcome.agents, currency=self.unit.label, decimals=decimals)
         except InvalidInput:
             return None
-
-
-def losses_first(gaps: FloatArray) -> FloatArray:
-    """Sizes for `View.select`: the worst losses come first, then the largest gains, and never only losses."""
-    place = np.empty(gaps.size)
-    place[np.argsort(gaps, kind="stable")] = np.arange(gaps.size)
-    worst = (gaps < 0) & (place < MAX_LOSSES)
-    return np.where(worst, 2.0 * gaps.size - place, place)
 
 
 def _decimals(payments: FloatArray) -> int:

@@ -57,7 +57,7 @@ def test_prices(compared: fp.Comparison, text: str) -> None:
 
 
 def test_gains_against_fair_gains(compared: fp.Comparison, text: str) -> None:
-    fairness = text[text.index("Gains against fair gains") : text.index("Shapley shares of everything")]
+    fairness = text[text.index("Gains against fair gains") : text.index("All together Welfare is")]
     outcome = compared["externality"]
     assert outcome.fair_gains[3] < 0 < outcome.fair_gains[1]
     sued = f"Sued {outcome.fair_gains[1]:,.0f} {outcome.ir_gaps[1]:+,.0f} {outcome.gain_shares[1]:.0%}".replace(

@@ -127,7 +127,7 @@ def test_endowments_that_would_keep_the_leavers(comparison_of, read):
         f"Subsidies of EUR {outcome.endowments.sum() * 1e6:,.0f} in total would keep each of them from leaving alone"
         in text
     )
-    assert f"Clinic : EUR {outcome.endowments[4] * 1e6:,.0f}" in text
+    assert f"Clinic: EUR {outcome.endowments[4] * 1e6:,.0f}" in text
 
 
 def test_verdicts_tell_promises_from_other_claims(comparison_of, read):

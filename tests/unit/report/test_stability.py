@@ -65,14 +65,11 @@ def test_posing_as_two_where_it_is_not_worked_out(seventeen: fp.Comparison, monk
     assert many.verdicts["shapley"][Claim.SPLIT_PROOF] is Verdict.NOT_REFUTED
 
 
-def test_the_report_shows_them_and_the_trade_off(hospitals: fp.Comparison) -> None:
+def test_the_report_shows_them(hospitals: fp.Comparison) -> None:
     page = render_report(hospitals, money=fp.Money("EUR", 1_000_000.0))
     section = page[page.index('<section id="stability"') : page.index('<section id="certificates"')]
     assert "+321,817" in section and "+389,579" in section
-    assert section.count("<circle") == len(hospitals.outcomes)
-    federated = [outcome for outcome in hospitals if not hospitals.holds_together(outcome.mechanism)]
-    assert section.count(' open"') == len(federated) == 2
-    assert "Shapley: welfare EUR" in section.replace("\N{NO-BREAK SPACE}", " ")
+    assert 'id="stability"' not in render_report(replace(hospitals, outcomes=()))
 
 
 @pytest.mark.slow
@@ -83,14 +80,4 @@ def test_the_report_says_where_not_all_groups_were_looked_at(hospitals: fp.Compa
     said = "not all groups were looked at"
     page = render_report(fp.compare(harmed, ["externality"]))
     assert f"Externality: {said}" in page
-    assert "not known whether a group would leave" in page
-    assert page.count(' open"') == 1, "the mark is not filled"
     assert said not in render_report(hospitals)
-
-
-def test_a_report_without_outcomes_or_shares_has_no_picture(hospitals: fp.Comparison) -> None:
-    assert 'id="stability"' not in render_report(replace(hospitals, outcomes=()))
-    alone = fp.compare(fp.Federation([[1.0]], costs=0.001, payoff=fp.PowerLaw(beta=0.02)), ["externality"])
-    assert np.isnan(alone["externality"].lowest_gain_share)
-    page = render_report(alone)
-    assert "<svg" not in page[page.index('<section id="stability"') : page.index('<section id="certificates"')]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.report.charts import TURN, colour_places, label_heights
+from fedpact.report.charts import colour_places, spread_labels
 from fedpact.report.numbers import Unit, number_text
 from fedpact.report.plots.style import AMOUNT, FAINT, INK, LINES, dress_axes, new_figure, short_name
 
@@ -17,12 +18,36 @@ if TYPE_CHECKING:
     from fedpact.scenario import Money
 
 LABEL_HEIGHT = 0.06  # of the panel
+LABEL_WIDTH = 0.15  # of the panel, about: labels of marks further apart do not meet
+TURN = 0.55  # of the panel: a label stands on the right of its mark or, from here on, on its left
 SHARES_SHOWN = (90.0, 100.0)  # per cent that the axis reaches in any case
 LABEL_ASIDE = 9  # points
 AXIS_MARGIN = 0.12  # of the range, around the marks
 MAX_LABEL_LENGTH = 18
 MAX_MARKS_NAMED = 6  # marks that have room for a name each; more are numbered
 SAME_PLACE = 0.03  # of the panel: marks as close share one label
+
+
+def label_heights(places: Sequence[float], heights: Sequence[float], *, gap: float, end: float) -> list[float]:
+    """Heights of labels beside marks, `places` from 0 to 1 across: moved apart where they would meet.
+
+    Examples
+    --------
+    >>> label_heights([0.1, 0.9, 0.95], [50.0, 50.0, 50.0], gap=10.0, end=100.0)
+    [50.0, 50.0, 60.0]
+    """
+    found = np.asarray(heights, dtype=np.float64).copy()
+    clusters: list[list[int]] = []
+    for mark in np.argsort(places, kind="stable").tolist():
+        last = clusters[-1][-1] if clusters else mark
+        same_side = (places[last] > TURN) == (places[mark] > TURN)
+        if clusters and same_side and places[mark] - places[last] < LABEL_WIDTH:
+            clusters[-1].append(mark)
+        else:
+            clusters.append([mark])
+    for cluster in clusters:
+        found[cluster] = spread_labels(found[cluster].tolist(), gap=gap, end=end)
+    return [float(height) for height in found]
 
 
 def plot_tradeoff(comparison: Comparison, ax: Any = None, *, money: Money | None = None) -> Any:
