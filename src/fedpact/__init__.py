@@ -96,7 +96,7 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
     )
     from fedpact.negotiation import MessageGame, negotiate
     from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
-    from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
+    from fedpact.shapley import ShapleyValues, sample_game, shapley_values
     from fedpact.solvers.welfare import SocialOptimum, social_optimum
     from fedpact.utils.errors import (
         FedpactError,
@@ -119,7 +119,6 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Claim",
-    "CoalitionCache",
     "Comparison",
     "Cost",
     "CostSharing",

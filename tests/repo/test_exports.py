@@ -23,7 +23,6 @@ PUBLIC = [
     "Calibration",
     "Certificate",
     "Claim",
-    "CoalitionCache",
     "Comparison",
     "Cost",
     "CostSharing",

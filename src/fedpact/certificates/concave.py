@@ -39,27 +39,20 @@ MAX_POWER = 500  # of two, of what is spent
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ConcaveProblem:
-    """Problems side by side, along the first axis; arrays whose first axis has length one are the same for all.
+    """Problems side by side, along the first axis; arrays whose first axis has length one are the same for all."""
 
-    Attributes
-    ----------
-    weights, values, background
-        (problems, rows, lots), (problems, rows): w, v and b. A row of value zero does not count, in its domain or not.
-    payoff
-        The family; parameters are a number, (rows,) or (problems, rows).
-    linear, quadratic, upper
-        (problems, lots): c, of any sign, d and the upper bounds; `upper` has an entry for every problem.
-    shared, limits
-        (problems, shared caps, lots), 1 where a lot is under a cap, and (problems, shared caps).
-    """
-
+    # weights, values, background: (problems, rows, lots), (problems, rows): w, v and b. A row of value zero does not
+    # count, in its domain or not
     weights: FloatArray
     values: FloatArray
-    payoff: Payoff
+    payoff: Payoff  # the family; parameters are a number, (rows,) or (problems, rows)
     background: FloatArray
+    # linear, quadratic, upper: (problems, lots): c, of any sign, d and the upper bounds; `upper` has an entry for every
+    # problem
     linear: FloatArray
     quadratic: FloatArray
     upper: FloatArray
+    # shared, limits: (problems, shared caps, lots), 1 where a lot is under a cap, and (problems, shared caps)
     shared: FloatArray
     limits: FloatArray
 

@@ -43,26 +43,13 @@ NO_SHARES_SCOPE = "no Shapley values: a coalition leaves the domain"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Deviations:
-    """The best each member could do alone, before side payments.
+    """The best each member could do alone, before side payments."""
 
-    Attributes
-    ----------
-    actions
-        What it would contribute of its lots, (lots,).
-    utilities
-        Bounds on the utility it could have, whatever it does, (members,).
-    shortfalls
-        How much less than that its `actions` give it, (members,).
-    scope
-        What was searched.
-    shares
-        The Shapley values or semivalues that it was worked out from, if these are the rule.
-    """
-
-    actions: FloatArray
-    utilities: FloatArray
-    scope: str
-    shortfalls: FloatArray | float = 0.0
+    actions: FloatArray  # what it would contribute of its lots, (lots,)
+    utilities: FloatArray  # bounds on the utility it could have, whatever it does, (members,)
+    scope: str  # what was searched
+    shortfalls: FloatArray | float = 0.0  # how much less than that its `actions` give it, (members,)
+    # the Shapley values or semivalues that it was worked out from, if these are the rule
     shares: CheckedShares | None = None
 
     @property

@@ -69,28 +69,20 @@ class EquilibriumFace(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorstReciprocity:
-    """The lowest reciprocity over the equilibria that were looked at.
+    """The lowest reciprocity over the equilibria that were looked at."""
 
-    Attributes
-    ----------
-    value, agent
-        The lowest ratio, and the agent that has it.
-    contributions, payments
-        The equilibrium at which it has it.
-    gap, gap_contributions, gap_payments
-        The lowest a_i + p_i - phi_i and its equilibrium: with negative Shapley values another than above.
-    searched
-        How many equilibria were looked at.
-    """
-
+    # value, agent: The lowest ratio, and the agent that has it
     value: float
     agent: int
+    # contributions, payments: The equilibrium at which it has it
     contributions: FloatArray
     payments: FloatArray
+    # gap, gap_contributions, gap_payments: The lowest a_i + p_i - phi_i and its equilibrium: with negative Shapley
+    # values another than above
     gap: float
     gap_contributions: FloatArray
     gap_payments: FloatArray
-    searched: int
+    searched: int  # how many equilibria were looked at
 
 
 Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]

@@ -47,28 +47,15 @@ POINTS_PER_EFOLDING, MIN_POINTS = 16.0, 60
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedShares:
-    """Shapley values, or semivalues, and their gradient.
+    """Shapley values, or semivalues, and their gradient."""
 
-    Attributes
-    ----------
-    values, gradient
-        phi_j, (members,), and d phi_j / d s_l, (lots,), of every lot's owner.
-    error
-        By how much the values, or the nodes, miss all payoffs.
-    proves
-        Whether that is little enough to prove anything by.
-    method
-        How they were obtained, in words.
-    probability
-        That of semivalues; None for Shapley values.
-    """
-
+    # values, gradient: phi_j, (members,), and d phi_j / d s_l, (lots,), of every lot's owner
     values: FloatArray
     gradient: FloatArray
-    error: float
-    proves: bool
-    method: str
-    probability: float | None = None
+    error: float  # by how much the values, or the nodes, miss all payoffs
+    proves: bool  # whether that is little enough to prove anything by
+    method: str  # how they were obtained, in words
+    probability: float | None = None  # that of semivalues; None for Shapley values
 
 
 def check_shares(

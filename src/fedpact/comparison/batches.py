@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 
 import numpy as np
 
 from fedpact.certificates.claims import Certificate, Claim
-from fedpact.deals.outcome import Outcome, Outcomes
+from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, stack
 from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.parallel import is_configured, map_parallel
 
 
 def solve_batch(federations: Iterable[Federation], mechanism: Mechanism | str) -> Outcomes:
@@ -42,7 +40,7 @@ def solve_arrays(
 ) -> Outcomes:
     """The outcomes of federations given by their numbers, with one leading axis; `federation` is one like them.
 
-    The federations themselves, where there are some, know what is no number of the game, such as budgets.
+    The federations themselves, where there are some, know what members have at home.
     """
     (count,) = arrays.shape
     together = rules.solve_stack(arrays)
@@ -53,15 +51,15 @@ def solve_arrays(
         with suppress(*SOLVER_ERRORS):  # of one of them: each is solved alone, and says it
             payments[solved] = rules.payments(arrays.at(solved), contributions[solved])
     errors: dict[int, Exception] = {}
-    alone = np.flatnonzero(np.isnan(payments).any(axis=-1)).tolist()
-    solve = partial(_solve_one, federation, arrays, rules, federations)
-    for index, found in zip(alone, _solve_each(solve, alone), strict=True):
-        if isinstance(found, Exception):
-            errors[index] = found
-            contributions[index] = payments[index] = sides[index] = np.nan
-        else:
+    for index in np.flatnonzero(np.isnan(payments).any(axis=-1)).tolist():
+        one = federation.with_arrays(arrays.at(index)) if federations is None else federations[index]
+        try:
+            found = rules.solve(one)
             contributions[index], payments[index] = found.contributions, found.payments
             sides[index] = found.side_payments
+        except SOLVER_ERRORS as error:
+            errors[index] = error
+            contributions[index] = payments[index] = sides[index] = np.nan
     return Outcomes(
         federation=federation,
         arrays=arrays,
@@ -82,27 +80,6 @@ def certify_each(outcomes: Outcomes, claim: Claim, among: range | None = None) -
             with suppress(*SOLVER_ERRORS):
                 found[index] = outcomes[index].certificates[claim]
     return found
-
-
-def _solve_each(solve: Callable[[int], Outcome | Exception], indices: list[int]) -> Iterable[Outcome | Exception]:
-    """The outcome of every federation, or why there is none, in order; on a cluster if joblib was told of one."""
-    if is_configured() and len(indices) > 1:
-        found = dict(map_parallel(solve, indices))
-        return [found[index] for index in indices]
-    return map(solve, indices)
-
-
-def _solve_one(
-    federation: Federation,
-    arrays: FederationArrays,
-    rules: Mechanism,
-    federations: Sequence[Federation] | None,
-    index: int,
-) -> Outcome | Exception:
-    try:
-        return rules.solve(federation.with_arrays(arrays.at(index)) if federations is None else federations[index])
-    except SOLVER_ERRORS as error:
-        return error
 
 
 def _check_federations(given: Iterable[Federation]) -> list[Federation]:

@@ -24,13 +24,14 @@ from fedpact.solvers.groups import (
     KnownGroups,
     group_optima,
     most_gained,
-    worst_group,
 )
 from fedpact.solvers.nucleolus import LeastCore, nucleolus
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names
 
 MAX_NAMES_LISTED = 20  # in an error
+BRACKET_TOLERANCE = 1e-6  # of what all can reach together: a bracket so narrow is closed
+BY_SEARCH = "neighbouring groups, and a bound by prices"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,17 +102,19 @@ def blocking_group(
         rule = "must be a deal, as fp.ExternalityMechanism().solve(federation) makes one"
         raise InvalidInput(field="outcome", rule=rule, value=outcome, given=f", got {type(outcome).__name__}")
     federation, arrays = outcome.federation, outcome.arrays
+    utilities, method = outcome.utilities, "the group given, solved alone"
     if group is not None:
-        members = _membership(federation, group)
-        best = group_optima(federation, members[None, :])
-        gain, contributions = float(best.gains(outcome.utilities)[0]), best.contributions[0]
-        upper_bound, exact, method = gain, True, "the group given, solved alone"
+        best = group_optima(federation, _membership(federation, group)[None, :])
+        upper_bound, exact = float(best.gains(utilities)[0]), True
     else:
-        found = worst_group(federation, outcome.utilities, proper=proper)
-        members, gain, contributions = found.members, found.gain, found.contributions
-        upper_bound, exact, method = found.upper_bound, found.exact, found.method
+        known = KnownGroups(federation)
+        best, upper_bound = known.worst(utilities, proper=proper)
+        gain = float(best.gains(utilities)[0])
+        exact = known.all_listed or upper_bound - gain <= BRACKET_TOLERANCE * known.scale
+        method = f"all {len(known.found.values) - proper} groups" if known.all_listed else BY_SEARCH
         if not exact and federation.admits(outcome.contributions):
-            upper_bound = max(gain, min(upper_bound, most_gained(federation, outcome.utilities, outcome.contributions)))
+            upper_bound = max(gain, min(upper_bound, most_gained(federation, utilities, outcome.contributions)))
+    members, contributions, gain = best.members[0], best.contributions[0], float(best.gains(utilities)[0])
     names = [federation.names[agent] for agent in np.flatnonzero(members)]
     joining = arrays.joining_costs * (members.sum() > 1)
     would_have = (arrays.payoffs(contributions) - arrays.spending(contributions) - joining)[members]

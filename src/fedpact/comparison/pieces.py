@@ -20,7 +20,8 @@ import numpy as np
 
 from fedpact.mechanisms import Mechanism
 from fedpact.utils.checkpoint import Checkpoint
-from fedpact.utils.parallel import map_parallel, worker_count
+from fedpact.utils.parallel import map_parallel
+from fedpact.utils.threads import thread_count
 
 MIN_SHARED_FEDERATIONS = 200  # for which starting worker processes pays
 
@@ -92,7 +93,7 @@ def solve_pieces(
 
 def pays_to_share(n_federations: int) -> bool:
     """Whether so many federations, solved one by one, are shared out to worker processes."""
-    return n_federations >= MIN_SHARED_FEDERATIONS and worker_count() > 1
+    return n_federations >= MIN_SHARED_FEDERATIONS and thread_count() > 1
 
 
 def _solve(pieces: Sequence[Piece]) -> Generator[tuple[Piece, Arrays], None, None]:

@@ -40,26 +40,19 @@ FIELDS = ("welfare", "share_of_best", "lowest_share", "budget", "solved", *(str(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FieldStudy:
-    """Mechanisms on many random federations.
+    """Mechanisms on many random federations."""
 
-    Attributes
-    ----------
-    kinds, mechanisms
-        Kinds of federations, and mechanisms by name.
-    n_agents, seed
-        How many members every federation has, and what they were drawn from.
-    numbers
-        `numbers[kind][mechanism][name]`, one per federation. "share_of_best" is welfare as a part of the best,
-        "lowest_share" the smallest part of a Shapley value above zero that a member gets back, "budget" the sum of
-        payments, "solved" whether there is an outcome. Under the name of a claim stands 1 where it holds, 0 where it
-        does not, -1 where it is undefined or was not looked at. Reciprocity is that of the equilibrium found;
-        "split-proof" is 1 where nobody was found to gain.
-    """
-
+    # kinds, mechanisms: Kinds of federations, and mechanisms by name
     kinds: Sequence[str]
     mechanisms: Mapping[str, Mechanism]
+    # n_agents, seed: How many members every federation has, and what they were drawn from
     n_agents: int
     seed: int
+    # `numbers[kind][mechanism][name]`, one per federation. "share_of_best" is welfare as a part of the best,
+    # "lowest_share" the smallest part of a Shapley value above zero that a member gets back, "budget" the sum of
+    # payments, "solved" whether there is an outcome. Under the name of a claim stands 1 where it holds, 0 where it does
+    # not, -1 where it is undefined or was not looked at. Reciprocity is that of the equilibrium found; "split-proof" is
+    # 1 where nobody was found to gain
     numbers: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 
     @property

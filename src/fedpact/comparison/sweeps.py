@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
-from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis, with_budgets
+from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
 from fedpact.comparison.batches import certify_each, solve_arrays
 from fedpact.comparison.pieces import Arrays, Piece, cut, pays_to_share, solve_pieces
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
@@ -59,39 +59,27 @@ def unit_of(metric: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sweep:
-    """Metrics over a grid of one or two parameters.
+    """Metrics over a grid of one or two parameters."""
 
-    Attributes
-    ----------
-    axes
-        What was varied.
-    agents, lots
-        The agents' names, and those of their lots: the same where everybody has one.
-    mechanisms
-        By name.
-    metrics
-        `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is
-        theirs; NaN where there is no equilibrium or the metric is undefined.
-    solved, on_boundary, in_domain
-        By mechanism, over the grid: whether an equilibrium was found; whether each agent contributes nothing or its cap
-        (with the agents on a last axis); whether every coalition's reach lies in the domain, as Shapley values need.
-        The last two say nothing where no equilibrium was found: they are false there, and empty in `columns`.
-    no_deal
-        By mechanism, over the grid: whether none was found because no deal keeps what the mechanism promises.
-    holds
-        `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved.
-        A margin a little below zero may be rounding; this says whether it counts. False where nothing was solved.
-    """
-
-    axes: Sequence[Axis]
+    axes: Sequence[Axis]  # what was varied
+    # agents, lots: The agents' names, and those of their lots: the same where everybody has one
     agents: Sequence[str]
-    mechanisms: Mapping[str, Mechanism]
+    mechanisms: Mapping[str, Mechanism]  # by name
+    # `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is theirs;
+    # NaN where there is no equilibrium or the metric is undefined
     metrics: Mapping[str, Mapping[str, FloatArray]]
+    # solved, on_boundary, in_domain: By mechanism, over the grid: whether an equilibrium was found; whether each agent
+    # contributes nothing or its cap (with the agents on a last axis); whether every coalition's reach lies in the
+    # domain, as Shapley values need. The last two say nothing where no equilibrium was found: they are false there, and
+    # empty in `columns`
     solved: Mapping[str, np.ndarray]
     on_boundary: Mapping[str, np.ndarray]
     in_domain: Mapping[str, np.ndarray]
     lots: Sequence[str]
+    # `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved. A margin
+    # a little below zero may be rounding; this says whether it counts. False where nothing was solved
     holds: Mapping[str, Mapping[str, np.ndarray]]
+    # by mechanism, over the grid: whether none was found because no deal keeps what the mechanism promises
     no_deal: Mapping[str, np.ndarray]
 
     @property
@@ -254,8 +242,7 @@ def _solve_points(
     """The metrics and flags of some points of the grid, by name."""
     indices = np.unravel_index(np.arange(start, stop), [axis.points.size for axis in axes])
     points = [axis.points[index] for axis, index in zip(axes, indices, strict=True)]
-    arrays = arrays_at(federation, axes, points)
-    outcomes = solve_arrays(federation, arrays, mechanism, with_budgets(federation, arrays, axes, points))
+    outcomes = solve_arrays(federation, arrays_at(federation, axes, points), mechanism)
     found: Arrays = {metric: np.asarray(getattr(outcomes, metric)) for metric in metrics if metric in FIELDS}
     for metric in (metric for metric in metrics if metric in MARGINS):
         proofs = certify_each(outcomes, MARGINS[metric])

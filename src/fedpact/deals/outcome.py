@@ -31,7 +31,7 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, times_transposed
 from fedpact.shapley.values import ShapleyValues, shapley_values, share_values, undefined_values
 from fedpact.solvers.fair_gains import FairGains, fair_gains, fair_gains_of
-from fedpact.solvers.groups import MAX_LISTED_AGENTS, group_optima, search_groups
+from fedpact.solvers.groups import MAX_LISTED_AGENTS, KnownGroups, group_optima
 from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.standalone import standalone_optima
 from fedpact.utils.arrays import FloatArray, align, checked_numbers, read_only_copy
@@ -435,7 +435,7 @@ class Outcome(Amounts):
         All groups where they can be listed; otherwise the one that gains most of those that a search comes upon.
         """
         few = self.federation.n_agents <= MAX_LISTED_AGENTS
-        found = group_optima(self.federation) if few else search_groups(self.federation, self.utilities)
+        found = group_optima(self.federation) if few else KnownGroups(self.federation).worst(self.utilities)[0]
         return GroupProfiles(members=found.members, contributions=found.contributions)
 
     @cached_property

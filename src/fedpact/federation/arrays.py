@@ -35,35 +35,25 @@ VECTOR, MATRIX = {"last_axes": 1}, {"last_axes": 2}  # of arrays, behind the lea
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FederationArrays:
-    """Weights (..., tasks, lots), values (..., tasks), costs and caps (..., lots) and whose lots and tasks are.
+    """Weights (..., tasks, lots), values (..., tasks), costs and caps (..., lots) and whose lots and tasks are."""
 
-    Attributes
-    ----------
-    weights
-        The row receives, the column gives.
-    linear, quadratic
-        The cost of s_l is linear_l s_l + quadratic_l s_l^2.
-    payoff
-        The family, each parameter a number or (..., tasks).
-    shared, shared_limits
-        (shared caps, lots), or with the leading axes in front: 1 where a lot is under a shared cap; and
-        (..., shared caps), these caps.
-    joining_costs
-        (..., members): what each pays once for taking part, and does not pay alone.
-    """
-
-    weights: FloatArray = field(metadata=MATRIX)
+    weights: FloatArray = field(metadata=MATRIX)  # the row receives, the column gives
     values: FloatArray = field(metadata=VECTOR)
+    # linear, quadratic: The cost of s_l is linear_l s_l + quadratic_l s_l^2
     linear: FloatArray = field(metadata=VECTOR)
     quadratic: FloatArray = field(metadata=VECTOR)
     caps: FloatArray = field(metadata=VECTOR)
-    payoff: Payoff
+    payoff: Payoff  # the family, each parameter a number or (..., tasks)
     names: tuple[str, ...]
     lot_owners: Owners
     task_owners: Owners
+    # shared, shared_limits: (shared caps, lots), or with the leading axes in front: 1 where a lot is under a shared
+    # cap; and (..., shared caps), these caps
     shared: FloatArray = field(metadata=MATRIX)
     shared_limits: FloatArray = field(metadata=VECTOR)
+    # (..., members): what each pays once for taking part, and does not pay alone
     joining_costs: FloatArray = field(metadata=VECTOR)
+    budgets: FloatArray = field(metadata=VECTOR)  # (..., members): the most each can pay
 
     @property
     def n_agents(self) -> int:

@@ -274,6 +274,7 @@ def _fitted_arrays(model: ShareModel) -> FederationArrays:
         shared=np.zeros((0, base.at.size)),
         shared_limits=np.zeros(0),
         joining_costs=np.zeros(model.shares.shape[1]),
+        budgets=np.full(model.shares.shape[1], np.inf),
     )
 
 

@@ -203,6 +203,7 @@ def least_norm_profile(
         shared=shared_members(shared_caps, n_lots),
         shared_limits=np.array([shared.cap for shared in shared_caps]),
         joining_costs=np.zeros(1),
+        budgets=np.full(1, np.inf),
     )
     face = optimal_face(arrays, at, gradient, upper=upper, scale=scale, prices=prices)
     return None if face.is_point else face.least_norm()

@@ -19,39 +19,26 @@ NORMAL_QUANTILE = 1.6449  # of 95 %: intervals of 90 %
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A pilot's findings; one number per member unless said otherwise.
+    """A pilot's findings; one number per member unless said otherwise."""
 
-    Attributes
-    ----------
-    verdict, advice
-        "federate", "do not federate" or "not enough evidence", and the reason in words.
-    arrangement, score
-        What the deal is for, "own choice" or "one model", and how models are judged, in words.
-    guess, alone, one_model, own_choice
-        Scores of the constant answer, and of the arrangements with everything shared.
-    points, point_errors
-        What the arrangement brings over alone, in hundredths of the score, and its standard errors.
-    worth
-        What a point is worth, in units of payoff.
-    shared
-        Per lot, the records that the deal asks for; all zero where there is no deal.
-    payments, promised, gains, gain_errors
-        Of the deal, in units of payoff: what each receives, gains by the curves and as measured, and the standard
-        errors of the latter.
-    """
-
+    # verdict, advice: "federate", "do not federate" or "not enough evidence", and the reason in words
     verdict: str
     advice: str
+    # arrangement, score: What the deal is for, "own choice" or "one model", and how models are judged, in words
     arrangement: str
     score: str
+    # guess, alone, one_model, own_choice: Scores of the constant answer, and of the arrangements with everything shared
     guess: Numbers
     alone: Numbers
     one_model: Numbers
     own_choice: Numbers
+    # points, point_errors: What the arrangement brings over alone, in hundredths of the score, and its standard errors
     points: Numbers
     point_errors: Numbers
-    worth: Numbers
-    shared: Numbers
+    worth: Numbers  # what a point is worth, in units of payoff
+    shared: Numbers  # per lot, the records that the deal asks for; all zero where there is no deal
+    # payments, promised, gains, gain_errors: Of the deal, in units of payoff: what each receives, gains by the curves
+    # and as measured, and the standard errors of the latter
     payments: Numbers
     promised: Numbers
     gains: Numbers

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ DIGITS = r"[0-9.,'\N{RIGHT SINGLE QUOTATION MARK} \N{NO-BREAK SPACE}\N{NARROW NO
 PRICE = re.compile(rf"\s*({DIGITS}(?:[eE][+-]?[0-9]+)?)\s*([^\d\s/.,+-][^\d\s/]*)\s*(?:/|\bper\b|\ba\b)\s*(.+?)\s*")
 SUM = re.compile(rf"\s*({DIGITS})\s*([^\d\s/.,+-][^\d\s/]*)\s*")
 SUMS = ("joining_costs", "budgets")  # keys whose texts are sums of money
+INFINITE = ("inf", "Infinity")
 UNIT = re.compile(rf"(?:({DIGITS})\s+)?(?:({'|'.join(COUNT_WORDS)})s?\s+(?:of\s+)?)?([^\d\s].*)", re.IGNORECASE)
 LARGE_WEIGHT = 10.0  # times as useful as one's own data: possible, and mostly a mistake
 PERCENT = 100.0
@@ -154,74 +156,61 @@ def _singular(noun: str) -> str:
 
 def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a scenario file with money as numbers in units of payoff; others as they are."""
-    rising = document.get("costs")
-    if isinstance(rising, Mapping) and any(_has_prices(part) for part in rising.values()):
-        converted = convert_prices({**document, "costs": rising.get("linear")})
-        quadratic = _quadratic_costs(document, rising)
-        return {**converted, "costs": {**rising, "linear": converted["costs"], **quadratic}}
-    prices = {key: found for key in ("costs", "values") if (found := _prices(key, document.get(key)))}
-    sums = {key: stated for key in SUMS if (stated := _sums(key, document.get(key)))}
-    if not prices and not sums:
+    costs = document.get("costs")
+    keys: dict[str, Any] = {key: document.get(key) for key in ("costs", "values", *SUMS)}
+    if isinstance(costs, Mapping):
+        keys |= {"costs": None} | {f"costs.{part}": given for part, given in costs.items()}
+    stated = {key: found for key, given in keys.items() if (found := _amounts(key, given, document))}
+    if not stated:
         return document
-    if not prices:
-        _require_money(document, sums)
-    currencies = [price.currency for found in prices.values() for price in found]
-    currencies += [currency for stated in sums.values() for _, currency in stated if currency]
-    currency = _one_of(currencies, " and ".join([*prices, *sums]))
-    rate = _rate(document, prices or sums, currency)
-    converted = dict(document)
-    if "costs" in prices:
-        unit = _unit(document)
-        costs = [price.per_unit(unit, "costs") / rate for price in prices["costs"]]
-        converted["costs"] = costs if isinstance(document["costs"], list) else costs[0]
-    if "values" in prices:
-        values = [price.per_payoff() / rate for price in prices["values"]]
-        converted["values"] = values if isinstance(document["values"], list) else values[0]
-    for key, stated in sums.items():
-        amounts = [amount / rate for amount, _ in stated]
-        converted[key] = amounts if isinstance(document[key], list) else amounts[0]
-    return converted | {"money": document.get("money", {"currency": currency, "per_payoff": 1.0})}
+    currency = _one_of([each for found in stated.values() for _, each in found if each], " and ".join(stated))
+    rate = _rate(document, stated, currency)
+    numbers = {key: [amount / rate for amount, _ in found] for key, found in stated.items()}
+    plain: dict[str, Any] = {key: found if isinstance(keys[key], list) else found[0] for key, found in numbers.items()}
+    if isinstance(costs, Mapping):
+        plain["costs"] = {part: plain.pop(f"costs.{part}", given) for part, given in costs.items()}
+    return {**document, **plain, "money": document.get("money", {"currency": currency, "per_payoff": 1.0})}
 
 
-def _has_prices(given: Any) -> bool:
-    return any(isinstance(entry, str) and is_price(entry) for entry in (given if isinstance(given, list) else [given]))
-
-
-def _quadratic_costs(document: Mapping[str, Any], rising: Mapping[str, Any]) -> dict[str, Any]:
-    """Quadratic costs in units of payoff, where they are given as money per unit and unit; else nothing."""
-    stated = rising.get("quadratic")
-    if not _has_prices(stated):
-        return {}
-    unit, found = _unit(document), []
-    for index, entry in enumerate(stated if isinstance(stated, list) else [stated]):
-        field = f"costs.quadratic[{index}]" if isinstance(stated, list) else "costs.quadratic"
-        first, slash, second = entry.rpartition("/") if isinstance(entry, str) else ("", "", "")
-        if not slash or not is_price(first):
-            rule = 'must be money per unit and unit, such as "5 EUR/thousand records/thousand records"'
-            raise InvalidInput(f"{field} {rule}, got {short_repr(entry)}")
-        price = Price.parse(first, field)
-        currency = one_currency([price, *_prices("costs.linear", rising.get("linear"))], "costs")
-        per_unit = price.per_unit(unit, field) * unit.count / DataUnit.parse(second, field).count
-        found.append(per_unit / _rate(document, {"costs": 1, "values": 1}, currency))
-    return {"quadratic": found if isinstance(stated, list) else found[0]}
-
-
-def _sums(field: str, given: Any) -> list[tuple[float, str]]:
-    """Sums of money and their currencies, where texts state them; "inf" is no limit, and 0 nothing, in any currency."""
+def _amounts(key: str, given: Any, document: Mapping[str, Any]) -> list[tuple[float, str]]:
+    """The money that a key states and its currency, entry by entry; empty where it states numbers."""
     entries = given if isinstance(given, list) else [given]
-    if not any(isinstance(entry, str) and entry not in ("inf", "Infinity") for entry in entries):
+    labels = [f"{key}[{index}]" for index in range(len(entries))] if isinstance(given, list) else [key]
+    texts = [entry for entry in entries if isinstance(entry, str) and not (key in SUMS and entry in INFINITE)]
+    if not texts or ("." in key and not any(map(is_price, texts))):
         return []
-    found = []
-    for index, entry in enumerate(entries):
-        label = f"{field}[{index}]" if isinstance(given, list) else field
-        stated = parse_sum(label, entry) if isinstance(entry, str) else None
-        if stated is not None:
-            found.append(stated)
-        elif entry in ("inf", "Infinity") or (isinstance(entry, int | float) and entry in (0, float("inf"))):
-            found.append((float(entry), ""))
-        else:
-            raise InvalidInput(f'{label} must be a sum of money such as "50000 EUR", got {short_repr(entry)}')
-    return found
+    read = partial(_sum, key) if key in SUMS else partial(_price, key, document)
+    return [read(label, entry) for label, entry in zip(labels, entries, strict=True)]
+
+
+def _price(key: str, document: Mapping[str, Any], label: str, entry: Any) -> tuple[float, str]:
+    """Money per unit of data, per unit and unit of quadratic costs, or per payoff of 1."""
+    if not isinstance(entry, str):
+        raise InvalidInput(f"{label} must be money like the others, got {short_repr(entry)}")
+    if key == "values":
+        price = Price.parse(entry, label)
+        return price.per_payoff(), price.currency
+    first, _, second = entry.rpartition("/")
+    if key == "costs.quadratic" and not is_price(first):
+        rule = 'must be money per unit and unit, such as "5 EUR/thousand records/thousand records"'
+        raise InvalidInput(f"{label} {rule}, got {short_repr(entry)}")
+    price = Price.parse(first if key == "costs.quadratic" else entry, label)
+    stated = document.get("unit")
+    if not isinstance(stated, str) or not stated.strip():
+        raise InvalidInput('costs are money per unit of data, so the file must name it: unit = "thousand records"')
+    unit = DataUnit.parse(stated)
+    times = unit.count / DataUnit.parse(second, label).count if key == "costs.quadratic" else 1.0
+    return price.per_unit(unit, key) * times, price.currency
+
+
+def _sum(key: str, label: str, entry: Any) -> tuple[float, str]:
+    """A sum of money; "inf" is no limit, and 0 nothing, in any currency."""
+    stated = parse_sum(label, entry) if isinstance(entry, str) else None
+    if stated is not None:
+        return stated
+    if entry in INFINITE or (isinstance(entry, int | float) and entry in (0, float("inf"))):
+        return float(entry), ""
+    raise InvalidInput(f'{label} must be a sum of money such as "50000 EUR", got {short_repr(entry)}')
 
 
 def parse_sum(label: str, text: str) -> tuple[float, str] | None:
@@ -236,50 +225,25 @@ def parse_sum(label: str, text: str) -> tuple[float, str] | None:
     return None if stated is None else (_number(label, stated[1], positive=False), stated[2])
 
 
-def _require_money(document: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
-    if "money" not in document:
-        raise InvalidInput(
-            f"{' and '.join(sums)} are in money: write costs and values in money too, or add a table money that says "
-            f"what a unit of payoff is worth"
-        )
-
-
-def _prices(field: str, given: Any) -> list[Price]:
-    labels = (
-        {f"{field}[{index}]": entry for index, entry in enumerate(given)} if isinstance(given, list) else {field: given}
-    )
-    found = [Price.parse(entry, label) for label, entry in labels.items() if isinstance(entry, str)]
-    for label, entry in labels.items():
-        if found and not isinstance(entry, str):
-            raise InvalidInput(f"{label} must be money like the others, got {short_repr(entry)}")
-    return found
-
-
-def _unit(document: Mapping[str, Any]) -> DataUnit:
-    unit = document.get("unit")
-    if not isinstance(unit, str) or not unit.strip():
-        raise InvalidInput('costs are money per unit of data, so the file must name it: unit = "thousand records"')
-    return DataUnit.parse(unit)
-
-
-def _rate(document: Mapping[str, Any], prices: Mapping[str, Any], currency: str) -> float:
-    """How much money a unit of payoff is worth."""
-    money = document.get("money")
+def _rate(document: Mapping[str, Any], stated: Mapping[str, Any], currency: str) -> float:
+    """How much money a unit of payoff is worth; what is wrong with a table `money` its reader says."""
+    money, said = document.get("money"), " and ".join(dict.fromkeys(key.partition(".")[0] for key in stated))
     if money is None:
-        for key, example in {"costs": "20 EUR/thousand records", "values": "500 EUR/point"}.items():
-            if key not in prices:
-                (other,) = prices
-                raise InvalidInput(
-                    f'{other} are in money: write {key} in money too, such as "{example}", or add a table money that '
-                    f"says what a unit of payoff is worth"
-                )
+        lacking = [key for key in ("costs", "values") if key not in said]
+        if lacking:
+            examples = {"costs": "20 EUR/thousand records", "values": "500 EUR/point"}
+            such = f', such as "{examples[lacking[0]]}"' if len(lacking) == 1 else ""
+            raise InvalidInput(
+                f"{said} are in money: write {' and '.join(lacking)} in money too{such}, or add a table money that "
+                "says what a unit of payoff is worth"
+            )
         return 1.0
-    stated, rate = (money.get(key) if isinstance(money, Mapping) else None for key in ("currency", "per_payoff"))
-    if isinstance(stated, str) and stated != currency:
-        raise InvalidInput(f"{' and '.join(prices)} are in {currency}, but money.currency is {stated}; use one of them")
+    named, rate = (money.get(key) if isinstance(money, Mapping) else None for key in ("currency", "per_payoff"))
+    if isinstance(named, str) and named != currency:
+        raise InvalidInput(f"{said} are in {currency}, but money.currency is {named}; use one of them")
     if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < float("inf"):
         return float(rate)
-    return 1.0  # what is wrong with the table its reader says
+    return 1.0
 
 
 def weight_questions(federation: Federation) -> list[str]:

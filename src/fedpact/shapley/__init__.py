@@ -5,7 +5,7 @@ members goes through interpolation `points`. `receiver` has one receiver's part 
 that can only be evaluated. It knows no solver. May use: utils, federation.
 """
 
-from fedpact.shapley.measured import CoalitionCache, sample_game
+from fedpact.shapley.measured import sample_game
 from fedpact.shapley.values import ShapleyValues, shapley_values, undefined_values
 
-__all__ = ["CoalitionCache", "ShapleyValues", "sample_game", "shapley_values", "undefined_values"]
+__all__ = ["ShapleyValues", "sample_game", "shapley_values", "undefined_values"]

@@ -1,7 +1,7 @@
 """Shapley values of a game that can only be evaluated, such as the accuracy of models trained on coalitions' data.
 
 Nothing else is known of the game, and every evaluation may take minutes. So evaluations are counted, none is made
-twice, and what was evaluated can be kept (`CoalitionCache`) when the run is interrupted or to be continued. If the
+twice, and what was evaluated is kept in the caller's dictionary when the run is interrupted or to be continued. If the
 budget covers all 2^n coalitions the answer is exact; otherwise coalitions are sampled, size by size.
 
 Collecting the Shapley value by the size k of the coalition gives
@@ -22,15 +22,10 @@ estimates that need no pairs of coalitions.
 from __future__ import annotations
 
 import heapq
-import json
-import operator
 import time
-from collections import UserDict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import comb
-from os import PathLike
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,8 +33,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.shapley.coalitions import size_coefficients, values_of_totals
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import DECODERS, read_text, replace_text
+from fedpact.utils.errors import InvalidInput, short_repr
 
 BATCH = 256  # coalitions a batch game is asked for at a time
 REPORT_SECONDS = 0.1  # the least time between two reports of progress
@@ -51,31 +45,16 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampledShapley:
-    """Shapley values of a game, and how they were obtained.
+    """Shapley values of a game, and how they were obtained."""
 
-    Attributes
-    ----------
-    values
-        One per player; (players, outputs) for a game with several outputs.
-    standard_errors
-        Of the values, in the same shape; zero when the method is "enumeration".
-    evaluations
-        How many coalitions were evaluated in this run.
-    method
-        "enumeration" or "sampling".
-    efficiency_gap
-        How far the values' sum is from v(N) - v(empty), relative to the larger of |v(N)| and |v(empty)|; the worst of
-        several outputs.
-    cache
-        Every coalition value at hand, for `known`.
-    """
-
-    values: FloatArray
-    standard_errors: FloatArray
-    evaluations: int
-    method: str
+    values: FloatArray  # one per player; (players, outputs) for a game with several outputs
+    standard_errors: FloatArray  # of the values, in the same shape; zero when the method is "enumeration"
+    evaluations: int  # how many coalitions were evaluated in this run
+    method: str  # "enumeration" or "sampling"
+    # how far the values' sum is from v(N) - v(empty), relative to the larger of |v(N)| and |v(empty)|; the worst of
+    # several outputs
     efficiency_gap: float
-    cache: CoalitionCache = field(repr=False)
+    known: Mapping[Coalition, float | FloatArray] = field(repr=False)  # every coalition value at hand
 
 
 def sample_game(
@@ -85,7 +64,7 @@ def sample_game(
     budget: int,
     rng: np.random.Generator | int | None = None,
     progress: Progress | None = None,
-    known: Mapping[Coalition, ArrayLike] | None = None,
+    known: dict[Coalition, Any] | None = None,
     batch: bool = False,
 ) -> SampledShapley:
     """Shapley values of a black-box game from at most `budget` distinct evaluations.
@@ -99,12 +78,12 @@ def sample_game(
         The most coalitions to evaluate, the empty and the grand one included. With all 2^n within the budget the
         values are exact.
     rng
-        A seed or a generator. With the same seed and a result's cache, a run continues the earlier one.
+        A seed or a generator. With the same seed and what is `known`, a run continues the earlier one.
     progress
         Called with the evaluations done and to do: first, last, and every now and then in between.
     known
-        Coalition values at hand; they cost nothing. A `CoalitionCache` is filled as the run goes on, and so survives an
-        interruption; any other mapping is only read.
+        Coalition values at hand, by sorted tuples of players; they cost nothing. It is filled as the run goes on, and
+        so survives an interruption.
     batch
         Whether `value` takes a list of coalitions and returns a value for each.
 
@@ -125,12 +104,14 @@ def sample_game(
     for name, given, least in (("n_players", n_players, 1), ("budget", budget, 0)):
         if given < least:
             raise InvalidInput(f"{name} must be at least {least}, got {given}")
-    cache = known if isinstance(known, CoalitionCache) else CoalitionCache()
-    if cache is not known:
-        cache.update(known or {})  # type: ignore[arg-type]
-    for coalition in cache:
-        if max(coalition, default=0) >= n_players:
-            raise InvalidInput(f"known holds coalition {coalition}, but players count from 0 to {n_players - 1}")
+    cache = {} if known is None else known
+    for coalition, at_hand in cache.items():
+        players = range(n_players)
+        if tuple(player for player in players if player in coalition) != coalition:
+            raise InvalidInput(
+                f"known must be by sorted tuples of players from 0 to {n_players - 1}, got {short_repr(coalition)}"
+            )
+        cache[coalition] = _checked(coalition, at_hand, None)
     exact = (1 << n_players) - len(cache) <= budget
     seed = int(np.random.default_rng(rng).integers(1 << 62))
     coalitions = _all_coalitions(n_players) if exact else _draw_coalitions(n_players, budget, cache, seed)
@@ -147,19 +128,24 @@ def sample_game(
         values, errors = _estimate(coalitions, found, n_players)
     empty, grand = found[0], found[-1]
     sizes = np.maximum(np.maximum(np.abs(empty), np.abs(grand)), np.finfo(float).tiny)
-    shape = (n_players, *(cache.shape or ()))
+    shape = (n_players, *np.shape(cache[coalitions[0]]))
     return SampledShapley(
         values=read_only_copy(values.reshape(shape)),
         standard_errors=read_only_copy(errors.reshape(shape)),
         evaluations=len(new),
         method="enumeration" if exact else "sampling",
         efficiency_gap=float((np.abs(values.sum(axis=0) - (grand - empty)) / sizes).max()),
-        cache=cache,
+        known=cache,
     )
 
 
 def _evaluate(
-    value: Callable[..., Any], new: list[Coalition], cache: CoalitionCache, progress: Progress | None, *, batch: bool
+    value: Callable[..., Any],
+    new: list[Coalition],
+    cache: dict[Coalition, Any],
+    progress: Progress | None,
+    *,
+    batch: bool,
 ) -> None:
     """Evaluate coalitions into the cache, one by one or in batches."""
     together, reported = BATCH if batch else 1, -np.inf
@@ -173,7 +159,9 @@ def _evaluate(
             raise InvalidInput(
                 f"the game must return a value for each coalition: asked {len(asked)}, got {len(answers)}"
             )
-        cache.update(zip(asked, answers, strict=True))
+        for coalition, answer in zip(asked, answers, strict=True):
+            shape = np.shape(next(iter(cache.values()))) if cache else None
+            cache[coalition] = _checked(coalition, answer, shape)
     if progress is not None and new:
         progress(len(new), len(new))
 
@@ -236,90 +224,20 @@ def _estimate(coalitions: list[Coalition], found: FloatArray, n_players: int) ->
     return values, np.sqrt(variances)
 
 
-class CoalitionCache(UserDict[Coalition, "float | FloatArray"]):
-    """A store of coalition values that belongs to the caller: `sample_game` reads and fills it.
-
-    A dictionary from coalitions, in any order, to finite numbers, or lists of them; it keeps everything evaluated
-    before an interruption, and goes to a file and back.
-
-    Examples
-    --------
-    >>> cache = CoalitionCache({(): 0.0, (1, 0): 3.0})
-    >>> cache[0, 1]
-    3.0
-    >>> cache[2,] = 1.5
-    >>> sorted(cache)
-    [(), (0, 1), (2,)]
-    """
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape of the values, () for numbers; None while there are none."""
-        return next((np.shape(value) for value in self.data.values()), None)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to a JSON file, whole or not at all."""
-        entries = [{"members": list(each), "value": np.asarray(value).tolist()} for each, value in self.data.items()]
-        replace_text(Path(path), json.dumps({"coalitions": entries}, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> CoalitionCache:
-        """The cache that `save` wrote to a file."""
-        cache = cls()
-        with error_context(str(path)):
-            content = DECODERS[".json"](read_text(Path(path)))
-            try:
-                entries = [(entry["members"], entry["value"]) for entry in content["coalitions"]]
-            except (TypeError, KeyError) as error:
-                raise InvalidInput(
-                    'the file must hold {"coalitions": [{"members": [...], "value": ...}, ...]}'
-                ) from error
-            for members, value in entries:
-                if members in cache:
-                    raise InvalidInput(f"coalition {short_repr(_checked(members))} appears twice")
-                cache[members] = value
-        return cache
-
-    def __setitem__(self, coalition: Iterable[int], value: ArrayLike) -> None:
-        players = _checked(coalition)
-        named = f"the value of coalition {short_repr(players)} must be"
-        try:
-            numbers = read_only_copy(value)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{named} a number, got {short_repr(value)}") from error
-        if numbers.ndim > 1 or numbers.size == 0:
-            raise InvalidInput(f"{named} a number or a list of numbers, got an array of shape {numbers.shape}")
-        if not np.isfinite(numbers).all():
-            raise InvalidInput(f"{named} finite, got {short_repr(numbers.tolist())}")
-        if self.shape not in (None, numbers.shape):
-            raise InvalidInput(
-                f"every coalition must have as many values as the others: {short_repr(players)} has shape "
-                f"{numbers.shape}, others {self.shape}"
-            )
-        self.data[players] = numbers if numbers.ndim else float(numbers)
-
-    def __getitem__(self, coalition: Iterable[int]) -> float | FloatArray:
-        return self.data[_checked(coalition)]
-
-    def __delitem__(self, coalition: Iterable[int]) -> None:
-        del self.data[_checked(coalition)]
-
-    def __contains__(self, coalition: object) -> bool:
-        try:
-            return _checked(coalition) in self.data
-        except InvalidInput:
-            return False
-
-    def __repr__(self) -> str:
-        return f"CoalitionCache of {len(self)} coalitions"
-
-
-def _checked(coalition: Any) -> Coalition:
-    """A coalition as a sorted tuple."""
+def _checked(coalition: Coalition, value: ArrayLike, shape: tuple[int, ...] | None) -> float | FloatArray:
+    """The value of a coalition: a finite number or a list of them, as many as others have."""
+    named = f"the value of coalition {short_repr(coalition)} must be"
     try:
-        players = tuple(sorted({operator.index(player) for player in coalition}))
-    except TypeError:
-        players = (-1,)
-    if players and players[0] < 0:
-        raise InvalidInput(f"a coalition must hold players counted from 0, got {short_repr(coalition)}")
-    return players
+        numbers = read_only_copy(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{named} a number, got {short_repr(value)}") from error
+    if numbers.ndim > 1 or numbers.size == 0:
+        raise InvalidInput(f"{named} a number or a list of numbers, got an array of shape {numbers.shape}")
+    if not np.isfinite(numbers).all():
+        raise InvalidInput(f"{named} finite, got {short_repr(numbers.tolist())}")
+    if shape not in (None, numbers.shape):
+        raise InvalidInput(
+            f"every coalition must have as many values as the others: {short_repr(coalition)} has shape "
+            f"{numbers.shape}, others {shape}"
+        )
+    return numbers if numbers.ndim else float(numbers)

@@ -30,7 +30,7 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Owners, sum_by, times_transposed
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, maximise
 from fedpact.solvers.welfare import WelfareProgram, maximise_welfare
-from fedpact.utils.arrays import FloatArray, checked_numbers
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MAX_LISTED_AGENTS = 16  # all groups of more members are too many to list
@@ -39,9 +39,6 @@ MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those
 NUMBERS_AT_A_TIME = 1 << 18  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
 MAX_TAKEN_IN = 50  # groups told of at once
-BRACKET_TOLERANCE = 1e-6  # of the same: a bracket so narrow is closed
-
-BY_SEARCH = "neighbouring groups, and a bound by prices"
 
 BoolArray = NDArray[np.bool_]
 
@@ -136,6 +133,7 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
         shared=np.moveaxis(np.where(has_lot, arrays.shared[:, lots], 0.0), 0, 1),
         shared_limits=limits,
         joining_costs=np.zeros((*arrays.shape, len(members), 1)),
+        budgets=np.full((*arrays.shape, len(members), 1), np.inf),
     )
     return made, lots, has_lot
 
@@ -195,64 +193,6 @@ def most_gained(federation: Federation, utilities: FloatArray, contributions: Fl
     return bound
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WorstGroup:
-    """The group that gains most by leaving, as far as that is known, and how it was found.
-
-    Of groups that gain alike it is one with the fewest members; never empty. No group gains more than the upper bound;
-    `exact` where the group's own gain v(X) - U(X) meets it but for rounding.
-    """
-
-    members: BoolArray
-    gain: float
-    upper_bound: float
-    exact: bool
-    value: float
-    contributions: FloatArray
-    method: str
-
-
-def worst_group(federation: Federation, utilities: ArrayLike, *, proper: bool = False) -> WorstGroup:
-    """The group with the largest v(X) - U(X), U what members have if they stay: exact up to 16 members, then a bracket.
-
-    With `proper`, somebody must stay behind: then everybody together is no group.
-
-    Examples
-    --------
-    >>> from fedpact import Federation, PowerLaw
-    >>> federation = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> found = worst_group(federation, [0.04, 0.04, 0.09])
-    >>> found.members.tolist(), round(found.gain, 4), found.exact
-    ([True, True, False], 0.0233, True)
-    """
-    given = checked_numbers("utilities", utilities, np.isfinite, "finite", names=federation.names)
-    stay = np.array(np.broadcast_to(given, federation.n_agents))
-    if proper and federation.n_agents == 1:
-        raise InvalidInput("proper groups need at least two members, got a federation of one")
-    known = KnownGroups(federation)
-    known.search(stay)
-    groups = known.found.take(np.arange(int(proper), len(known.found.values)))
-    upper = -np.inf if known.all_listed else known.price_bound(stay)
-    row = _most_gaining(groups, stay)
-    gain = float(groups.gains(stay)[row])
-    return WorstGroup(
-        members=groups.members[row],
-        gain=gain,
-        upper_bound=max(upper, float(groups.gains(stay).max())),
-        exact=bool(upper - gain <= BRACKET_TOLERANCE * known.scale),
-        value=float(groups.values[row]),
-        contributions=groups.contributions[row],
-        method=f"all {len(groups.values)} groups" if known.all_listed else BY_SEARCH,
-    )
-
-
-def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
-    """The group that gains most of all, or of those that a search finds; one row."""
-    known, stay = KnownGroups(federation), np.asarray(utilities, dtype=np.float64)
-    known.search(stay)
-    return known.found.take([_most_gaining(known.found, stay)])
-
-
 class KnownGroups:
     """Groups of a federation that were looked at, everybody first, and a way to others that gain more by leaving.
 
@@ -273,6 +213,30 @@ class KnownGroups:
     def price_bound(self, utilities: FloatArray) -> float:
         """No group gains more than this."""
         return most_gained(self._federation, utilities, self.found.contributions[0]) + GAIN_TOLERANCE * self.scale
+
+    def worst(self, utilities: FloatArray, *, proper: bool = False) -> tuple[GroupOptima, float]:
+        """The group with the largest v(X) - U(X) of all known ones, one row, and a bound for all groups.
+
+        Of groups that gain alike it is one with the fewest members. With `proper`, somebody must stay behind: then
+        everybody together is no group.
+
+        Examples
+        --------
+        >>> from fedpact import Federation, PowerLaw
+        >>> federation = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+        >>> found, bound = KnownGroups(federation).worst(np.array([0.04, 0.04, 0.09]))
+        >>> found.members.tolist(), round(bound, 4)
+        ([[True, True, False]], 0.0233)
+        """
+        if proper and self._federation.n_agents == 1:
+            raise InvalidInput("proper groups need at least two members, got a federation of one")
+        self.search(utilities)
+        groups = self.found.take(np.arange(int(proper), len(self.found.values)))
+        gains = groups.gains(utilities)
+        bound = gains.max() if self.all_listed else max(gains.max(), self.price_bound(utilities))
+        alike = gains >= gains.max() - TIE_TOLERANCE * np.abs(groups.values).max()
+        row = int(np.argmin(np.where(alike, groups.members.sum(axis=1), np.inf)))
+        return groups.take([row]), float(bound)
 
     def gaining(
         self, utilities: FloatArray, tolerance: float, counts: Callable[[BoolArray], BoolArray] | None = None
@@ -340,10 +304,3 @@ class KnownGroups:
         """The groups that gain most, but for everybody: all that gain as much, whatever their names."""
         gains = self.found.gains(utilities)[1:]
         return self.found.members[1:][gains >= gains.max() - TIE_TOLERANCE * self.scale]
-
-
-def _most_gaining(groups: GroupOptima, utilities: FloatArray) -> int:
-    """The row of the group that gains most; of those that gain alike, one with the fewest members."""
-    gains = groups.gains(utilities)
-    alike = gains >= gains.max() - TIE_TOLERANCE * np.abs(groups.values).max()
-    return int(np.argmin(np.where(alike, groups.members.sum(axis=1), np.inf)))

@@ -100,27 +100,14 @@ class WelfareProgram:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SocialOptimum:
-    """The canonical welfare optimum, and the face of all optima.
+    """The canonical welfare optimum, and the face of all optima."""
 
-    Attributes
-    ----------
-    contributions
-        The optimum of smallest norm.
-    welfare
-        What it is worth to all together.
-    face
-        All optima.
-    gain
-        The linearised gain left, in units of what is at stake: a bound on the relative distance from the maximum.
-    iterations
-        Newton steps taken.
-    """
-
-    contributions: FloatArray
-    welfare: float
-    face: OptimalFace
+    contributions: FloatArray  # the optimum of smallest norm
+    welfare: float  # what it is worth to all together
+    face: OptimalFace  # all optima
+    # the linearised gain left, in units of what is at stake: a bound on the relative distance from the maximum
     gain: float
-    iterations: int
+    iterations: int  # newton steps taken
 
 
 def social_optimum(federation: Federation) -> SocialOptimum:

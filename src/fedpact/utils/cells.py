@@ -117,11 +117,6 @@ CELL_FORMATS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 class NumberFormat:
     """How the numbers of a file are written.
 
-    Attributes
-    ----------
-    comma
-        What a comma between digits is: "decimal", "thousands", or "unknown" where nothing in the file says so.
-
     Examples
     --------
     >>> german = NumberFormat.of(["0,25", "1.234,5", "87 %"])
@@ -129,6 +124,7 @@ class NumberFormat:
     [0.25, 1234.5, 0.87, 3.0]
     """
 
+    # what a comma between digits is: "decimal", "thousands", or "unknown" where nothing in the file says so
     comma: str = "unknown"
 
     @classmethod

@@ -1,8 +1,4 @@
-"""Work shared out to processes, by joblib.
-
-Without any setting there are as many worker processes as `fedpact.thread_count()` says, on this machine. Under
-`joblib.parallel_config(...)` the work goes where that says, to a cluster for instance. Every task runs on one thread.
-"""
+"""Work shared out to processes of this machine, by joblib: as many as `fedpact.thread_count()`, one thread each."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
@@ -32,17 +28,6 @@ class _Abandoned(Exception):
     """Nobody wants the rest."""
 
 
-def worker_count() -> int:
-    """How many workers tasks would be shared out to; 1 means that there are none."""
-    n_jobs = _configured_jobs()
-    return thread_count() if n_jobs is None else n_jobs
-
-
-def is_configured() -> bool:
-    """Whether joblib was told where to work: under `joblib.parallel_config`, on a cluster for instance."""
-    return _configured_jobs() is not None
-
-
 def map_parallel(
     function: Callable[[Item], Result], items: Sequence[Item]
 ) -> Generator[tuple[Item, Result], None, None]:
@@ -56,33 +41,25 @@ def map_parallel(
     FedpactError
         If a worker process is killed, or cannot import the function or an item.
     """
-    with closing(_share_out(function, items)) as results:
-        for place, result in results:
-            yield items[place], result
-
-
-def _share_out(function: Callable[[Item], Result], items: Sequence[Item]) -> Generator[tuple[int, Result], None, None]:
-    """Every place with its result, in the order they are done."""
     import joblib  # noqa: PLC0415 - slow to import, and only needed here
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - as above
 
-    options: dict[str, Any] = {"return_as": "generator_unordered", "batch_size": 1, "max_nbytes": None}
     with _pool:
-        if _configured_jobs() is None:
-            with joblib.parallel_config(backend="loky", n_jobs=thread_count(), inner_max_num_threads=1):
-                parallel = joblib.Parallel(**options, initializer=_prepare_worker, initargs=(os.getpid(),))
-        else:
-            backend, _ = joblib.parallel.get_active_backend()
-            parallel = joblib.Parallel(**options if backend.supports_return_generator else {})
-        tasks = (joblib.delayed(_run)(function, place, item) for place, item in enumerate(items))
+        with joblib.parallel_config(backend="loky", n_jobs=thread_count(), inner_max_num_threads=1):
+            parallel = joblib.Parallel(
+                return_as="generator_unordered",
+                batch_size=1,
+                max_nbytes=None,
+                initializer=_prepare_worker,
+                initargs=(os.getpid(),),
+            )
+        tasks = (joblib.delayed(_run)(function, index, item) for index, item in enumerate(items))
         results: Any = (found for found in list[Any]())
         try:
             with _holding_interrupts():  # one that came meanwhile is heard at its end, and ends the workers below
                 results = parallel(tasks)
-                if isinstance(results, list):  # of a backend that cannot do better
-                    results = (found for found in results)
-            for found in results:  # noqa: UP028 - closed with `yield from`, joblib would warn of what is left
-                yield found
+            for index, found in results:
+                yield items[index], found
         except TerminatedWorkerError as error:
             raise FedpactError(
                 "a worker process ended, perhaps for lack of memory; started again with a checkpoint the work goes on "
@@ -96,18 +73,6 @@ def _share_out(function: Callable[[Item], Result], items: Sequence[Item]) -> Gen
         finally:
             with suppress(_Abandoned, StopIteration):
                 results.throw(_Abandoned)  # ends the workers where there is work left, without a warning
-
-
-def _configured_jobs() -> int | None:
-    """How many worker processes joblib was told to use; None if it was told nothing, or to use threads.
-
-    Compiled code, which has threads of its own, does not run in several threads at once.
-    """
-    import joblib  # noqa: PLC0415 - slow to import, and only needed here
-
-    backend, n_jobs = joblib.parallel.get_active_backend()
-    told = n_jobs not in {None, 1} and not getattr(backend, "supports_sharedmem", False)
-    return int(joblib.effective_n_jobs(n_jobs)) if told else None
 
 
 @contextmanager
@@ -139,13 +104,10 @@ def _end_with(caller: int) -> None:
     os._exit(1)
 
 
-def _run(function: Callable[[Item], Result], place: int, item: Item) -> tuple[int, Result]:
+def _run(function: Callable[[Item], Result], index: int, item: Item) -> tuple[int, Result]:
     """In a worker: one task on one thread, which shares nothing out itself."""
-    import joblib  # noqa: PLC0415 - in workers only
-
     set_threads(1)
-    with joblib.parallel_config(backend="sequential"):
-        return place, run_on_one_thread(function, item)
+    return index, run_on_one_thread(function, item)
 
 
 def run_on_one_thread(function: Callable[[Item], Result], item: Item) -> Result:

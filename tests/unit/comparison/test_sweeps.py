@@ -246,7 +246,7 @@ def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "map_parallel", None)
     fp.sweep(PAIR, "costs=0.01:0.02:150", mechanisms=["standalone"])
     fp.sweep(PAIR, "values=1:2:20", mechanisms=["fair"])
-    monkeypatch.setattr(pieces, "worker_count", lambda: 1)
+    monkeypatch.setattr(pieces, "thread_count", lambda: 1)
     monkeypatch.setattr(pieces, "MIN_SHARED_FEDERATIONS", 20)
     fp.sweep(PAIR, "values=1:2:20", mechanisms=["fair"])
 
@@ -273,7 +273,7 @@ def test_workers_from_a_thread_and_without_one_who_asked(monkeypatch: pytest.Mon
         with pytest.raises(GivenUp):
             stopped.result()
         found = whole.result()
-    monkeypatch.setattr(pieces, "worker_count", lambda: 1)
+    monkeypatch.setattr(pieces, "thread_count", lambda: 1)
     np.testing.assert_array_equal(found.metrics["fair"]["welfare"], sweep(None).metrics["fair"]["welfare"])
 
 

@@ -19,7 +19,7 @@ from fedpact.utils.parallel import map_parallel
 from random_cases import some
 
 pytestmark = pytest.mark.skipif(fp.thread_count() < 2, reason="one thread")
-THREADS = {"FEDPACT_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
+THREADS = {"FEDPACT_THREADS": "2"}
 
 
 def test_every_item_once() -> None:
@@ -75,32 +75,6 @@ def test_whoever_stops_early_leaves_no_warning() -> None:
     next(results)
     results.close()
     assert len(list(map_parallel(math.factorial, range(5)))) == 5
-
-
-BACKENDS = """
-import os, sys
-import joblib
-import fedpact as fp
-from fedpact.utils.parallel import map_parallel, worker_count
-
-backend = sys.argv[1]
-with joblib.parallel_config(backend=backend, n_jobs=3):
-    assert worker_count() == (fp.thread_count() if backend == "threading" else 3)
-    for _, process in map_parallel(os.path.realpath, ["/proc/self"] * 2):
-        assert process != f"/proc/{os.getpid()}"
-assert worker_count() == fp.thread_count()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="a look into processes")
-@pytest.mark.parametrize("backend", some(["loky", "multiprocessing", "threading"], 1))
-def test_where_joblib_is_told_to_work(backend: str) -> None:
-    """In the processes of another backend; never in threads. In a process of its own: one backend forks."""
-    ran = subprocess.run(
-        [sys.executable, "-c", BACKENDS, backend], capture_output=True, encoding="utf-8", timeout=120, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
 
 
 PLAIN_SCRIPT = """

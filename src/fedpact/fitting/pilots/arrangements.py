@@ -32,7 +32,8 @@ from fedpact.fitting.pilots.records import CLASSIFICATION, Fold, Index, PilotDat
 from fedpact.fitting.pilots.scores import ScoreFunction, difference, kept_records
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
-from fedpact.utils.parallel import is_configured, map_parallel, run_on_one_thread, worker_count
+from fedpact.utils.parallel import map_parallel, run_on_one_thread
+from fedpact.utils.threads import thread_count
 
 ALONE, ONE_MODEL, OWN_CHOICE = "alone", "one model", "own choice"
 WEIGHTS = (0.3, 0.1)  # of others' records beside a member's own, other than in full
@@ -147,14 +148,11 @@ class Laboratory:
         return time.process_time() - begun
 
     def _results(self, runs: Sequence[Run]) -> Generator[tuple[Run, list[FloatArray]], None, None]:
-        if is_configured():
-            yield from map_parallel(self.trainer.scored, runs)
-            return
         for index, run in enumerate(runs):
             begun = time.process_time()
             yield run, run_on_one_thread(self.trainer.scored, run)
             left = (len(runs) - index - 1) * (time.process_time() - begun)
-            if run[0] != ALONE and left > MIN_SHARED_SECONDS and worker_count() > 1:
+            if run[0] != ALONE and left > MIN_SHARED_SECONDS and thread_count() > 1:
                 yield from map_parallel(self.trainer.scored, runs[index + 1 :])
                 return
 
