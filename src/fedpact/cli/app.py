@@ -130,7 +130,7 @@ def _root(
         Path | None,
         typer.Option(
             "--files-from",
-            help="A folder, besides its own, in which a scenario's files (weights, correlations) may lie.",
+            help="A folder, besides its own, in which a scenario's files (weights, factor) may lie.",
             metavar="FOLDER",
         ),
     ] = None,

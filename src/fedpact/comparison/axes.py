@@ -43,7 +43,6 @@ from fedpact.utils.errors import InvalidInput, short_repr
 
 EXAMPLE = 'write for example "weights[0,1]=-3:3:121" or "costs=0.001,0.01,0.1"'
 EVERYBODY = "*"
-NOT_IN_ARRAYS = ("home", "budgets")  # numbers of a federation, and not of the game that follows from it
 MAX_NAMES_IN_ERROR = 6
 MAX_VALUES = 1_000_000
 FORMS = 'write "start:stop:count", "start:stop:count:log" or a list such as "0.1,0.2,0.5"'
@@ -56,7 +55,7 @@ class Axis:
 
     label: str  # the parameter as it was written, such as "weights[0,1]"
     # what of the federation's arrays varies: "weights", "linear", "quadratic", "caps", "values", "joining_costs",
-    # "shared_limits" or a payoff's parameter; or "home" or "budgets", which are not among them
+    # "budgets", "shared_limits" or a payoff's parameter; or "home", which is not among them
     field: str
     places: tuple[np.ndarray, ...]  # where: the rows and the columns of the weights, or the agents
     points: FloatArray  # the values
@@ -113,8 +112,8 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
         try:
             points = [np.array([value]) for value in corner]
             for axis, value in zip(axes, points, strict=True):
-                if axis.field in NOT_IN_ARRAYS:
-                    federation.replace(**{axis.field: _put(getattr(federation, axis.field), axis, value)[0]})
+                if axis.field == "home" and federation.home is not None:
+                    federation.replace(home=_put(federation.home, axis, value)[0])
             federation.with_arrays(arrays_at(federation, axes, points).at(0))
         except InvalidInput as error:
             where = " and ".join(f"{axis.label} = {value:g}" for axis, value in zip(axes, corner, strict=True))
@@ -135,26 +134,12 @@ def arrays_at(federation: Federation, axes: Sequence[Axis], points: Sequence[Flo
         if axis.field in parameters:
             own = np.broadcast_to(parameters[axis.field], arrays.values.shape)
         else:
-            own = getattr(federation if axis.field in NOT_IN_ARRAYS else arrays, axis.field)
+            own = getattr(federation if axis.field == "home" else arrays, axis.field)
         varied[axis.field] = _put(varied.get(axis.field, own), axis, values)
     parameters = {name: varied.pop(name, numbers) for name, numbers in parameters.items()}
-    varied.pop("budgets", None)
     home = varied.pop("home", federation.home)
     arrays = replace(arrays, **varied, payoff=arrays.payoff.unchecked(**parameters))
     return arrays if home is None else arrays.counted_from_home(home)
-
-
-def with_budgets(
-    federation: Federation, arrays: FederationArrays, axes: Sequence[Axis], points: Sequence[FloatArray]
-) -> list[Federation] | None:
-    """The federations themselves where budgets vary, which are no numbers of the game; None where they do not."""
-    budgets = None
-    for axis, values in zip(axes, points, strict=True):
-        if axis.field == "budgets":
-            budgets = _put(federation.budgets if budgets is None else budgets, axis, values)
-    if budgets is None:
-        return None
-    return [federation.with_arrays(arrays.at(index)).replace(budgets=each) for index, each in enumerate(budgets)]
 
 
 def _put(numbers: FloatArray, axis: Axis, values: FloatArray) -> FloatArray:

@@ -40,7 +40,7 @@ def solve_arrays(
 ) -> Outcomes:
     """The outcomes of federations given by their numbers, with one leading axis; `federation` is one like them.
 
-    The federations themselves, where there are some, know what is no number of the game, such as budgets.
+    The federations themselves, where there are some, know what members have at home.
     """
     (count,) = arrays.shape
     together = rules.solve_stack(arrays)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
-from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis, with_budgets
+from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
 from fedpact.comparison.batches import certify_each, solve_arrays
 from fedpact.comparison.pieces import Arrays, Piece, cut, pays_to_share, solve_pieces
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
@@ -242,8 +242,7 @@ def _solve_points(
     """The metrics and flags of some points of the grid, by name."""
     indices = np.unravel_index(np.arange(start, stop), [axis.points.size for axis in axes])
     points = [axis.points[index] for axis, index in zip(axes, indices, strict=True)]
-    arrays = arrays_at(federation, axes, points)
-    outcomes = solve_arrays(federation, arrays, mechanism, with_budgets(federation, arrays, axes, points))
+    outcomes = solve_arrays(federation, arrays_at(federation, axes, points), mechanism)
     found: Arrays = {metric: np.asarray(getattr(outcomes, metric)) for metric in metrics if metric in FIELDS}
     for metric in (metric for metric in metrics if metric in MARGINS):
         proofs = certify_each(outcomes, MARGINS[metric])

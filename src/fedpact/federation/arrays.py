@@ -53,6 +53,7 @@ class FederationArrays:
     shared_limits: FloatArray = field(metadata=VECTOR)
     # (..., members): what each pays once for taking part, and does not pay alone
     joining_costs: FloatArray = field(metadata=VECTOR)
+    budgets: FloatArray = field(metadata=VECTOR)  # (..., members): the most each can pay
 
     @property
     def n_agents(self) -> int:

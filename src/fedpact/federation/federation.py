@@ -228,6 +228,7 @@ class Federation:
             shared=shared_members(self.shared_caps, self.n_lots),
             shared_limits=np.array([shared.cap for shared in self.shared_caps]),
             joining_costs=self.joining_costs,
+            budgets=self.budgets,
         )
 
     def data(self, contributions: ArrayLike) -> FloatArray:
@@ -395,6 +396,7 @@ class Federation:
             payoff=type(self.payoff)(**arrays.payoff.parameters),
             shared_caps=[SharedCap(shared.lots, float(limit)) for shared, limit in limits],
             joining_costs=arrays.joining_costs,
+            budgets=arrays.budgets,
             home=None,
         )
 

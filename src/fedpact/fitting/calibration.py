@@ -214,14 +214,15 @@ def _fitted_precision(federation: Federation, assumed: Calibration, source: Any)
         raise InvalidInput(f"weights_from must be a Fit or an Uncertainty, got {type(source).__name__}")
     doubt.check(federation)
     errors = np.concatenate([doubt.parameter.ravel(), doubt.values.ravel(), doubt.weights.ravel()])
+    root = np.eye(errors.size) if doubt.factor is None else doubt.factor
     parameters, values, weights = np.split(
-        errors[:, None] * doubt.root, [doubt.parameter.size, doubt.parameter.size + doubt.values.size]
+        errors[:, None] * root, [doubt.parameter.size, doubt.parameter.size + doubt.values.size]
     )
     size = next(iter(federation.payoff.parameters.values()), np.ones(1))
     spans = (assumed.curves.ceilings - assumed.curves.floors) / federation.values
     stray = np.vstack(
         [
-            np.zeros((n, doubt.root.shape[1])),
+            np.zeros((n, root.shape[1])),
             spans[:, None] * np.broadcast_to(values, (n, values.shape[1])),
             (parameters / np.reshape(size, (-1, 1))).mean(axis=0, keepdims=True),
             weights,

@@ -472,8 +472,7 @@ class Fit:
             parameter=_rounded(shape_errors * shapes[:n_shapes], one="beta" in self.shared),
             values=_rounded(value_errors * worths[:n_values], one=n_values < n_tasks or n_tasks == 1),
             weights=_rounded(weight_errors.reshape(sizes.shape) * sizes),
-            correlations=_correlations(factor) if inline else None,
-            factor=None if inline else factor.astype(np.float32),
+            factor=np.round(factor, 6) if inline else factor.astype(np.float32),
             signs=self.signs,
         )
 
@@ -523,12 +522,6 @@ def _owned(seen: Observations) -> NDArray[np.bool_]:
     """(tasks, lots): whether the task's owner owns the lot."""
     assert seen.ownership is not None
     return np.asarray(seen.ownership.task_owners[:, None] == seen.ownership.lot_owners)
-
-
-def _correlations(factor: FloatArray) -> FloatArray:
-    matrix: FloatArray = np.asarray(np.round(np.clip(factor @ factor.T, -1.0, 1.0), 6) + 0.0)
-    np.fill_diagonal(matrix, 1.0)
-    return matrix
 
 
 def _rounded(errors: FloatArray, *, one: bool = False) -> FloatArray:

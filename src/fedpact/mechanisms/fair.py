@@ -167,9 +167,9 @@ class FairMechanism(SidePaymentMechanism):
         try:
             if self.by == "gain":
                 target = alone + self._fair_gains(federation)
-                return nearest_division(target, alone, welfare, groups, least=least).utilities
+                return nearest_division(target, alone, welfare, groups, least=least)
             shares = self._shapley_shares(federation, contributions, payoffs, costs)
-            return fairest_division(shares, costs, alone, welfare, groups, least=least).utilities
+            return fairest_division(shares, costs, alone, welfare, groups, least=least)
         except Unkept as unkept:
             raise _no_deal_error(federation, unkept, least) from None
 

@@ -1,4 +1,4 @@
-"""Matrices kept in a file of their own, beside the scenario: weights, and the correlations of uncertain numbers.
+"""Matrices kept in a file of their own, beside the scenario: weights, and the factor of uncertain numbers.
 
 Weights are a table or a NumPy archive. A table (CSV or Parquet) is the bare matrix, or the matrix with agents' names
 along the top and down the side, in the same order, or along the top alone; the row receives, the column gives:
@@ -9,8 +9,8 @@ along the top and down the side, in the same order, or along the top alone; the 
 
 Where members have several lots of data or tasks, the lots stand along the top and the tasks down the side.
 
-An NPZ file comes from `scipy.sparse.save_npz`, or from `numpy.savez(path, weights=matrix)`. Correlations are an NPZ
-file with an array "factor" (see `Uncertainty`).
+An NPZ file comes from `scipy.sparse.save_npz`, or from `numpy.savez(path, weights=matrix)`. The factor of uncertain
+numbers is an NPZ file with an array of that name (see `Uncertainty`).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def read_weights(path: Path, *, square: bool = True) -> tuple[Any, list[str] | N
 
 
 def read_factor(path: Path) -> FloatArray:
-    """The factor of correlations in a file."""
-    with error_context(f"correlations file {path}"):
+    """The factor of uncertain numbers in a file."""
+    with error_context(f"factor file {path}"):
         choose_format(path, {".npz": None})
         with _readable(' with an array "factor"; write the scenario again'):
-            arrays = read_arrays(read_bytes(path), "leave the correlations out")
+            arrays = read_arrays(read_bytes(path), "leave the factor out")
             return np.asarray(arrays["factor"], dtype=np.float64)
 
 

@@ -166,7 +166,7 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     currency = _one_of([each for found in stated.values() for _, each in found if each], " and ".join(stated))
     rate = _rate(document, stated, currency)
     numbers = {key: [amount / rate for amount, _ in found] for key, found in stated.items()}
-    plain = {key: found if isinstance(keys[key], list) else found[0] for key, found in numbers.items()}
+    plain: dict[str, Any] = {key: found if isinstance(keys[key], list) else found[0] for key, found in numbers.items()}
     if isinstance(costs, Mapping):
         plain["costs"] = {part: plain.pop(f"costs.{part}", given) for part, given in costs.items()}
     return {**document, **plain, "money": document.get("money", {"currency": currency, "per_payoff": 1.0})}
@@ -241,8 +241,9 @@ def _rate(document: Mapping[str, Any], stated: Mapping[str, Any], currency: str)
     named, rate = (money.get(key) if isinstance(money, Mapping) else None for key in ("currency", "per_payoff"))
     if isinstance(named, str) and named != currency:
         raise InvalidInput(f"{said} are in {currency}, but money.currency is {named}; use one of them")
-    is_rate = isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < float("inf")
-    return float(rate) if is_rate else 1.0
+    if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < float("inf"):
+        return float(rate)
+    return 1.0
 
 
 def weight_questions(federation: Federation) -> list[str]:

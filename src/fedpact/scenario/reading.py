@@ -222,15 +222,15 @@ def _payoff(field: str, given: Any) -> Payoff:
 def _uncertainty(given: Any, federation: Federation, folders: Sequence[Path]) -> Uncertainty:
     """The uncertainty a table states about a federation."""
     wanted = federation.payoff.parameter_names()
-    table("uncertainty", given, ("weights", "values", *wanted, "signs", "correlations"), required=["weights"])
+    table("uncertainty", given, ("weights", "values", *wanted, "signs", "factor"), required=["weights"])
     parts: dict[str, Any] = {}
     for key, entry in given.items():
         place = f"uncertainty.{key}"
         if key == "signs":
             parts[key] = text(place, entry)
-        elif key == "correlations" and isinstance(entry, str):
-            parts["factor"] = read_factor(_named_file(place, text(place, entry), folders))
-        elif key in ("weights", "correlations"):
+        elif key == "factor" and isinstance(entry, str):
+            parts[key] = read_factor(_named_file(place, text(place, entry), folders))
+        elif key in ("weights", "factor"):
             parts[key] = rows(place, entry, files=".npz")
         else:
             found, names = numbers(place, entry), federation.task_labels

@@ -5,16 +5,14 @@ weights between agents with normal asinh(w_ij / w_ii), which is a plain normal a
 All weights of lots are drawn so, with the largest weight that its owner's lots have for the task in place of w_ii.
 The number in the scenario is the median. With signs "positive", weights drawn below zero count as zero.
 
-Correlations are those of these coordinates, in the order: the payoff's parameter, the values (one number each if all
-agents share it, otherwise one per agent), the weights row by row. Without correlations every number strays by itself.
-For many agents a matrix of correlations is too large; a `factor` with a row of length one per number stands for it:
-correlations = factor factor'.
+How they go together is said by a `factor` with a row of length one per number: correlations = factor factor', those of
+these coordinates, in the order: the payoff's parameter, the values (one number each if all agents share it, otherwise
+one per agent), the weights row by row. Without it every number strays by itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +33,7 @@ from fedpact.utils.errors import InvalidInput
 
 WEIGHT_SIGNS = ("positive", "any")
 MAX_LOG_DEVIATION = 12.0  # of a draw from the median: further ones have no meaning
-CORRELATION_TOL = 1e-6  # correlations that people have rounded are off by as much
+LENGTH_TOL = 1e-4  # of rows that were rounded
 EACH_NUMBER = "one row for each of the payoff's parameter, the values and the weights"
 
 
@@ -50,10 +48,8 @@ class Uncertainty:
     values, parameter
         Standard errors of the values and of the payoff's parameter: a number shared by all agents, or one per agent
         (task).
-    correlations
-        (m, m), m the number of numbers; None if they stray independently or `factor` is given.
     factor
-        (m, k), rows of length one, in place of correlations.
+        (m, k), m the number of numbers, rows of length one; None if they stray independently.
     signs
         "positive" if weights below zero are out of the question, else "any".
     """
@@ -61,7 +57,6 @@ class Uncertainty:
     weights: FloatArray
     values: FloatArray = 0.0  # type: ignore[assignment]
     parameter: FloatArray = 0.0  # type: ignore[assignment]
-    correlations: FloatArray | None = None
     factor: FloatArray | None = None
     signs: str = "positive"
 
@@ -79,27 +74,15 @@ class Uncertainty:
                 counts = f": {len(weights)} rows of weights, {numbers.size} numbers given"
                 raise InvalidInput(field=field, rule="must be a number or one per member", value=given, given=counts)
             object.__setattr__(self, name, numbers)
-        if self.correlations is not None and self.factor is not None:
-            raise InvalidInput("uncertainty takes correlations or a factor, not both")
-        for name, check in (("correlations", _checked_correlations), ("factor", _checked_factor)):
-            if getattr(self, name) is not None:
-                matrix = _matrix(f"uncertainty.{name}", getattr(self, name))
-                object.__setattr__(self, name, check(matrix, self.n_numbers))
+        if self.factor is not None:
+            object.__setattr__(
+                self, "factor", _checked_factor(_matrix("uncertainty.factor", self.factor), self.n_numbers)
+            )
 
     @property
     def n_numbers(self) -> int:
         """How many numbers are uncertain."""
         return int(self.parameter.size + self.values.size + self.weights.size)
-
-    @cached_property
-    def root(self) -> FloatArray:
-        """A matrix R with R R' the correlations."""
-        if self.factor is not None:
-            return np.asarray(self.factor)
-        if self.correlations is None:
-            return np.eye(self.n_numbers)
-        values, vectors = np.linalg.eigh(self.correlations)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def check(self, federation: Federation) -> None:
         """Raise `InvalidInput` unless these are standard errors of this federation's numbers."""
@@ -123,7 +106,8 @@ class Uncertainty:
             A Generator, an int or None.
         """
         self.check(federation)
-        noise = np.random.default_rng(rng).standard_normal((count, self.root.shape[1])) @ self.root.T
+        root = np.eye(self.n_numbers) if self.factor is None else self.factor
+        noise = np.random.default_rng(rng).standard_normal((count, root.shape[1])) @ root.T
         of_parameter, of_values, of_weights = self._split(noise)
 
         def positive(numbers: FloatArray, errors: FloatArray, strayed: FloatArray) -> FloatArray:
@@ -156,7 +140,6 @@ class Uncertainty:
             weights=self.weights[np.ix_(chosen, columns)],
             values=some(self.values, self.values.shape),
             parameter=some(self.parameter, self.parameter.shape),
-            correlations=None if self.correlations is None else self.correlations[np.ix_(kept, kept)],
             factor=None if self.factor is None else self.factor[kept],
             signs=self.signs,
         )
@@ -216,22 +199,6 @@ def _matrix(field: str, given: ArrayLike) -> FloatArray:
     return matrix
 
 
-def _checked_correlations(matrix: FloatArray, count: int) -> FloatArray:
-    field = "uncertainty.correlations"
-    if matrix.shape != (count, count):
-        given = f": {EACH_NUMBER}; got {matrix.shape[0]} x {matrix.shape[1]}"
-        raise InvalidInput(field=field, rule=f"must be {count} x {count}", value=matrix, given=given)
-    _check_entries(field, matrix, np.diag(~(np.abs(matrix.diagonal() - 1.0) <= CORRELATION_TOL)), "must be 1")
-    for row, column in np.argwhere(~(np.abs(matrix - matrix.T) <= CORRELATION_TOL))[:1]:
-        both = f"[{row}, {column}] is {matrix[row, column]:g}, [{column}, {row}] is {matrix[column, row]:g}"
-        raise InvalidInput(field=field, rule="must be symmetric", value=matrix, given=f": {both}")
-    lowest = float(np.linalg.eigvalsh(matrix)[0])
-    if lowest < -CORRELATION_TOL * count:
-        rule = "must be correlations that can occur together (no negative eigenvalue)"
-        raise InvalidInput(field=field, rule=rule, value=lowest)
-    return matrix
-
-
 def _check_entries(field: str, matrix: FloatArray, wrong: NDArray[np.bool_], rule: str) -> None:
     places = [(int(row), int(column)) for row, column in np.argwhere(wrong)[:MAX_ERRORS]]
     if places:
@@ -242,7 +209,7 @@ def _check_entries(field: str, matrix: FloatArray, wrong: NDArray[np.bool_], rul
 
 def _checked_factor(factor: FloatArray, count: int) -> FloatArray:
     lengths = np.linalg.norm(factor, axis=1)
-    if len(factor) != count or not (lengths <= 1 + CORRELATION_TOL).all():
+    if len(factor) != count or not (lengths <= 1 + LENGTH_TOL).all():
         rule = f"must have {count} rows of length at most one"
         given = f": {EACH_NUMBER}; got shape {factor.shape}, longest row {lengths.max():g}"
         raise InvalidInput(field="uncertainty.factor", rule=rule, value=factor, given=given)

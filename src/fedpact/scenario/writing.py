@@ -22,24 +22,26 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, replace_files
 
-MAX_INLINE_WEIGHTS = 10_000  # that stand in the scenario's file itself
+MAX_INLINE = 10_000  # numbers of a matrix that stand in the scenario's file itself
 
 
 def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     """Write a scenario to a `.toml` or `.json` file, replacing it whole or not at all.
 
-    Weights of more than a hundred members go to a file beside it, named `<stem>.weights.npz`, and so do the
-    correlations of many uncertain numbers, in `<stem>.correlations.npz`.
+    Weights of more than a hundred members go to a file beside it, named `<stem>.weights.npz`, and so does the factor of
+    many uncertain numbers, in `<stem>.factor.npz`.
     """
     path = Path(path)
     with error_context(str(path)):
         layout = choose_format(path, LAYOUTS)
-        beside, together = (path.with_name(f"{path.stem}.{what}.npz") for what in ("weights", "correlations"))
-        document, contents = _document(scenario, together.name), {}
-        if scenario.federation.weights.size > MAX_INLINE_WEIGHTS:
-            contents[beside], document["weights"] = _archive(weights=scenario.federation.weights), beside.name
+        document, contents = _document(scenario), {}
+        large = [("weights", scenario.federation.weights, document)]
         if scenario.uncertainty is not None and scenario.uncertainty.factor is not None:
-            contents[together] = _archive(factor=scenario.uncertainty.factor)
+            large.append(("factor", scenario.uncertainty.factor, document["uncertainty"]))
+        for key, matrix, place in large:
+            if matrix.size > MAX_INLINE:
+                beside = path.with_name(f"{path.stem}.{key}.npz")
+                contents[beside], place[key] = _archive(**{key: matrix}), beside.name
         contents[path] = _encoded(layout(document))
         replace_files(contents)
 
@@ -51,14 +53,11 @@ def _archive(**arrays: FloatArray) -> bytes:
 
 
 def scenario_to_dict(scenario: Scenario) -> dict[str, Any]:
-    """Plain data for `parse_scenario` or `json.dumps`: the keys of a scenario file, infinite caps spelled "inf".
-
-    There is no place in it for the correlations of many numbers.
-    """
+    """Plain data for `parse_scenario` or `json.dumps`: the keys of a scenario file, infinite caps spelled "inf"."""
     return _without_infinity(_document(scenario))
 
 
-def _document(scenario: Scenario, correlations_file: str = "") -> dict[str, Any]:
+def _document(scenario: Scenario) -> dict[str, Any]:
     federation = scenario.federation
     costs, linear = federation.costs, _shared(federation.costs.linear)
     document = {
@@ -79,7 +78,7 @@ def _document(scenario: Scenario, correlations_file: str = "") -> dict[str, Any]
         "values": _shared(federation.values),
         "payoff": _payoff(federation.payoff),
         "money": scenario.money and asdict(scenario.money),
-        "uncertainty": scenario.uncertainty and _uncertainty(scenario.uncertainty, federation, correlations_file),
+        "uncertainty": scenario.uncertainty and _uncertainty(scenario.uncertainty, federation),
         "measured": scenario.measured
         and {key: list(entry) if isinstance(entry, tuple) else entry for key, entry in vars(scenario.measured).items()},
     }
@@ -118,17 +117,11 @@ def _payoff(payoff: Payoff) -> dict[str, Any]:
     return {"family": payoff.family} | {key: numbers.tolist() for key, numbers in payoff.parameters.items()}
 
 
-def _uncertainty(uncertainty: Uncertainty, federation: Federation, correlations_file: str) -> dict[str, Any]:
-    if uncertainty.factor is not None and not correlations_file:
-        raise InvalidInput("many correlations need a file of their own; use save_scenario")
+def _uncertainty(uncertainty: Uncertainty, federation: Federation) -> dict[str, Any]:
     document: dict[str, Any] = {key: uncertainty.parameter.tolist() for key in federation.payoff.parameters}
     document |= {"values": uncertainty.values.tolist(), "weights": uncertainty.weights.tolist()}
     document["signs"] = uncertainty.signs
-    if uncertainty.correlations is not None:
-        document["correlations"] = uncertainty.correlations.tolist()
-    if uncertainty.factor is not None:
-        document["correlations"] = correlations_file
-    return document
+    return document if uncertainty.factor is None else document | {"factor": uncertainty.factor.tolist()}
 
 
 def _without_infinity(document: dict[str, Any]) -> dict[str, Any]:

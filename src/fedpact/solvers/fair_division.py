@@ -14,15 +14,16 @@ the members alone being groups of one; these alone are kept where no others are 
   as large as can be, a linear program, and is then the one nearest to the Shapley shares, target = phi - c. Shares and
   benefits both add up to all payoffs, so r is at most 1; and r = 0 costs nobody anything.
 
-Nearest points are unique, so equals are treated alike and renaming members renames the answer. Of the 2^n groups few
-bind, so that they are taken in as they are found to have too little (constraint generation). Where no division keeps
-everybody, `Unkept` says which groups ask for too much, and what it takes: the least total that keeps all.
+A division is what everybody has, x, (members,). Nearest points are unique, so equals are treated alike and renaming
+members renames the answer. Of the 2^n groups few bind, so that they are taken in as they are found to have too little
+(constraint generation). Where no division keeps everybody, `Unkept` says which groups ask for too much, and what it
+takes: the least total that keeps all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,13 +35,6 @@ from fedpact.utils.errors import NotConverged
 GROUP_TOLERANCE = 1e-11  # of what is divided: a group that lacks less has what it must
 ROUNDING = (0.0, 1e-12, 1e-11, 1e-10)  # of the same: by how much values of groups, and r, may be overstated
 MAX_ROUNDS = 1000
-
-
-class Division(NamedTuple):
-    """What everybody has, x, and the lowest part r of a Shapley share; NaN where shares were not asked about."""
-
-    utilities: FloatArray
-    lowest_share: float
 
 
 class Unkept(Exception):
@@ -62,18 +56,14 @@ def fairest_division(
     groups: KnownGroups | None = None,
     *,
     least: FloatArray | float = -np.inf,
-) -> Division:
+) -> FloatArray:
     """The division with the largest lowest part of a Shapley share, and of these the nearest to the shares.
 
     `least` is what members must have besides: budgets that limit what they pay.
     """
     kept = _Kept(np.maximum(alone, least), welfare, groups, shares)
 
-    def solve() -> tuple[FloatArray, float]:
-        level = kept.highest_level(shares, costs)
-        return kept.nearest(shares - costs, level * shares - costs), level
-
-    return Division(*kept.run(solve))
+    return kept.run(lambda: kept.nearest(shares - costs, kept.highest_level(shares, costs) * shares - costs))
 
 
 def nearest_division(
@@ -83,11 +73,11 @@ def nearest_division(
     groups: KnownGroups | None = None,
     *,
     least: FloatArray | float = -np.inf,
-) -> Division:
+) -> FloatArray:
     """The division nearest to a target, in the sum of squares; `least` is what members must have besides."""
     alone = np.maximum(alone, least)
     kept = _Kept(alone, welfare, groups, target)
-    return Division(*kept.run(lambda: (kept.nearest(target, alone), np.nan)))
+    return kept.run(lambda: kept.nearest(target, alone))
 
 
 class _Kept:
@@ -100,13 +90,13 @@ class _Kept:
         stakes = (abs(welfare), float(np.abs(alone).sum()), reached, float(np.abs(aim).max()))
         self._unit = max(*stakes, float(np.finfo(float).tiny))
 
-    def run(self, solve: Callable[[], tuple[FloatArray, float]]) -> tuple[FloatArray, float]:
+    def run(self, solve: Callable[[], FloatArray]) -> FloatArray:
         """What `solve` finds once no group has too little under it."""
         for _ in range(MAX_ROUNDS):
-            utilities, level = solve()
+            utilities = solve()
             new = self._lacking(utilities)
             if new is None or not new.values.size:
-                return utilities, level
+                return utilities
             self.members = np.concatenate([self.members, new.members])
             self.values = np.concatenate([self.values, new.values])
         raise NotConverged(f"groups were still found to gain after {MAX_ROUNDS} rounds")
@@ -151,13 +141,13 @@ class _Kept:
         """The least total that keeps the groups of all, and those that ask for it."""
         asking, total = np.zeros(0, dtype=np.bool_), self.welfare
 
-        def cheapest() -> tuple[FloatArray, float]:
+        def cheapest() -> FloatArray:
             nonlocal asking, total
             rows = np.where(self.members, -1.0, 0.0)
             answer = linear_program(np.ones(rows.shape[1]), rows, -self.values / self._unit)
             assert answer is not None  # always feasible, and bounded by what members have alone
             asking, total = -answer.ineqlin.marginals > 1e-7, float(answer.fun) * self._unit
-            return answer.x * self._unit, np.nan
+            return np.asarray(answer.x * self._unit)
 
         self.run(cheapest)
         return Unkept(self.members[asking], self.values[asking], total - self.welfare)

@@ -133,6 +133,7 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
         shared=np.moveaxis(np.where(has_lot, arrays.shared[:, lots], 0.0), 0, 1),
         shared_limits=limits,
         joining_costs=np.zeros((*arrays.shape, len(members), 1)),
+        budgets=np.full((*arrays.shape, len(members), 1), np.inf),
     )
     return made, lots, has_lot
 
