@@ -24,9 +24,9 @@ from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.logs import stated_models
 from fedpact.fitting.observations import checked_tests
+from fedpact.fitting.parameters import checked_range
 from fedpact.fitting.subset_models import Curves, SubsetModels
 from fedpact.negotiation.audit import AuditFinding, LedgerAudit
 from fedpact.scenario import Uncertainty

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, has_shape
 from fedpact.fitting.lack_of_fit import (
     FamilyComparison,
     LackOfFit,
@@ -26,10 +25,15 @@ from fedpact.fitting.lack_of_fit import (
     misfit_variance,
     rms,
 )
-from fedpact.fitting.least_squares import minimise_squares
-from fedpact.fitting.noise import ASSUMED_NOISE, MIN_VARIANCE, excess_variance, sampling_variances
+from fedpact.fitting.least_squares import (
+    ASSUMED_NOISE,
+    MIN_VARIANCE,
+    excess_variance,
+    minimise_squares,
+    sampling_variances,
+)
 from fedpact.fitting.observations import Observations
-from fedpact.fitting.parameters import CURVE_PARTS, EQUAL, MIN_RANGE, CurveModel
+from fedpact.fitting.parameters import CURVE_FAMILIES, CURVE_PARTS, EQUAL, MIN_RANGE, CurveModel, has_shape
 from fedpact.fitting.result import Fit, inverse
 from fedpact.scenario.uncertainty import WEIGHT_SIGNS
 from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative

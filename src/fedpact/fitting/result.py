@@ -18,10 +18,9 @@ from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.federation.validation import Costs
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, has_shape
 from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit, rms
 from fedpact.fitting.observations import Observations
-from fedpact.fitting.parameters import CURVE_ERRORS, CURVE_PARTS, CurveModel
+from fedpact.fitting.parameters import CURVE_ERRORS, CURVE_FAMILIES, CURVE_PARTS, CurveModel, has_shape
 from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.scenario.uncertainty import weight_units
 from fedpact.utils.arrays import (
@@ -68,27 +67,6 @@ class Outlier:
     accuracy: float
     expected: float
     source: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Draws:
-    """Parameters that the data leaves possible: weights (count, n, n); beta, floors and ceilings (count, n).
-
-    Of lots, weights are (count, tasks, lots) and the others (count, tasks).
-    """
-
-    weights: FloatArray
-    beta: FloatArray
-    floors: FloatArray
-    ceilings: FloatArray
-
-    def __len__(self) -> int:
-        return int(self.weights.shape[0])
-
-    @property
-    def values(self) -> FloatArray:
-        """(count, n): ceilings minus floors."""
-        return np.asarray(self.ceilings - self.floors)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -403,17 +381,6 @@ class Fit:
         """Contributions as an array, in the order of the lots where they are labelled."""
         put = align_columns if hasattr(contributions, "columns") else align
         return np.asarray(put("contributions", contributions, self.observations.lot_labels), dtype=np.float64)
-
-    def draws(self, count: int = 400, rng: np.random.Generator | int | None = None) -> Draws:
-        """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""
-        drawn = self.parameter_draws(count, np.random.default_rng(rng))
-        curves = self.model.curves(drawn)
-        return Draws(
-            weights=self.model.weights(drawn),
-            beta=np.exp(curves[:, :, 0]),
-            floors=curves[:, :, 1],
-            ceilings=curves[:, :, 2],
-        )
 
     def parameter_draws(self, count: int, rng: np.random.Generator) -> FloatArray:
         """(count, parameters): draws in the coordinates of the model."""

@@ -24,7 +24,7 @@ from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import Owners
 from fedpact.federation.validation import Costs
-from fedpact.fitting.noise import MIN_VARIANCE, sampling_variances
+from fedpact.fitting.least_squares import MIN_VARIANCE, sampling_variances
 from fedpact.fitting.result import Fit
 from fedpact.mechanisms import DEFAULT_MECHANISMS, Mechanism, resolve_mechanisms
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy

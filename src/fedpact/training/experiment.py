@@ -36,18 +36,11 @@ CODE_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Histories:
-    """One model round by round, or everybody's own.
+    """One model round by round, or everybody's own."""
 
-    Attributes
-    ----------
-    contributions
-        (rounds, n_agents), or (rounds, lots): samples used.
-    accuracies, loss
-        (rounds, n_agents): on each agent's test set, after the round, of its own model where
-        everybody has one; the loss is the mean of minus the log-probability of the right class.
-    """
-
-    contributions: IntArray
+    contributions: IntArray  #: (rounds, n_agents), or (rounds, lots): samples used
+    #: (rounds, n_agents): on each agent's test set, after the round, of its own model where everybody has one; the loss
+    #: is the mean of minus the log-probability of the right class
     accuracies: FloatArray
     loss: FloatArray
 
