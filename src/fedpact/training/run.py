@@ -37,7 +37,7 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import default_names
 from fedpact.fitting.parameters import checked_range
-from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
+from fedpact.scenario.measured import DO_NOT, gain_intervals, verdict_of
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.training.experiment import Experiment, Histories
@@ -165,13 +165,13 @@ class Run:
     @property
     def intervals(self) -> FloatArray:
         """(n_agents, 2): 90 % intervals of the measured gains."""
-        return _interval(self.measured.gains, self.standard_errors)
+        return gain_intervals(self.measured.gains, self.standard_errors)
 
     @property
     def total_interval(self) -> FloatArray:
         """(2,): of what the members of the deal gain together; their test images are different ones."""
         gain = self.measured.gains[self.members].sum()
-        return _interval(gain, np.sqrt((self.standard_errors[self.members] ** 2).sum()))
+        return gain_intervals(gain, np.sqrt((self.standard_errors[self.members] ** 2).sum()))
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -182,11 +182,8 @@ class Run:
     @property
     def verdict(self) -> str:
         """What follows from what was measured."""
-        low, high = self.total_interval
         losers = self.member_names(self.intervals[:, 1] < -self.measured.tolerances)
-        if not self.members.size or high < 0 or losers:
-            return DO_NOT
-        return FEDERATE if low > 0 else NOT_ENOUGH
+        return verdict_of(self.total_interval, has_losers=bool(losers)) if self.members.size else DO_NOT
 
     def member_names(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
         """The members of the deal among some agents."""
@@ -219,11 +216,6 @@ class Run:
         return Account(
             payoffs=payoffs, costs=costs, payments=self.payments, standalone=standalone, tolerances=tolerances
         )
-
-
-def _interval(gains: ArrayLike, errors: ArrayLike) -> FloatArray:
-    reach = NORMAL_QUANTILE * np.asarray(errors)
-    return np.stack([np.asarray(gains) - reach, np.asarray(gains) + reach], axis=-1)
 
 
 def train_under(
