@@ -129,21 +129,19 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
     runs = [run if member is None else _measured_by(member, run) for _, log in files for run in log.runs]
     lot_keys = list(dict.fromkeys(key for run in runs for key in run.given))
     task_keys = list(dict.fromkeys(key for run in runs for key in run.accuracies)) if with_lots else lot_keys
-    ownership = None
-    if with_lots:
-        lot_owners, task_owners = (
-            np.array([names.index(name) for name, _ in keys], dtype=np.intp) for keys in (lot_keys, task_keys)
-        )
-        own_names = (tuple(own for _, own in keys) for keys in (lot_keys, task_keys))
-        ownership = Ownership(lot_owners, task_owners, *own_names)
+    lot_owners, task_owners = (
+        np.array([names.index(name) for name, _ in keys], dtype=np.intp) for keys in (lot_keys, task_keys)
+    )
+    own_names = (tuple(own for _, own in keys) for keys in (lot_keys, task_keys))
     with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
         return Observations.checked(
             _tests(runs, lot_keys, task_keys),
             names,
             [run.row for run in runs],
             sources=[file.name for file, log in files for _ in log.runs] if len(files) > 1 else [],
-            member=member if ownership is None else None,
-            ownership=ownership,
+            member=None if with_lots else member,
+            ownership=Ownership(lot_owners, task_owners, *own_names),
+            has_lots=bool(with_lots),
         )
 
 

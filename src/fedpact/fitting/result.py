@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
@@ -116,9 +116,7 @@ class Fit:
     @cached_property
     def units(self) -> FloatArray:
         """(n, 1): the weight of one's own data; of lots, the largest that the task's owner has for it."""
-        seen = self.observations
-        owned = np.eye(seen.n_tasks, dtype=bool) if seen.ownership is None else _owned(seen)
-        return weight_units(self.weights, owned)
+        return weight_units(self.weights, self.observations.owned)
 
     @cached_property
     def _curves(self) -> FloatArray:
@@ -191,7 +189,7 @@ class Fit:
         reach = self.quantile(0.5 + level / 2.0) * np.array([-1.0, 1.0])
         weights, units = self.weights[..., None], self.units[..., None]
         ends = units * np.sinh(np.arcsinh(weights / units) + self._errors["weights"][..., None] * reach)
-        if self.observations.ownership is None:  # one's own weight is positive: its logarithm is Gaussian
+        if not self.observations.has_lots:  # one's own weight is positive: its logarithm is Gaussian
             own = self.weights.diagonal()[:, None]
             errors = self.standard_errors["weights"].diagonal()[:, None] / own
             every = np.arange(len(own))
@@ -408,7 +406,7 @@ class Fit:
             payoff=CURVE_FAMILIES[self.family](1.0 if self.beta is None else self.beta),  # type: ignore[call-arg]
             names=self.names,
             values=rates * self.values,
-            **({} if self.observations.ownership is None else self.observations.ownership._asdict()),
+            **(self.observations.ownership._asdict() if self.observations.has_lots else {}),
         )
 
     def uncertainty(self, *, worth: ArrayLike = 1.0) -> Uncertainty:
@@ -483,12 +481,6 @@ def inverse(matrix: FloatArray) -> FloatArray:
     """Of a positive definite matrix whose rows may be of very different sizes."""
     sizes = np.sqrt(np.diag(matrix))
     return np.asarray(np.linalg.inv(matrix / np.outer(sizes, sizes)) / np.outer(sizes, sizes))
-
-
-def _owned(seen: Observations) -> NDArray[np.bool_]:
-    """(tasks, lots): whether the task's owner owns the lot."""
-    assert seen.ownership is not None
-    return np.asarray(seen.ownership.task_owners[:, None] == seen.ownership.lot_owners)
 
 
 def _rounded(errors: FloatArray, *, one: bool = False) -> FloatArray:

@@ -29,8 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.fitting.pilots.estimators import require_sklearn
 from fedpact.fitting.pilots.members import column_list, pandas, read_table
-from fedpact.training.settings import whole_number
-from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.utils.arrays import FloatArray, read_only_copy, whole_number
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_arrays, read_bytes
 
