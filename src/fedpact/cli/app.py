@@ -40,6 +40,7 @@ COMMANDS = {
         "solve": "Solve one mechanism, with its certificates.",
         "check": "Check a deal against what its mechanism promises.",
         "shapley": "Each member's fair share of what the data is worth.",
+        "sweep": "Vary one or two parameters and see what becomes of it.",
         "explore": "Edit a federation in the browser and watch its deal.",
     },
     "Between the members": {
@@ -51,7 +52,6 @@ COMMANDS = {
         "settle": "Turn a deal's payments into transfers of money.",
     },
     "Research": {
-        "sweep": "Vary one or two parameters and see what becomes of it.",
         "study": "Put mechanisms to many random federations.",
         "paper": "Compute the paper's figures and tables anew.",
     },

@@ -58,6 +58,9 @@ PictureOutput = Annotated[
 MECHANISM_NAMES = f"{', '.join(MECHANISMS)}, one that a package registers, or package.module:Class"
 MechanismOption = Annotated[str, typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}.", metavar="NAME")]
 
+OWN_PAGE = b'<meta name="generator" content="fedpact">'
+LENGTH_OF_HEAD = 1000  # bytes of a page that say what wrote it
+
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")]
 
 
@@ -122,13 +125,21 @@ def choose_mechanism(name: str) -> Mechanism:
 
 
 def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = ()) -> None:
-    """Refuse, before any work is done, a file that cannot be written or is there and must not be replaced."""
+    """Refuse, before any work is done, a file that cannot be written or is there and must not be replaced.
+
+    A page that fedpact wrote itself may be replaced: making a report anew needs no `--force`.
+    """
     with error_context(str(path)):
         if suffixes:
             choose_format(path, dict.fromkeys(suffixes))
         check_writable(path)
-    if os.path.exists(path) and not force:
+    if os.path.exists(path) and not force and not _is_own_page(path):
         raise InvalidInput(f"{path} exists already; choose another name or say --force")
+
+
+def _is_own_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        return path.suffix == ".html" and OWN_PAGE in file.read(LENGTH_OF_HEAD)
 
 
 @contextmanager

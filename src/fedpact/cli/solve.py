@@ -62,6 +62,9 @@ def solve(
             metavar="NAMES",
         ),
     ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show margins, what was searched, and which assumptions fail.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Solve one mechanism: contributions, payments, utilities and certificates."""
@@ -90,7 +93,7 @@ def solve(
         _show_departures(settled, Unit.of(chosen.money, [settled.welfare]), by_groups=leave == "groups")
     if outcome:
         unit = Unit.of(chosen.money, outcome.payoffs, data=chosen.unit)
-        _show_outcome(outcome, unit)
+        _show_outcome(outcome, unit, details=details)
         if together:
             _show_group(together, unit)
 
@@ -122,10 +125,10 @@ def split_names(text: str, agents: Sequence[str]) -> list[str]:
     return names
 
 
-def _show_outcome(outcome: Outcome, unit: Unit) -> None:
+def _show_outcome(outcome: Outcome, unit: Unit, *, details: bool) -> None:
     _show_agents(outcome, unit)
     console.print()
-    show_certificates(outcome)
+    show_certificates(outcome, details=details)
     for sentence in violation_sentences(outcome, unit):
         console.print(escape(sentence))
     for sentence in (*diagnose(outcome, unit.text), *fairness_sentences(outcome, unit.text)):
@@ -133,25 +136,36 @@ def _show_outcome(outcome: Outcome, unit: Unit) -> None:
     for sentence in idle_sentences(outcome):
         if sentence not in outcome.diagnosis:
             console.print(escape(sentence))
-    for assumption in outcome.assumptions:
-        if not assumption.holds:
-            who = escape(join_names(assumption.agents, most=MAX_NAMES))
-            console.print(f"[bold]{assumption.name}[/bold] fails for {who}: {assumption.consequence}.")
-    console.print(f"Equilibrium: {outcome.equilibria.note}.")
+    if details:
+        _show_theory(outcome)
     core = outcome.certificates[Claim.CORE]
     if core.verdict is Verdict.NOT_REFUTED and core.scope == SOME_GROUPS:
         most = terminal_text(unit.text(core.witness["gain_upper_bound"]))
         console.print(f"No group that was looked at gains by leaving; any other gains at most {escape(most)}.")
 
 
-def show_certificates(outcome: Outcome) -> None:
-    """Every claim with its verdict, margin and what was searched."""
-    made = table("Certificates (margins in units of payoff)", "claim", "verdict", "margin", "scope")
-    made.columns[3].justify = "left"
+def _show_theory(outcome: Outcome) -> None:
+    """Which of the paper's assumptions fail, for whom, and which equilibria there are."""
+    for assumption in outcome.assumptions:
+        if not assumption.holds:
+            who = escape(join_names(assumption.agents, most=MAX_NAMES))
+            console.print(f"[bold]{assumption.name}[/bold] fails for {who}: {assumption.consequence}.")
+    console.print(f"Equilibrium: {outcome.equilibria.note}.")
+
+
+def show_certificates(outcome: Outcome, *, details: bool = True) -> None:
+    """Every claim with its verdict; in detail, with its margin and what was searched too."""
+    made = (
+        table("Certificates (margins in units of payoff)", "claim", "verdict", "margin", "scope")
+        if details
+        else table("Certificates (--details shows margins and what was searched)", "claim", "verdict")
+    )
+    made.columns[-1].justify = "left"
     for certificate in outcome.certificates.values():
         verdict = certificate.verdict.value
         coloured = f"[red]{verdict}[/red]" if certificate.verdict is Verdict.VIOLATED else verdict
-        made.add_row(claim_title(certificate.claim), coloured, _margin_text(certificate), certificate.scope)
+        more = (_margin_text(certificate), certificate.scope) if details else ()
+        made.add_row(claim_title(certificate.claim), coloured, *more)
     console.print(made)
 
 

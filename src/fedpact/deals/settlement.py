@@ -133,6 +133,11 @@ class Settlement:
         return Decimal(f"{cents}e-{self.decimals}")  # exact, where arithmetic would round to the context's precision
 
 
+def currency_decimals(currency: str) -> int:
+    """How many decimals amounts of a currency have (ISO 4217)."""
+    return DECIMALS.get(currency.upper(), MONEY_DECIMALS)
+
+
 def settle(
     deal: Deal | Outcome,
     *,
@@ -185,7 +190,7 @@ def settle(
         difference = f": {agreed.price_contradiction}; unchecked=True settles it as it is"
         rule = "must be what the deal's prices come to"
         raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
-    usual = PAYOFF_DECIMALS if money is None else DECIMALS.get(money.currency.upper(), MONEY_DECIMALS)
+    usual = PAYOFF_DECIMALS if money is None else currency_decimals(money.currency)
     unit = {
         "per_payoff": 1.0 if money is None else money.per_payoff,
         "currency": PAYOFF_UNIT if money is None else money.currency,

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedpact.comparison import Comparison
 from fedpact.deals import Outcome, Settlement
-from fedpact.deals.settlement import settle_payments
+from fedpact.deals.settlement import currency_decimals, settle_payments
 from fedpact.federation import Federation
 from fedpact.report.charts import colour_places
 from fedpact.report.numbers import Unit
@@ -159,9 +159,12 @@ class View:
         try:
             if self.money is not None:
                 rate, currency = self.money.per_payoff, self.money.currency
-                return settle_payments(payments, names=outcome.agents, per_payoff=rate, currency=currency)
-            decimals = _decimals(payments)
-            return settle_payments(payments, names=outcome.agents, currency=self.unit.label, decimals=decimals)
+                decimals = currency_decimals(currency)
+                return settle_payments(
+                    payments, names=outcome.agents, per_payoff=rate, currency=currency, decimals=decimals
+                )
+            digits = _decimals(payments)
+            return settle_payments(payments, names=outcome.agents, currency=self.unit.label, decimals=digits)
         except InvalidInput:
             return None
 

@@ -118,6 +118,11 @@ def test_transfers_are_shown_to_the_cent(comparison_of, read):
         assert f"EUR {sum(transfer.cents for transfer in settlement.transfers) / 100:,.2f} in " in text
 
 
+def test_yen_have_no_decimals(comparison_of, read):
+    text = read(render_report(comparison_of("hospitals"), money=fp.Money("JPY", 1e6))).text
+    assert re.search(r"pays \w+ JPY [\d,]+\.? ", text) and not re.search(r"JPY [\d,]+\.\d", text)
+
+
 def test_endowments_that_would_keep_the_leavers(comparison_of, read):
     outcome = comparison_of("hospitals")["shapley"]
     text = read(render_report(comparison_of("hospitals"), money=EUROS)).text
