@@ -382,7 +382,7 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
 # Files that are no transcripts
 
 
-FIRST = json.dumps({"transcript": 1, "protocol": "price-discovery", "game": True, "tol": 1e-9, "max_rounds": 9,
+FIRST = json.dumps({"transcript": 2, "protocol": "price-discovery", "game": True, "tol": 1e-9, "max_rounds": 9,
                     "agents": ["A"], "title": "", "scenario": None})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
 
@@ -396,8 +396,8 @@ def first(**other: Any) -> str:
     [
         ("", "the file holds no transcript"),
         ("\n \n", "the file holds no transcript"),
-        ('{"transcript": 1, "pro', "the file holds no transcript"),
-        ('{"mechanism": "externality"}\n', 'line 1: a transcript must begin with {"transcript": 1, ...}'),
+        ('{"transcript": 2, "pro', "the file holds no transcript"),
+        ('{"mechanism": "externality"}\n', 'line 1: a transcript must begin with {"transcript": 2, ...}'),
         ("[1]\n", "line 1: must be a JSON object, got [1]"),
         ("nonsense\n", "line 1: must be valid JSON: Expecting value, column 1"),
         ("\xff\n", "line 1: must be UTF-8 text"),
