@@ -30,8 +30,7 @@ def number(given: Any) -> Spoil:
     """Another number somewhere in the answer."""
 
     def spoil(rng: np.random.Generator, answer: Answer) -> Any:
-        keys = [key for key, value in answer.items() if key != "number" and type(value) in {int, float}]
-        return {**answer, str(rng.choice(keys)): given} if keys else None
+        return _changed(rng, answer, lambda value: type(value) in {int, float}, lambda value: given)
 
     return spoil
 
@@ -40,11 +39,24 @@ def entries(change: Callable[[np.random.Generator, list[Any]], list[Any]]) -> Sp
     """Another list somewhere in the answer."""
 
     def spoil(rng: np.random.Generator, answer: Answer) -> Any:
-        keys = [key for key, value in answer.items() if isinstance(value, list)]
-        key = str(rng.choice(keys)) if keys else ""
-        return {**answer, key: change(rng, list(answer[key]))} if keys else None
+        return _changed(rng, answer, lambda value: isinstance(value, list), lambda value: change(rng, list(value)))
 
     return spoil
+
+
+def _changed(
+    rng: np.random.Generator, answer: Answer, is_meant: Callable[[Any], bool], change: Callable[[Any], Any]
+) -> Answer | None:
+    """The answer with one part changed: its own, of its only task or of its only lot; None if there is no such part."""
+    parts = [part for part in ("tasks", "lots") if isinstance(answer.get(part), list) and type(answer[part][0]) is dict]
+    meant = [("", key) for key, value in answer.items() if key not in {"number", *parts} and is_meant(value)]
+    meant += [(part, key) for part in parts for key, value in answer[part][0].items() if is_meant(value)]
+    if not meant:
+        return None
+    part, key = meant[int(rng.integers(len(meant)))]
+    if not part:
+        return {**answer, key: change(answer[key])}
+    return {**answer, part: [{**answer[part][0], key: change(answer[part][0][key])}]}
 
 
 def entry(given: Any) -> Spoil:
@@ -103,7 +115,7 @@ CHEATING: Mapping[str, Spoil] = {
     "truth value": number(True),
     "large entry": entry(1e9),
     "negative entry": entry(-3.0),
-    "outside": lambda rng, answer: {"number": answer["number"], "outside": True},
+    "outside": lambda rng, answer: {**answer, "tasks": [{"outside": True}]},
     "noise": entries(lambda rng, numbers: [x * rng.uniform(0.5, 2.0) if type(x) is float else x for x in numbers]),
 }
 REPEATS = ("stale", "stale under the right number")

@@ -91,8 +91,8 @@ def _from_prices(exchanges: Sequence[Mapping[str, Any]], size: int) -> Recovery:
     weights, count = np.eye(size), 0
     for exchange in exchanges:
         for place, answer in exchange["answers"].items():
-            if "prices" in answer and "payoff" in answer:
-                row = np.array(answer["prices"])
+            if "lots" in answer:
+                row = np.array(answer["tasks"][0]["prices"])
                 count += 1
                 if row[int(place)] > 0.0:
                     weights[int(place)] = row / row[int(place)]

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 import fedpact as fp
-from fedpact.negotiation import LotAgent
 from fedpact.negotiation.processes import load_agent
 
 
@@ -90,7 +89,7 @@ def test_a_member_with_several_lots_prepares_itself(run, tmp_path: Path) -> None
     assert done.code == 0 and "2 lots of data and 2 tasks" in done.out and "Task rare" in done.out
     assert run("fit", "own.csv", *wanted, "own.json").code == 0
     one, two = (load_agent(tmp_path / name) for name in ("all.json", "own.json"))
-    assert isinstance(one, LotAgent) and isinstance(two, LotAgent)
+    assert one.has_lots and two.has_lots
     np.testing.assert_array_equal(one.weights, two.weights)
     assert one.weights.shape == (2, 3) and one.n_agents == 2 and one.caps.tolist() == [90.0, 90.0]
     refused = run("fit", "runs.csv", "--lots", "--member", "West", "--cost", "0.001")

@@ -21,7 +21,6 @@ from fedpact.fitting.result import Fit
 from fedpact.mechanisms import Standalone
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.agent_file import record_of_agent
-from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.fields import check_keys
 from fedpact.utils.arrays import FloatArray
@@ -45,7 +44,7 @@ class MemberNotes:
     placeholder_cost: float | None = None
 
     @classmethod
-    def of(cls, record: Mapping[str, Any], agent: AnyAgent) -> MemberNotes:
+    def of(cls, record: Mapping[str, Any], agent: Agent) -> MemberNotes:
         """The notes of a file, which has none if it was written by hand; raises `InvalidInput`."""
         size = agent.n_agents
         names, given = record.get("agents"), record.get("intervals") or {}
@@ -53,7 +52,7 @@ class MemberNotes:
         level = record.get("level", 0.9)
         if not isinstance(given, dict) or type(level) is not float or not 0.0 < level < 1.0:
             raise InvalidInput(f"intervals must be an object and level between 0 and 1, got {short_repr(level)}")
-        known = {} if isinstance(agent, LotAgent) else _fitted_numbers(agent)
+        known = {} if agent.has_lots else _fitted_numbers(agent)
         with error_context("intervals"):
             check_keys(given, known)
         unit, placeholder = record.get("unit", ""), record.get("placeholder_cost")
@@ -73,7 +72,7 @@ class MemberNotes:
 def _fitted_numbers(agent: Agent) -> dict[str, FloatArray]:
     """What intervals can be of, by name."""
     beta = agent.payoff.parameters.get("beta")
-    known = {"weights": agent.weights, "value": np.array(agent.value)}
+    known = {"weights": agent.weights[0], "value": agent.values[0]}
     return known if beta is None else known | {"beta": np.ravel(beta)[0]}
 
 
@@ -95,24 +94,21 @@ def _interval(key: str, given: Any, numbers: FloatArray) -> FloatArray:
     return found
 
 
-def member_agent(
-    found: Fit, member: str, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0
-) -> AnyAgent:
+def member_agent(found: Fit, member: str, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0) -> Agent:
     """The agent of a member, by a fit to its own accuracies; terms as in `Fit.federation`."""
     federation = found.federation(costs=costs, caps=caps, worth=worth)
-    kind = LotAgent if federation.has_lots else Agent
-    return kind.of(federation, list(found.names).index(member))
+    return Agent.of(federation, list(found.names).index(member))
 
 
 def member_notes(
-    found: Fit, agent: AnyAgent, *, level: float, unit: str = "", placeholder_cost: float | None = None
+    found: Fit, agent: Agent, *, level: float, unit: str = "", placeholder_cost: float | None = None
 ) -> MemberNotes:
     """The names of all, the intervals of what was fitted, and what was not fitted."""
     plain = MemberNotes(names=list(found.names), level=level, unit=unit, placeholder_cost=placeholder_cost)
-    if isinstance(agent, LotAgent):
+    if agent.has_lots:
         return plain
     intervals = found.intervals(level)
-    worth = agent.value / float(found.values[agent.index])
+    worth = float(agent.values[0]) / float(found.values[agent.index])
     shown = {"weights": intervals["weights"][agent.index], "value": intervals["values"][agent.index] * worth}
     if "beta" in intervals:
         by_agent = np.broadcast_to(intervals["beta"], (len(found.names), 2))
@@ -120,7 +116,7 @@ def member_notes(
     return replace(plain, intervals=shown)
 
 
-def save_member(agent: AnyAgent, notes: MemberNotes, path: Path) -> None:
+def save_member(agent: Agent, notes: MemberNotes, path: Path) -> None:
     """Write the private file of a member."""
     stated: dict[str, Any] = {"agents": notes.names}
     if notes.intervals:
@@ -134,25 +130,23 @@ def save_member(agent: AnyAgent, notes: MemberNotes, path: Path) -> None:
 
 def standalone_plan(agent: Agent) -> tuple[float, float]:
     """What a member would contribute to a model of its own, and the utility of that."""
-    own = float(agent.weights[agent.index])
-    alone = Federation([[own]], costs=agent.cost, caps=[agent.cap], payoff=agent.payoff, values=[agent.value])
+    own = agent.weights[:, [agent.index]]
+    alone = Federation(own, costs=agent.costs, caps=agent.caps, payoff=agent.payoff, values=agent.values)
     outcome = Standalone().solve(alone)
     return float(outcome.contributions[0]), float(outcome.standalone[0])
 
 
-def agent_text(agent: AnyAgent, notes: MemberNotes) -> str:
+def agent_text(agent: Agent, notes: MemberNotes) -> str:
     """What a private file says, in words."""
     each, counted = (f"unit ({notes.unit})", notes.unit) if notes.unit else ("sample", "samples")
-    if isinstance(agent, LotAgent):
-        lots, everybody = [agent.lot_names[lot] for lot in agent.own_lots], agent.lot_names
-        costs, caps = agent.costs, agent.caps
-        tasks, rows, values = agent.task_names, agent.weights, agent.values
-        own, alone = agent.lot_owners == agent.index, f"Alone it would have {agent.standalone_utility():.4g} of payoff."
+    lots = [agent.lot_names[lot] for lot in agent.own_lots] if agent.has_lots else [agent.name]
+    everybody = agent.lot_names or tuple(notes.names)
+    costs, caps, tasks, rows, values = agent.costs, agent.caps, agent.task_names, agent.weights, agent.values
+    own, holds = agent.lot_owners == agent.index, ""
+    if agent.has_lots:
         holds = f", with {count_text(len(lots), 'lot')} of data and {count_text(len(tasks), 'task')}"
+        alone = f"Alone it would have {agent.standalone_utility():.4g} of payoff."
     else:
-        lots, everybody, costs, caps = [agent.name], tuple(notes.names), agent.cost, np.array([agent.cap])
-        tasks, rows, values = (agent.name,), agent.weights[None], np.array([agent.value])
-        own, holds = np.arange(len(everybody)) == agent.index, ""
         given, utility = standalone_plan(agent)
         alone = f"Alone it would use {given:.4g} {counted} and have {utility:.4g} of payoff."
     if not rows[:, own].any():
@@ -181,7 +175,7 @@ def agent_text(agent: AnyAgent, notes: MemberNotes) -> str:
     shapes = [f"{name} {number:.4g}" for name, part in agent.payoff.parameters.items() for number in np.unique(part)]
     shape = f" ({', '.join(shapes)})" if shapes else ""
     lines.append(f"Curves are of the family {agent.payoff.family}{shape}.")
-    if isinstance(agent, Agent) and notes.intervals:
+    if notes.intervals:
         lines.append(_interval_text(agent, notes))
     least = agent.least_gain
     if least is None:
@@ -202,17 +196,17 @@ def _interval_text(agent: Agent, notes: MemberNotes) -> str:
     return f"How well that is known, {notes.level:.0%} intervals: {listed}."
 
 
-def agent_record(agent: AnyAgent, notes: MemberNotes) -> dict[str, Any]:
+def agent_record(agent: Agent, notes: MemberNotes) -> dict[str, Any]:
     """The same for programs."""
     noted = {"unit": notes.unit, "placeholder_cost": notes.placeholder_cost}
-    if isinstance(agent, LotAgent):
+    if agent.has_lots:
         return record_of_agent(agent) | {"standalone": agent.standalone_utility()} | noted
     given, utility = standalone_plan(agent)
     return noted | {
         "agent": agent.name,
         "agents": notes.names,
-        "weights": agent.weights.tolist(),
-        "value": agent.value,
+        "weights": agent.weights[0].tolist(),
+        "value": float(agent.values[0]),
         "standalone_contribution": given,
         "standalone": utility,
         "level": notes.level,

@@ -35,7 +35,7 @@ from fedpact.deals.signatures import (
     read_signing_key,
     write_signing_key,
 )
-from fedpact.negotiation.lot_agent import AnyAgent
+from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
 from fedpact.negotiation.signature_audit import read_receipt
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
@@ -62,7 +62,7 @@ def _private_file(context: Context) -> Path | None:
     return Path(path).expanduser() if isinstance(path, str) else None
 
 
-def own_agent(context: Context) -> AnyAgent:
+def own_agent(context: Context) -> Agent:
     """The agent of a node's private file; what is wrong with it is for the node's own log, not for the coordinator."""
     path = private_file(context)
     try:

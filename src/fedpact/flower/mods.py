@@ -48,7 +48,6 @@ from fedpact.flower.node_signing import (
     state_key,
 )
 from fedpact.flower.statement import check_statement, check_terms
-from fedpact.negotiation.lot_agent import LotAgent
 from fedpact.utils.errors import InvalidInput, short_repr
 
 REFUSED = 6  # Flower's code for a mod that refuses
@@ -139,7 +138,7 @@ def _sign(asked: dict[str, Any], context: Context) -> dict[str, Any]:
     if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
         raise InvalidInput("there is no deal to sign in what was asked")
     seat, agent = _seat(document["agents"], context), own_agent(context) if "agent" in context.node_config else None
-    if isinstance(agent, LotAgent):
+    if agent is not None and agent.has_lots:
         return refuse_lots()
 
     def own_part(statement: Mapping[str, Any]) -> list[str]:

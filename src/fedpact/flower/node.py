@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -46,7 +46,7 @@ from fedpact.flower.node_signing import (
 )
 from fedpact.flower.statement import check_statement
 from fedpact.negotiation import PROTOCOLS
-from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
+from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.node_memory import NodeMemory
 from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput
@@ -54,7 +54,6 @@ from fedpact.utils.errors import InvalidInput
 MASKS = "masks"  # the record of a node's state that holds what its masks are made from
 MEMORY = "negotiation"  # and the one with what it remembers of the negotiation
 ARRAYS, METRICS = "arrays", "metrics"
-AgentT = TypeVar("AgentT", bound=AnyAgent)
 
 
 def client_app(learner: LearnerFactory) -> ClientApp:
@@ -139,7 +138,7 @@ def _identity(context: Context) -> Identity:
 def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
     """Sign the deal and its own part of it if they hold for its numbers and its data."""
     unit, own = samples_per_unit(context), own_agent(context)
-    if isinstance(own, LotAgent):
+    if own.has_lots:
         return refuse_lots()
     agent = _within_its_data(own, learner(context), unit)
 
@@ -245,9 +244,7 @@ def _with_names(before: ArrayRecord, after: ArrayRecord) -> ArrayRecord:
     return ArrayRecord(dict(zip(before.keys(), after.values(), strict=True)))
 
 
-def _within_its_data(agent: AgentT, learner: Learner, samples_per_unit: float) -> AgentT:
+def _within_its_data(agent: Agent, learner: Learner, samples_per_unit: float) -> Agent:
     """The agent with caps that its data can honour."""
     most = learner.samples / samples_per_unit
-    if isinstance(agent, LotAgent):
-        return replace(agent, caps=np.minimum(agent.caps, most))  # type: ignore[return-value]
-    return replace(agent, cap=min(agent.cap, most))
+    return replace(agent, caps=np.minimum(agent.caps, most))

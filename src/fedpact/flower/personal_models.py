@@ -130,14 +130,15 @@ def own_wants(document: Mapping[str, Any], stated: Any, agent: Agent | None, nam
         if not is_wanted(stated, names) or name not in stated:
             raise Refused(f"models: it must be told whose updates its model is made of, got {short_repr(stated)}")
         return list(stated)
-    harmful = np.flatnonzero(agent.weights < 0.0)
+    [weights] = agent.weights
+    harmful = np.flatnonzero(weights < 0.0)
     if harmful.size:
         raise Refused(
             f'models: its private file counts data of "{names[harmful[0]]}" that harms it, and with personal models '
             f'nobody trains on such data; write the file anew from a scenario with models = "{PERSONAL}"'
         )
     out = document.get("excluded") or []
-    useful = [other for place, other in enumerate(names) if place == agent.index or agent.weights[place] > 0.0]
+    useful = [other for place, other in enumerate(names) if place == agent.index or weights[place] > 0.0]
     wanted = [other for other in useful if other not in out]
     if stated is not None and (not is_wanted(stated, names) or {*stated} != {*wanted}):
         raise Refused(f"models: it wants the updates of {', '.join(wanted)}, not {short_repr(stated)}")

@@ -27,13 +27,14 @@ import numpy as np
 
 from fedpact.mechanisms import MECHANISMS, ExternalityMechanism
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.consent import best_utility, own_utility, standalone_utility
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, short_repr
 
 # Of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding.
 STATEMENT_ROUNDING = 1e-6
 MAX_UNIT_DECIMALS = 9
+MAX_CONTRIBUTION = 1e200  # who would still give more than this has no best contribution
+MAX_SLOPE = 1e40  # of a payoff outside its domain, to find the way in
 LEAST_GAIN = "least gain"
 CLAIMS = ("place", "contributions", "money", "payment", "prices", "own contribution", "utility", LEAST_GAIN)
 
@@ -71,9 +72,10 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     Refused
         With the first claim that does not hold.
     """
-    given = _check_terms(statement, agent.name, agent.index, agent.weights.size)
-    own, cap = float(given.contributions[agent.index]), agent.cap * (1.0 + STATEMENT_ROUNDING)
-    _require("contributions", own <= cap, f"{own:g} samples are more than its cap of {agent.cap:g}")
+    given = _check_terms(statement, agent.name, agent.index, agent.n_agents)
+    own, [cap] = float(given.contributions[agent.index]), agent.caps
+    fits = own <= cap * (1.0 + STATEMENT_ROUNDING)
+    _require("contributions", fits, f"{own:g} samples are more than its cap of {cap:g}")
     rules = MECHANISMS.get(str(statement.get("mechanism", ExternalityMechanism.name)))
     is_priced = rules is not None and rules.has_prices
     no_side = given.side_payment == 0.0 or (rules is not None and rules.has_side_payments)
@@ -112,7 +114,8 @@ def _check_terms(statement: Mapping[str, Any], name: str, place: int, size: int)
 
 def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is_priced: bool) -> None:
     """Payment, prices, own contribution and utility, in this order."""
-    said = agent.answer({"number": 0, "kind": "prices", "contributions": given.contributions.tolist()})
+    answer = agent.answer({"number": 0, "kind": "prices", "contributions": given.contributions.tolist()})
+    said = answer["tasks"][0] | answer["lots"][0]
     _require("contributions", "payoff" in said, "its payoff is not defined there")
     worth = np.array(said["prices"])
     turnover = abs(given.payment) + float((np.abs(worth) * given.contributions).sum())
@@ -130,7 +133,7 @@ def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is
         # How much it falls short stays its own business.
         _require(
             LEAST_GAIN,
-            utility - standalone_utility(agent) >= least_gain - STATEMENT_ROUNDING * scale,
+            utility - agent.standalone_utility() >= least_gain - STATEMENT_ROUNDING * scale,
             "it asks for more",
         )
 
@@ -150,7 +153,7 @@ def _check_unpriced(agent: Agent, given: _Statement, worth: FloatArray, said: Ma
     value = float(worth @ given.contributions)
     due = said["marginal_cost"] * own - value
     rounding = STATEMENT_ROUNDING * (abs(said["payoff"]) + said["cost"] + abs(due) + abs(value))
-    most = math.inf if own >= agent.cap * (1.0 - STATEMENT_ROUNDING) and own > 0.0 else due + rounding
+    most = math.inf if own >= agent.caps[0] * (1.0 - STATEMENT_ROUNDING) and own > 0.0 else due + rounding
     fits = due - rounding <= given.priced_payment <= most
     _require("payment", fits, f"it is {given.priced_payment:.9g}, by its costs and what data is worth to it {due:.9g}")
 
@@ -162,7 +165,7 @@ def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: Fl
     close = abs(given.payment - due) <= STATEMENT_ROUNDING * (turnover + abs(given.side_payment))
     beside = f" and {given.side_payment:.9g} beside" if given.side_payment else ""
     _require("payment", close, f"it is {given.payment:.9g}, by its prices{beside} {due:.9g}")
-    others = np.arange(agent.weights.size) != agent.index
+    others = np.arange(agent.n_agents) != agent.index
     others &= given.contributions > 0.0  # nothing is paid for what nobody gives
     off = np.abs(prices - worth)[others]
     highest = float(np.abs(worth).max() + np.abs(prices).max())
@@ -179,9 +182,30 @@ def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: Fl
 
 def _own_gain(agent: Agent, given: _Statement, price: float) -> float:
     """What the best contribution of its own would add at a price of it, all else as it is."""
-    own = float(given.contributions[agent.index])
-    around = float(agent.weights @ given.contributions) - float(agent.weights[agent.index]) * own
-    return best_utility(agent, around, price) - own_utility(agent, around, price, own)
+    from scipy.optimize import brentq  # noqa: PLC0415 - imported where somebody signs
+
+    [weights], [value], [cap] = agent.weights, agent.values, agent.caps
+    own, weight = float(given.contributions[agent.index]), float(weights[agent.index])
+    around = float(weights @ given.contributions) - weight * own
+
+    def utility(x: float) -> float:
+        payoff, cost = agent.payoff.value(np.array([around + weight * x])), agent.costs.value(np.array([x]))
+        return float(np.sum(value * payoff - cost)) - price * x
+
+    def slope(x: float) -> float:
+        data = np.array([around + weight * x])
+        if not (data > agent.payoff.floor).all():
+            return MAX_SLOPE
+        return float(np.sum(value * weight * agent.payoff.slope(data) - agent.costs.slope(np.array([x])))) - price
+
+    if slope(0.0) <= 0.0:
+        return utility(0.0) - utility(own)
+    high = min(cap, 1.0)
+    while slope(high) > 0.0:
+        if high >= cap or high > MAX_CONTRIBUTION:
+            return utility(cap) - utility(own) if math.isfinite(cap) else math.inf
+        high = min(cap, 2.0 * high)
+    return utility(float(brentq(slope, 0.0, high, xtol=np.finfo(float).tiny, maxiter=500))) - utility(own)
 
 
 def _read(statement: Mapping[str, Any], size: int) -> _Statement:

@@ -1,16 +1,15 @@
 """Negotiation: the deal of a mechanism, reached between agents that keep their numbers to themselves.
 
 A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `share_discovery`, `sums`), over a channel
-(`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers, or a `LotAgent` with several lots of
-data. `audit` checks what a ledger says of all that, `deal_check` whether the deal of any file keeps what it promises,
-`lies` what lying would gain. May use: utils, federation, scenario, shapley, solvers, certificates, deals,
-mechanisms, comparison.
+(`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers, and `validation` checks what it says.
+`audit` checks what a ledger says of all that, `deal_check` whether the deal of any file keeps what it promises, `lies`
+what lying would gain. May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms,
+comparison.
 """
 
-from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.coordinator import NEGOTIABLE, PROTOCOLS, coordinate, negotiate, recompute
-from fedpact.negotiation.lot_agent import LotAgent, agents_of
 from fedpact.negotiation.message_game import MessageGame
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "Agent",
     "Channel",
     "InProcess",
-    "LotAgent",
     "MessageGame",
     "agents_of",
     "coordinate",

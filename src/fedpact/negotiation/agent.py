@@ -1,25 +1,29 @@
-"""An agent: it owns its row of weights, its payoff, its cost and its cap, and answers questions.
+"""An agent: it owns its lots of data and its tasks, and answers questions about them.
 
-Questions and answers are plain data (numbers, lists, dictionaries), so that they can travel by any means. What each
-question makes an agent reveal is written at its answer. An agent with a payoff or a cost of its own kind overrides
-`answer`, or passes a `Payoff` with `value`, `slope`, `curvature` and `floor`; the payoff must rise and be concave in
-the data reached.
+Of every task it knows a row of weights over all lots, a payoff curve and a value; of every lot of its own a cost and a
+cap. Whose every lot is, is known to all. A member with one lot and one task, the paper's, has one entry of each.
+Questions and answers are plain data (numbers, lists, dictionaries), so that they can travel by any means; what each
+makes an agent reveal is written at its answer. An agent with a payoff or a cost of its own kind overrides `answer`, or
+passes a `Payoff` with `value`, `slope`, `curvature` and `floor`; it must rise and be concave in the data reached.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Cost, Federation, Payoff
-from fedpact.federation.arrays import Owners
+from fedpact.federation import Cost, Federation, Payoff, SharedCap
+from fedpact.federation.arrays import Owners, sum_by
+from fedpact.federation.lots import take_shared_caps
 from fedpact.negotiation import sum_terms
-from fedpact.negotiation.consent import accepts_deal, standalone_utility
-from fedpact.shapley.receiver import receiver_potential, receiver_shares
+from fedpact.shapley.receiver import ReceiverShares, receiver_potential, receiver_shares
+from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
 
 Question = dict[str, Any]
@@ -28,6 +32,7 @@ Answer = dict[str, Any]
 # Of the value: with less to gain from more data an agent has enough, and names no prices.
 MIN_SLOPE = 1e-40
 MAX_SLOPE = 1e40  # of the value: beyond it numbers overflow, and the agent counts as outside its domain
+UTILITY_ROUNDING = 1e-6  # of the payoff, costs and money involved: nearer utilities differ by rounding
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,12 +41,20 @@ class Agent:
 
     Attributes
     ----------
-    index
-        Its place among all agents.
+    index, n_agents
+        Its index among all agents, and how many there are.
     weights
-        Its row: how useful everybody's data is to it.
-    payoff, value, cost, cap
-        Its payoff curve and what accuracy is worth to it, what contributing costs it, and the most it can contribute.
+        (own tasks, all lots): how useful every lot is to each of its tasks.
+    payoff, values
+        The curves of its tasks, and what accuracy is worth in each.
+    costs, caps
+        Of its own lots.
+    lot_owners, lot_names
+        Of all lots: whose each is, by index, and what it is called. No names where everybody has one lot and one task.
+    task_names
+        Of its own tasks.
+    shared_caps
+        That some of its own lots share, by index among these.
     secret, identity
         What its masks are made from (32 bytes), and the key it signs with, if it has one.
     least_gain
@@ -50,157 +63,211 @@ class Agent:
 
     name: str
     index: int
+    n_agents: int
     weights: FloatArray
     payoff: Payoff
-    value: float
-    cost: Cost
-    cap: float
+    values: FloatArray
+    costs: Cost
+    caps: FloatArray
+    lot_owners: Owners
+    lot_names: tuple[str, ...] = ()
+    task_names: tuple[str, ...] = ()
+    shared_caps: tuple[SharedCap, ...] = ()
     secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
     identity: sum_terms.Identity | None = field(default=None, repr=False)
     least_gain: float | None = 0.0
 
     @classmethod
     def of(cls, federation: Federation, index: int, *, least_gain: float | None = 0.0) -> Agent:
-        """The agent of a federation, with its own row and nothing else; it asks for its joining costs too."""
+        """The agent of a federation, with its own rows and lots and nothing else; it asks for its joining costs too."""
+        tasks, lots = federation.tasks_of(index), federation.lots_of(index)
         return cls(
             name=federation.names[index],
             index=index,
-            weights=federation.arrays.weights[index],
-            payoff=federation.arrays.payoff.take([index]),
-            value=float(federation.arrays.values[index]),
-            cost=federation.costs.take([index]),
-            cap=float(federation.caps[index]),
+            n_agents=federation.n_agents,
+            weights=federation.arrays.weights[tasks],
+            payoff=federation.arrays.payoff.take(tasks),
+            values=federation.arrays.values[tasks],
+            costs=federation.costs.take(lots),
+            caps=federation.caps[lots],
+            lot_owners=federation.lot_owners,
+            lot_names=federation.lot_names if federation.has_lots else (),
+            task_names=tuple(federation.task_names[task] for task in tasks),
             least_gain=None if least_gain is None else least_gain + float(federation.joining_costs[index]),
+            shared_caps=take_shared_caps(federation.shared_caps, lots),
         )
 
     @property
-    def n_agents(self) -> int:
-        """How many agents there are."""
-        return self.weights.size
+    def has_lots(self) -> bool:
+        """Whether lots or tasks are other than the members themselves; for words and files, not for formulas."""
+        return bool(self.lot_names)
 
     @property
     def own_lots(self) -> Owners:
-        """The place of its data among everybody's: its own."""
-        return np.array([self.index])
-
-    @property
-    def own_caps(self) -> FloatArray:
-        """The most it can contribute."""
-        return np.array([self.cap])
+        """The indices of its lots among all."""
+        return np.flatnonzero(self.lot_owners == self.index)
 
     def answer(self, question: Question) -> Answer:
         """The truthful answer to a question, with the number of the question it answers."""
         kinds: dict[str, Callable[[Question], Answer]] = {
             "introduce": self._introduction,
-            "prices": self._marginal_prices,
+            "prices": self._marginals,
             "shares": self._shares,
-            "messages": self._messages,
+            "messages": lambda asked: {key: list(asked[key]) for key in ("proposals", "prices")},
             "accept": self._acceptance,
             **sum_terms.answers_of(self),
         }
         return {"number": question["number"], **kinds[question["kind"]](question)}
 
-    def _introduction(self, question: Question) -> Answer:
-        """Reveals: the cap, whose data matters to it (not how much, not in which direction), and the stiffness.
-
-        That is -a_i'' at nothing times the mean square of the weights: how fast the first samples lose their worth.
-        Where sums are negotiated the cap is all that is asked for.
-        """
-        if question.get("brief") is True:
-            return {"cap": self.cap if np.isfinite(self.cap) else "inf"}
-        uses = np.flatnonzero(self.weights)
-        bend = -self.value * _as_float(self.payoff.curvature(np.zeros(1)))
-        return {
-            "cap": self.cap if np.isfinite(self.cap) else "inf",
-            "uses": uses.tolist(),
-            "stiffness": bend * float((self.weights[uses] ** 2).mean()) if uses.size else 0.0,
-        }
-
-    def _marginal_prices(self, question: Question) -> Answer:
-        """Reveals, at the contributions asked about: payoff and cost, their first and second derivatives.
-
-        The prices are a_i' w_ij: the row of weights up to a factor. One number says how fast they fall, a_i'' / a_i'^2.
-        """
-        contributions = np.asarray(question["contributions"], dtype=np.float64)
-        data = float(self.weights @ contributions)
-        told = price_answer(self.payoff, self.value, self.weights, data)
-        return told if "outside" in told else told | cost_answer(self.cost, contributions[[self.index]])
-
-    def _shares(self, question: Question) -> Answer:
-        """Reveals what `prices` does, and how its payoff is shared out by the Shapley value.
-
-        That is everybody's share of it and the slopes of the shares. A profile counts as outside where any coalition's
-        contributions would be: the shares are means over all coalitions.
-        """
-        said = self._marginal_prices(question)
-        contributions = np.asarray(question["contributions"], dtype=np.float64)
-        if "outside" in said or self._worth(float(np.minimum(self.weights * contributions, 0.0).sum()))[0] is None:
-            return {"outside": True}
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = receiver_shares(self.weights, self.payoff, self.value, contributions)
-        if not (np.isfinite(found.values).all() and np.isfinite(found.slopes).all()):
-            return {"outside": True}
-        return said | {"shares": found.values.tolist(), "slopes": found.slopes.tolist()}
-
     def shares(self, at: FloatArray) -> FloatArray:
         """Everybody's Shapley share of its payoff."""
-        return receiver_shares(self.weights, self.payoff, self.value, at).values
+        found = [self._task_shares(task, at).values for task in range(self.values.size)]
+        return np.sum([np.zeros(self.n_agents), *found], axis=0)
 
     def potential(self, at: FloatArray) -> float:
         """Its term of the potential of the Shapley mechanism."""
-        return receiver_potential(self.weights, self.payoff, self.value, at)
+        owners, count = self.lot_owners, self.n_agents
+        found = [
+            receiver_potential(row, self._curve(task), float(self.values[task]), at, lot_owners=owners, n_agents=count)
+            for task, row in enumerate(self.weights)
+        ]
+        return float(sum(found))
+
+    def utility(self, at: FloatArray) -> tuple[float, float]:
+        """Payoff, minus infinity outside the domain, and cost."""
+        payoffs, slopes = self._worth(self.weights @ at)
+        cost = float(np.sum(self.costs.value(at[self.own_lots])))
+        return float(payoffs.sum()) if np.isfinite(slopes).all() else -math.inf, cost
 
     def standalone_utility(self) -> float:
         """The utility of training alone."""
-        return standalone_utility(self)
+        return self._alone
 
-    def _worth(self, data: float) -> tuple[float | None, float]:
-        return worth_of(self.payoff, self.value, data)
+    def accepts(self, contributions: FloatArray, payment: float) -> bool:
+        """Whether a deal leaves it what it asks for beyond standing alone.
 
-    def _messages(self, question: Question) -> Answer:
-        """Reveals nothing new: it proposes what was agreed, at the prices that were worked out."""
-        return {"proposals": list(question["proposals"]), "prices": list(question["prices"])}
+        It knows its own rows, curves, costs and caps, so it needs nobody's word for either number: nothing that others
+        say can take it below what it has alone.
+        """
+        if self.least_gain is None:
+            return True
+        payoff, cost = self.utility(contributions)
+        scale = abs(payoff) + cost + abs(payment) + abs(self._alone)
+        gain = payoff - cost + payment - self._alone
+        return math.isfinite(payoff) and gain >= self.least_gain - UTILITY_ROUNDING * scale
+
+    @cached_property
+    def _alone(self) -> float:
+        own = self.own_lots
+        if not own.size or not self.values.size:
+            return 0.0
+        by_itself = Federation(
+            self.weights[:, own],
+            costs=self.costs,
+            caps=self.caps,
+            payoff=self.payoff,
+            values=self.values,
+            names=[self.name],
+            lot_owners=[0] * own.size,
+            task_owners=[0] * self.values.size,
+            shared_caps=self.shared_caps,
+        )
+        return social_optimum(by_itself).welfare
+
+    def _curve(self, task: int) -> Payoff:
+        return self.payoff if self.values.size == 1 else self.payoff.take([task])
+
+    def _task_shares(self, task: int, at: FloatArray) -> ReceiverShares:
+        row, value = self.weights[task], float(self.values[task])
+        return receiver_shares(row, self._curve(task), value, at, lot_owners=self.lot_owners, n_agents=self.n_agents)
+
+    def _worth(self, data: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Payoff and marginal payoff of every task; slopes are infinite outside the domain and beyond all numbers."""
+        with np.errstate(all="ignore"):
+            inside = data > np.broadcast_to(self.payoff.floor, data.shape)
+            reached = np.where(inside, data, 0.0)
+            payoffs, slopes = self.values * self.payoff.value(reached), self.values * self.payoff.slope(reached)
+            usable = inside & np.isfinite(payoffs) & (slopes < MAX_SLOPE * self.values)
+        return np.where(usable, payoffs, 0.0), np.where(usable, slopes, np.inf)
+
+    def _introduction(self, question: Question) -> Answer:
+        """Reveals: the caps, which lots matter to its tasks (not how much, not in which direction), and the stiffness.
+
+        That is -a'' at nothing times the mean square of the weights: how fast the first samples lose their worth.
+        Where sums are negotiated the caps are all that is asked for.
+        """
+        said: Answer = {
+            "lot_owners": self.lot_owners.tolist(),
+            "caps": [cap if math.isfinite(cap) else "inf" for cap in self.caps.tolist()],
+        }
+        if self.lot_names:
+            said["lot_names"] = list(self.lot_names)
+        if self.shared_caps:
+            said["shared_caps"] = [{"lots": list(each.lots), "cap": each.cap} for each in self.shared_caps]
+        if question.get("brief") is True:
+            return said
+        curvatures = -self.values * self.payoff.curvature(np.zeros(self.values.size))
+        squares = [float((row[row != 0] ** 2).mean()) if row.any() else 0.0 for row in self.weights]
+        uses = [np.flatnonzero(row).tolist() for row in self.weights]
+        return said | {"tasks": uses, "stiffness": float(curvatures @ np.array(squares))}
+
+    def _marginals(self, question: Question) -> Answer:
+        """Reveals, at the contributions asked about: payoffs and costs, their first and second derivatives.
+
+        The prices of a task are a' w_j: its row of weights up to a factor. One number says how fast they fall,
+        a'' / a'^2.
+        """
+        at = np.asarray(question["contributions"], dtype=np.float64)
+        data = self.weights @ at
+        payoffs, slopes = self._worth(data)
+        inside = np.isfinite(slopes)
+        curvatures = -self.values * self.payoff.curvature(np.where(inside, data, 0.0))
+        enough = slopes <= MIN_SLOPE * self.values
+        tasks: list[Answer] = [
+            {
+                "payoff": float(payoffs[task]),
+                "prices": np.where(enough[task], 0.0, slopes[task] * row).tolist(),
+                "curvature": 0.0 if enough[task] else float(curvatures[task] / slopes[task] / slopes[task]),
+            }
+            if inside[task]
+            else {"outside": True}
+            for task, row in enumerate(self.weights)
+        ]
+        own = at[self.own_lots]
+        costs = {
+            "cost": self.costs.value(own),
+            "marginal_cost": self.costs.slope(own),
+            "cost_curvature": self.costs.curvature(own),
+        }
+        listed = {key: np.broadcast_to(numbers, own.shape).tolist() for key, numbers in costs.items()}
+        return {"tasks": tasks, "lots": [{key: listed[key][lot] for key in listed} for lot in range(own.size)]}
+
+    def _shares(self, question: Question) -> Answer:
+        """Reveals what `prices` does, and how its payoffs are shared out by the Shapley value.
+
+        That is everybody's share of each and the slopes of the shares. A profile counts as outside where any
+        coalition's contributions would be: the shares are means over all coalitions.
+        """
+        said = self._marginals(question)
+        at = np.asarray(question["contributions"], dtype=np.float64)
+        brought = [sum_by(self.lot_owners, row * at, self.n_agents) for row in self.weights]
+        lowest = self._worth(np.array([np.minimum(each, 0.0).sum() for each in brought]))[1]
+        for task, told in enumerate(said["tasks"]):
+            more: Answer = {"outside": True}
+            if "outside" not in told and np.isfinite(lowest[task]):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    found = self._task_shares(task, at)
+                if np.isfinite(found.values).all() and np.isfinite(found.slopes).all():
+                    more = told | {"shares": found.values.tolist(), "slopes": found.slopes.tolist()}
+            said["tasks"][task] = more
+        return said
 
     def _acceptance(self, question: Question) -> Answer:
         """Reveals: whether the deal leaves it what it asks for beyond standing alone, and not by how much."""
-        return {"accepts": accepts_deal(self, question["contributions"], float(question["payment"]))}
+        at = np.asarray(question["contributions"], dtype=np.float64)
+        return {"accepts": self.accepts(at, float(question["payment"]))}
 
 
-def worth_of(curve: Payoff, value: float, data: float) -> tuple[float | None, float]:
-    """Payoff and marginal payoff of data; None outside the domain, and where they are beyond all numbers."""
-    if data <= _as_float(curve.floor):
-        return None, np.inf
-    with np.errstate(over="ignore"):
-        payoff = value * _as_float(curve.value(np.array([data])))
-        slope = value * _as_float(curve.slope(np.array([data])))
-    if not (np.isfinite(payoff) and slope < MAX_SLOPE * value):
-        return None, np.inf
-    return payoff, slope
-
-
-def price_answer(curve: Payoff, value: float, weights: FloatArray, data: float) -> Answer:
-    """What a payoff is, what more data is worth to it and how fast that falls, at data reached by these weights."""
-    payoff, slope = worth_of(curve, value, data)
-    if payoff is None:
-        return {"outside": True}
-    enough = slope <= MIN_SLOPE * value
-    bend = 0.0 if enough else -value * _as_float(curve.curvature(np.array([data])))
-    return {
-        "payoff": payoff,
-        "prices": [0.0] * weights.size if enough else (slope * weights).tolist(),
-        "curvature": 0.0 if enough else bend / slope / slope,
-    }
-
-
-def cost_answer(cost: Cost, contribution: FloatArray) -> Answer:
-    """What one lot costs, what one more sample of it would, and how fast that rises."""
-    return {
-        "cost": _as_float(cost.value(contribution)),
-        "marginal_cost": _as_float(cost.slope(contribution)),
-        "cost_curvature": _as_float(cost.curvature(contribution)),
-    }
-
-
-def _as_float(number: Any) -> float:
-    """The one number in an array."""
-    return float(np.ravel(number)[0])
+def agents_of(federation: Federation, *, least_gain: float | None = 0.0) -> list[Agent]:
+    """All agents of a federation, each with its own rows only, and what each asks of a deal beyond standing alone."""
+    return [Agent.of(federation, index, least_gain=least_gain) for index in range(federation.n_agents)]

@@ -17,7 +17,6 @@ from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic, SharedCap
 from fedpact.federation.lots import Ownership, check_shared_caps
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
 from fedpact.scenario.fields import check_keys
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
@@ -30,30 +29,31 @@ REQUIRED_OF_LOTS = ("name", "index", "n_agents", "lot_owners", "lot_names", "tas
 OPTIONAL = ("least_gain", "agents", "level", "intervals", "unit", "placeholder_cost")
 
 
-def record_of_agent(agent: AnyAgent) -> dict[str, Any]:
-    """What one agent knows, as plain data."""
-    record: dict[str, Any] = {"name": agent.name, "index": agent.index}
-    if isinstance(agent, LotAgent):
-        record |= {
-            "n_agents": agent.n_agents,
-            "lot_owners": agent.lot_owners.tolist(),
-            "lot_names": list(agent.lot_names),
-            "tasks": [
-                {"name": name, "weights": row.tolist(), "value": value} | _payoff_record(agent.payoff.take([task]))
-                for task, (name, row, value) in enumerate(
-                    zip(agent.task_names, agent.weights, agent.values.tolist(), strict=True)
-                )
-            ],
-            "lots": [
-                _cost_record(agent.costs.take([lot])) | {"cap": cap} for lot, cap in enumerate(agent.caps.tolist())
-            ],
+def record_of_agent(agent: Agent) -> dict[str, Any]:
+    """What one agent knows, as plain data; flat where everybody has one lot and one task."""
+    tasks = [
+        {"name": name, "weights": row.tolist(), "value": value} | _payoff_record(agent.payoff.take([task]))
+        for task, (name, row, value) in enumerate(
+            zip(agent.task_names, agent.weights, agent.values.tolist(), strict=True)
+        )
+    ]
+    lots = [_cost_record(agent.costs.take([lot])) | {"cap": cap} for lot, cap in enumerate(agent.caps.tolist())]
+    own = {"name": agent.name, "index": agent.index}
+    if not agent.has_lots:
+        return own | {
+            key: part for key, part in (tasks[0] | lots[0] | {"least_gain": agent.least_gain}).items() if key != "name"
         }
-        if agent.shared_caps:
-            record["shared_caps"] = [{"lots": list(each.lots), "cap": each.cap} for each in agent.shared_caps]
-    else:
-        record |= {"weights": agent.weights.tolist(), "value": agent.value, "cap": agent.cap}
-        record |= _payoff_record(agent.payoff) | _cost_record(agent.cost)
-    return record | {"least_gain": agent.least_gain}
+    record = own | {
+        "n_agents": agent.n_agents,
+        "lot_owners": agent.lot_owners.tolist(),
+        "lot_names": list(agent.lot_names),
+        "tasks": tasks,
+        "lots": lots,
+        "least_gain": agent.least_gain,
+    }
+    if agent.shared_caps:
+        record["shared_caps"] = [{"lots": list(each.lots), "cap": each.cap} for each in agent.shared_caps]
+    return record
 
 
 def _payoff_record(payoff: Payoff) -> dict[str, Any]:
@@ -65,63 +65,66 @@ def _cost_record(cost: Cost) -> dict[str, Any]:
     return {"linear": float(np.ravel(cost.linear)[0]), "quadratic": float(np.ravel(cost.quadratic)[0])}
 
 
-def agent_from_record(record: Mapping[str, Any]) -> AnyAgent:
+def agent_from_record(record: Mapping[str, Any]) -> Agent:
     """The agent that a private file describes; raises `InvalidInput` with the entry and the rule."""
     several = "lot_owners" in record
     missing = [key for key in (REQUIRED_OF_LOTS if several else REQUIRED) if key not in record]
     if missing:
         raise InvalidInput(f"this is no member's file: {', '.join(missing)} missing; `fedpact fit --member` writes one")
     check_keys(record, (*REQUIRED_OF_LOTS, "shared_caps", *OPTIONAL) if several else (*REQUIRED, *OPTIONAL))
+    name, index = _name(record["name"]), record["index"]
     if several:
-        return _lot_agent(record)
-    weights = _row(record["weights"])
-    name, index = _name(record["name"]), _place(record["index"], weights)
-    _check_names(record.get("agents"), name, index, weights.size)
+        count, owners, lot_names = _layout(record)
+        tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"), ("name",))
+        lots = _objects(record["lots"], "lots", ("linear", "quadratic", "cap"))
+        if len(lots) != owners.count(index):
+            raise InvalidInput(f"lots must describe its {owners.count(index)} lots by lot_owners, got {len(lots)}")
+        if not tasks and not lots:
+            raise InvalidInput(
+                "tasks and lots must not both be empty: the member has nothing to give and nothing to gain"
+            )
+    else:
+        count = _row(record["weights"]).size
+        owners, lot_names, tasks, lots = list(range(count)), (), [record], [record]
+        _check_index(index, count)
+        own = record["weights"][index]
+        if own < 0.0:
+            raise InvalidInput(f"weights[{index}] must be at least 0, got {own:g}: its own data does not harm it")
+        _check_names(record.get("agents"), name, index, count)
+    rows = [_row(task["weights"], len(owners)) for task in tasks]
     return Agent(
         name=name,
         index=index,
-        weights=weights,
-        payoff=_payoff(record["payoff"]),
-        value=_number(record, "value", low=np.finfo(float).tiny),
-        cost=_cost([record]),
-        cap=_cap(record),
-        least_gain=_least_gain(record.get("least_gain", 0.0)),
-    )
-
-
-def _lot_agent(record: Mapping[str, Any]) -> LotAgent:
-    count, index, owners = record["n_agents"], record["index"], record["lot_owners"]
-    if type(count) is not int or count < 1:
-        raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
-    if type(index) is not int or not 0 <= index < count:
-        raise InvalidInput(f"index must be a place from 0 to {count - 1}, got {short_repr(index)}")
-    if not isinstance(owners, list) or not all(type(owner) is int and 0 <= owner < count for owner in owners):
-        raise InvalidInput(f"lot_owners must list a place from 0 to {count - 1} for each lot, got {short_repr(owners)}")
-    names = record["lot_names"]
-    if not isinstance(names, list) or len(names) != len(owners) or not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"lot_names must name each of the {len(owners)} lots, got {short_repr(names)}")
-    tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"), ("name",))
-    lots = _objects(record["lots"], "lots", ("linear", "quadratic", "cap"))
-    if len(lots) != owners.count(index):
-        raise InvalidInput(f"lots must describe its {owners.count(index)} lots by lot_owners, got {len(lots)}")
-    if not tasks and not lots:
-        raise InvalidInput("tasks and lots must not both be empty: the member has nothing to give and nothing to gain")
-    rows = [_row(task["weights"], len(owners)) for task in tasks]
-    return LotAgent(
-        name=_name(record["name"]),
-        index=index,
         n_agents=count,
-        lot_owners=np.array(owners, dtype=np.intp),
-        lot_names=tuple(names),
-        task_names=tuple(str(task.get("name", f"task {place}")) for place, task in enumerate(tasks)),
         weights=np.array(rows).reshape(len(rows), len(owners)),
         payoff=_joint_payoff([task["payoff"] for task in tasks]),
         values=np.array([_number(task, "value", low=np.finfo(float).tiny) for task in tasks]),
         costs=_cost(lots),
         caps=np.array([_cap(lot) for lot in lots]),
+        lot_owners=np.array(owners, dtype=np.intp),
+        lot_names=lot_names,
+        task_names=tuple(str(task.get("name", f"task {place}")) for place, task in enumerate(tasks)),
         least_gain=_least_gain(record.get("least_gain", 0.0)),
         shared_caps=_shared_caps(record.get("shared_caps"), len(lots)),
     )
+
+
+def _layout(record: Mapping[str, Any]) -> tuple[int, list[int], tuple[str, ...]]:
+    """How many members there are, whose every lot is and what it is called."""
+    count, owners, names = record["n_agents"], record["lot_owners"], record["lot_names"]
+    if type(count) is not int or count < 1:
+        raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
+    _check_index(record["index"], count)
+    if not isinstance(owners, list) or not all(type(owner) is int and 0 <= owner < count for owner in owners):
+        raise InvalidInput(f"lot_owners must list a place from 0 to {count - 1} for each lot, got {short_repr(owners)}")
+    if not isinstance(names, list) or len(names) != len(owners) or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"lot_names must name each of the {len(owners)} lots, got {short_repr(names)}")
+    return count, owners, tuple(names)
+
+
+def _check_index(given: Any, count: int) -> None:
+    if type(given) is not int or not 0 <= given < count:
+        raise InvalidInput(f"index must be a place from 0 to {count - 1}, got {short_repr(given)}")
 
 
 def _shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
@@ -203,15 +206,6 @@ def _row(given: Any, n_lots: int | None = None) -> FloatArray:
     if n_lots is not None and len(given) != n_lots:
         raise InvalidInput(f"weights must have a number for each of the {n_lots} lots, got {len(given)}")
     return np.array(given, dtype=np.float64)
-
-
-def _place(given: Any, weights: FloatArray) -> int:
-    if type(given) is not int or not 0 <= given < weights.size:
-        raise InvalidInput(f"index must be a place from 0 to {weights.size - 1}, got {short_repr(given)}")
-    own = weights[given]
-    if own < 0.0:
-        raise InvalidInput(f"weights[{given}] must be at least 0, got {own:g}: its own data does not harm it")
-    return given
 
 
 def _payoff(given: Any) -> Payoff:

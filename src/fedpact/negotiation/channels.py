@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from fedpact.federation import Federation
-from fedpact.negotiation.lot_agent import AnyAgent, agents_of
+from fedpact.negotiation.agent import Agent, agents_of
 
 
 class Channel(Protocol):
@@ -30,7 +30,7 @@ class InProcess:
     Anything with a `name` and `answer(question)` is an agent; what one raises comes back as its error.
     """
 
-    def __init__(self, agents: Sequence[AnyAgent]) -> None:
+    def __init__(self, agents: Sequence[Agent]) -> None:
         self.agents = agents
 
     @classmethod

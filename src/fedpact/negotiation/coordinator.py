@@ -34,7 +34,7 @@ from fedpact.negotiation.session import Listener, MemberExcluded, Session
 from fedpact.negotiation.share_discovery import discover_shares
 from fedpact.negotiation.sum_terms import MIN_SUMMED
 from fedpact.negotiation.sums import SumsProtocol
-from fedpact.negotiation.validation import check_messages, read_acceptance
+from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import checked_numbers
 from fedpact.utils.errors import InvalidInput
 
@@ -295,7 +295,7 @@ def _ask_consent(session: Session, deal: Deal) -> None:
     session.ask(
         "accept",
         lambda place: {"contributions": given, "payment": float(deal.payments[place])},
-        lambda raw, _: read_acceptance(raw),
+        lambda raw, _: read_answer("accept", raw),
     )
 
 
@@ -329,8 +329,8 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         side_payments=side,
         excluded=dict(session.excluded),
         scenario=header.scenario,
-        lot_owners=None if session.layout is None else tuple(session.names[owner] for owner in session.lot_owners),
-        lot_names=None if session.layout is None else session.layout.lot_names,
+        lot_owners=tuple(session.names[owner] for owner in session.lot_owners) if session.layout.lot_names else None,
+        lot_names=session.layout.lot_names or None,
         provenance=Provenance(
             source=Source.NEGOTIATED,
             protocol=header.protocol,
@@ -349,7 +349,7 @@ def _game_form(session: Session) -> GameForm | None:
     members, lots = session.members, session.lots
     matters = np.array([session.uses(int(place))[lots] for place in members])
     called = None
-    if session.layout is not None:
+    if session.layout.lot_names:
         everything = labels(session.lot_owners, session.layout.lot_names, session.names)
         called = [everything[lot] for lot in lots]
     try:
@@ -369,6 +369,6 @@ def _final_messages(session: Session, proposed: Messages) -> Messages:
     session.ask(
         "messages",
         lambda place: {"proposals": proposals[place].tolist(), "prices": prices[place].tolist()},
-        lambda raw, place: check_messages(raw, proposals[place], prices[place]),
+        lambda raw, place: read_answer("messages", raw, proposals=proposals[place], prices=prices[place]),
     )
     return Messages(proposals=proposals, prices=prices)

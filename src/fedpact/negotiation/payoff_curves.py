@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.negotiation.validation import MarginalAnswer
+from fedpact.negotiation.validation import TaskAnswer
 from fedpact.utils.arrays import FloatArray
 
 ASSUMED_POWER = 1.2  # decay x width where nothing else is known
@@ -91,7 +91,7 @@ def _hyperbola(steps: FloatArray, decay: FloatArray, width: FloatArray) -> Float
     return -width / excess * np.expm1(-excess * np.log1p(steps / width))
 
 
-def fit_curves(histories: Sequence[Sequence[MarginalAnswer]], members: np.ndarray) -> PayoffCurves:
+def fit_curves(histories: Sequence[Sequence[TaskAnswer]], members: np.ndarray) -> PayoffCurves:
     """The curve of every member, from all its answers; `members` are their places."""
     taken = [_base_answer(history) for history in histories]
     prices = np.array([place.worth for place in taken])
@@ -134,29 +134,29 @@ def _exponentials(steps: FloatArray, gains: FloatArray) -> FloatArray:
     return high
 
 
-def _base_answer(history: Sequence[MarginalAnswer]) -> MarginalAnswer:
+def _base_answer(history: Sequence[TaskAnswer]) -> TaskAnswer:
     """Where the curve is taken: the last place, or the last at which the agent had not enough."""
     inside = [place for place in history if not place.outside]
     wanting = [place for place in inside if place.worth.any()]
     return inside[-1] if not wanting or inside[-1].worth.any() else wanting[-1]
 
 
-def _decay(place: MarginalAnswer) -> float:
+def _decay(place: TaskAnswer) -> float:
     """The curvature stated; where it is none, one that makes itself felt over the contributions asked about."""
     return place.curvature if _bends(place) else 1.0 / (_stretch(place) or 1.0)
 
 
-def _bends(place: MarginalAnswer) -> bool:
+def _bends(place: TaskAnswer) -> bool:
     """Whether the curvature stated makes itself felt at all."""
     return place.curvature * _stretch(place) > MIN_BEND
 
 
-def _stretch(place: MarginalAnswer) -> float:
+def _stretch(place: TaskAnswer) -> float:
     """What contributions like those asked about, and one more sample of each, are worth at the margin."""
     return float(np.abs(place.worth).sum()) * (1.0 + float(place.at.max()))
 
 
-def _elsewhere(here: MarginalAnswer, history: Sequence[MarginalAnswer], decay: float) -> tuple[float, float, float]:
+def _elsewhere(here: TaskAnswer, history: Sequence[TaskAnswer], decay: float) -> tuple[float, float, float]:
     """t, the payoff above that here, and the slope at the place to fit to; t = 0 if there is none.
 
     The slope is NaN where it is not known.

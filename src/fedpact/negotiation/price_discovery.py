@@ -15,11 +15,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedpact.negotiation.lot_answers import LotsAnswer
 from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
 from fedpact.negotiation.session import MemberExcluded, Session
-from fedpact.negotiation.validation import MarginalAnswer
-from fedpact.negotiation.welfare_model import Table, WelfareModel
+from fedpact.negotiation.validation import ProfileAnswer
+from fedpact.negotiation.welfare_model import WelfareModel
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -55,7 +54,7 @@ class PriceSearch:
     With `canonical`, where several profiles are as good, it ends at the one that treats equal agents alike.
     """
 
-    def __init__(self, session: Table, start: FloatArray, tol: float, *, canonical: bool = True) -> None:
+    def __init__(self, session: Session, start: FloatArray, tol: float, *, canonical: bool = True) -> None:
         self.session, self.profile, self.tol, self._canonical = session, start, tol, canonical
         self.best: WelfareModel | None = None
         self.agreed: WelfareModel | None = None
@@ -63,7 +62,7 @@ class PriceSearch:
         self._before_canonical: tuple[WelfareModel, float] | None = None
         self._surprises = np.zeros(session.size)
 
-    def model_of(self, answers: Mapping[int, MarginalAnswer | LotsAnswer]) -> WelfareModel | None:
+    def model_of(self, answers: Mapping[int, ProfileAnswer]) -> WelfareModel | None:
         """The model of what everybody has said, lastly these answers; None if somebody is outside its domain now."""
         if any(answer.outside for answer in answers.values()):
             return None
@@ -96,7 +95,7 @@ class PriceSearch:
     def suspicion(self) -> str:
         """Who may be to blame."""
         table = self.session
-        outside = {int(task): sum(it.outside for it in table.histories[int(task)]) for task in table.tasks}
+        outside = {int(task): sum(it.outside for it in table.task_histories[int(task)]) for task in table.tasks}
         task = max(outside, key=lambda each: outside[each])
         if outside[task]:
             name = table.names[int(table.task_owners[task])]
@@ -144,7 +143,7 @@ def notify_prices(
     session: Session,
     number: int,
     profile: FloatArray,
-    answers: Mapping[int, MarginalAnswer | LotsAnswer],
+    answers: Mapping[int, ProfileAnswer],
     *,
     model: WelfareModel | None,
     residual: float | None,
@@ -156,7 +155,7 @@ def notify_prices(
         residual=residual,
         welfare=None if model is None else model.welfare,
         prices=None if model is None else _among_everybody(session, model.agent_worth),
-        utilities={place: answer.payoff - answer.cost for place, answer in answers.items()},
+        utilities={place: answer.utility for place, answer in answers.items()},
     )
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.agent_file import MAX_NAME, agent_from_record, record_of_agent
-from fedpact.negotiation.lot_agent import AnyAgent
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line
@@ -31,13 +31,13 @@ CHUNK = 1 << 16  # bytes read at once
 MAX_LINE = 1 << 24  # bytes
 
 
-def save_agent(agent: AnyAgent, path: Path, *, notes: Mapping[str, Any] | None = None) -> None:
+def save_agent(agent: Agent, path: Path, *, notes: Mapping[str, Any] | None = None) -> None:
     """Write what one agent knows, for nobody else to read: its row, payoff, cost and cap; notes are for people."""
     record = dict(notes or {}) | record_of_agent(agent)
     replace_text(path, encode_line(record) + "\n", private=True)
 
 
-def load_agent(path: Path) -> AnyAgent:
+def load_agent(path: Path) -> Agent:
     """The agent of a file written by `save_agent`, checked; raises `InvalidInput`."""
     with error_context(str(path)):
         return agent_from_record(read_private_file(path))

@@ -6,6 +6,7 @@ Nothing of a broken answer is ever used.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -16,24 +17,17 @@ from fedpact.deals.deal import Event
 from fedpact.federation import SharedCap
 from fedpact.federation.arrays import Owners
 from fedpact.negotiation.channels import Channel
-from fedpact.negotiation.lot_answers import (
-    Layout,
-    LotIntroduction,
-    LotsAnswer,
-    common_layout,
-    read_lot_introduction,
-    read_lots_answer,
-)
 from fedpact.negotiation.validation import (
     BadAnswer,
-    CostAnswer,
     Introduction,
-    MarginalAnswer,
+    Layout,
+    LotAnswer,
+    ProfileAnswer,
+    TaskAnswer,
     Withdrawal,
     check_answer,
     read_introduction,
-    read_marginals,
-    read_shares,
+    read_profile,
 )
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -51,9 +45,8 @@ class MemberExcluded(Exception):
 class Session:
     """Agents, their introductions, and what was asked and answered.
 
-    `histories` holds the answers about marginal prices of every task, in order, `cost_histories` those about every
-    lot's cost: they still count when somebody else has gone. Where agents have one lot and one task each, these are
-    the agents, and the two histories one. Agents are known by their places among all; arrays have an entry for
+    `task_histories` holds the answers about every task, in order, `lot_histories` those about every lot's cost: they
+    still count when somebody else has gone. Agents are known by their index among all; arrays have an entry for
     everybody, or for every lot.
     """
 
@@ -66,11 +59,11 @@ class Session:
         self.trace: list[Event] = []
         self.excluded: dict[str, str] = {}
         self.introductions: dict[int, Introduction] = {}
-        self.layout: Layout | None = None
+        self.layout = Layout(tuple(range(self.size)))
         self.lot_owners: Owners = np.arange(self.size)
         self.task_owners: Owners = np.arange(self.size)
-        self.histories: dict[int, list[MarginalAnswer]] = {place: [] for place in range(self.size)}
-        self.cost_histories: Mapping[int, Sequence[CostAnswer]] = self.histories
+        self.task_histories: dict[int, list[TaskAnswer]] = {}
+        self.lot_histories: dict[int, list[LotAnswer]] = {}
         self._listener = listener
         self._number = 0
 
@@ -112,7 +105,7 @@ class Session:
         """Of the members' lots, by their places among all lots."""
         return tuple(
             SharedCap(tuple(int(self.own_lots(place)[lot]) for lot in shared.lots), shared.cap)
-            for place, each in self._lot_introductions().items()
+            for place, each in self.introductions.items()
             if place in self.members
             for shared in each.shared_caps
         )
@@ -120,6 +113,10 @@ class Session:
     def own_lots(self, place: int) -> Owners:
         """The lots of an agent."""
         return np.flatnonzero(self.lot_owners == place)
+
+    def own_tasks(self, place: int) -> Owners:
+        """The tasks of an agent."""
+        return np.flatnonzero(self.task_owners == place)
 
     def uses(self, place: int) -> NDArray[np.bool_]:
         """Which lots matter to an agent, those of agents who are out aside."""
@@ -144,70 +141,55 @@ class Session:
         content = {"brief": True} if brief else {}
 
         def read(raw: dict[str, Any], place: int) -> Introduction:
-            if "lot_owners" in raw:
-                return read_lot_introduction(raw, place, self.size, brief=brief)
             return read_introduction(raw, place, self.size, brief=brief)
 
         while True:
             try:
-                answers = self.ask("introduce", lambda place: content, read)
+                self.introductions = self.ask("introduce", lambda place: content, read)
             except MemberExcluded:
                 continue
-            layout, others = common_layout(answers)
+            others = self._take_layout()
             if not others:
-                self.introductions = dict(answers)
-                if layout is not None:
-                    self._take_layout(layout)
                 return
             self.exclude(others)
 
-    def _take_layout(self, layout: Layout) -> None:
-        """Who owns which lots, and the tasks of those who have introduced themselves."""
-        counts = {place: len(each.task_uses) for place, each in self._lot_introductions().items()}
+    def _take_layout(self) -> dict[int, str]:
+        """Whose every lot is, as most say it; who says otherwise, with the reason."""
+        said = {place: each.layout for place, each in self.introductions.items()}
+        [(layout, _)] = Counter(said.values()).most_common(1)
         self.layout, self.lot_owners = layout, np.array(layout.lot_owners, dtype=np.intp)
+        counts = {place: len(each.task_uses) for place, each in self.introductions.items()}
         self.task_owners = np.repeat(np.array(list(counts), dtype=np.intp), list(counts.values()))
-        self.histories = {task: [] for task in range(self.task_owners.size)}
-        self.cost_histories = {lot: [] for lot in range(self.n_lots)}
+        self.task_histories = {task: [] for task in range(self.task_owners.size)}
+        self.lot_histories = {lot: [] for lot in range(self.n_lots)}
+        here = f"{len(layout.lot_owners)} lots" if layout.lot_names else "one lot of data and one task each"
+        reason = f"its file is of another federation: most members speak of {here}, it names other lots or owners"
+        return {place: reason for place, each in said.items() if each != layout}
 
-    def _lot_introductions(self) -> dict[int, LotIntroduction]:
-        return {place: each for place, each in self.introductions.items() if isinstance(each, LotIntroduction)}
-
-    def ask_about(self, profile: FloatArray, *, shares: bool = False) -> Mapping[int, MarginalAnswer | LotsAnswer]:
+    def ask_about(self, profile: FloatArray, *, shares: bool = False) -> Mapping[int, ProfileAnswer]:
         """What everybody says of a profile, which goes into the histories; with `shares` how payoffs are shared out."""
         contributions = profile.tolist()
-        answers = self.ask(
-            "shares" if shares else "prices",
-            lambda place: {"contributions": contributions},
-            lambda raw, place: self._read_about(raw, place, profile, shares=shares),
-        )
-        for place, answer in answers.items():
-            if isinstance(answer, LotsAnswer):
-                for task, each in zip(np.flatnonzero(self.task_owners == place), answer.tasks, strict=True):
-                    self.histories[int(task)].append(each)
-                for lot, cost in zip(self.own_lots(place), answer.lots, strict=True):
-                    self.cost_histories[int(lot)].append(cost)  # type: ignore[attr-defined]
-            else:
-                self.histories[place].append(answer)
-        return answers
 
-    def _read_about(
-        self, raw: dict[str, Any], place: int, profile: FloatArray, *, shares: bool
-    ) -> MarginalAnswer | LotsAnswer:
-        introduction = self.introductions[place]
-        if not isinstance(introduction, LotIntroduction):
-            read = read_shares if shares else read_marginals
-            return read(raw, profile, place, introduction, self.histories[place])
-        own = self.own_lots(place)
-        return read_lots_answer(
-            raw,
-            profile,
-            introduction,
-            own=own,
-            histories=[self.histories[int(task)] for task in np.flatnonzero(self.task_owners == place)],
-            cost_histories=[self.cost_histories[int(lot)] for lot in own],
-            n_agents=self.size,
-            shares=shares,
-        )
+        def read(raw: dict[str, Any], place: int) -> ProfileAnswer:
+            return read_profile(
+                raw,
+                profile,
+                self.introductions[place],
+                index=place,
+                n_agents=self.size,
+                task_histories=[self.task_histories[int(task)] for task in self.own_tasks(place)],
+                lot_histories=[self.lot_histories[int(lot)] for lot in self.own_lots(place)],
+                shares=shares,
+            )
+
+        kind = "shares" if shares else "prices"
+        answers = self.ask(kind, lambda place: {"contributions": contributions}, read)
+        for place, answer in answers.items():
+            for task, each in zip(self.own_tasks(place), answer.tasks, strict=True):
+                self.task_histories[int(task)].append(each)
+            for lot, cost in zip(self.own_lots(place), answer.lots, strict=True):
+                self.lot_histories[int(lot)].append(cost)
+        return answers
 
     def ask(self, kind: str, content: Content, read: Read[AnswerT]) -> dict[int, AnswerT]:
         """Ask all members, those whose answers are broken once more, and read the answers.

@@ -32,7 +32,7 @@ from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.negotiation.price_discovery import MAX_GAIN_LEFT, SAME_PROFILE, STALLED_GAIN
 from fedpact.negotiation.protocol import ProtocolResult
 from fedpact.negotiation.session import MemberExcluded, Session
-from fedpact.negotiation.validation import ShareAnswer
+from fedpact.negotiation.validation import TaskAnswer
 from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel, least_norm_profile
 from fedpact.shapley.receiver import receiver_shares
 from fedpact.solvers.interior_point import maximise
@@ -73,7 +73,7 @@ def discover_shares(session: Session, *, tol: float, max_rounds: int, start: Flo
             residual=residual if accepted else None,
             welfare=None if model is None else model.welfare,
             prices=None,
-            utilities={place: answer.payoff - answer.cost for place, answer in answers.items()},
+            utilities={place: answer.utility for place, answer in answers.items()},
         )
         is_settled = residual <= tol or (residual <= STALLED_GAIN and residual >= last) if accepted else False
         if best is not None and is_settled and best.gap <= MAX_GAIN_LEFT:
@@ -93,27 +93,24 @@ def discover_shares(session: Session, *, tol: float, max_rounds: int, start: Flo
 class ShareModel:
     """The potential less the costs around a profile, as the members have described it.
 
-    `shares` is (tasks, members), the row's payoff shared out; `slopes` their slopes, (tasks, lots). `has_lots` where
-    members have several of either.
+    `shares` is (tasks, members), the row's payoff shared out; `slopes` their slopes, (tasks, lots).
     """
 
     welfare_model: WelfareModel
     shares: FloatArray
     slopes: FloatArray
-    histories: Sequence[Sequence[ShareAnswer]]
-    has_lots: bool = False
+    histories: Sequence[Sequence[TaskAnswer]]
 
     @classmethod
     def of(cls, session: Session, at: FloatArray) -> ShareModel:
         """The model of what everybody has said, lastly about one profile; `at` is of the members' lots."""
-        histories = [session.histories[int(task)] for task in session.tasks]
+        histories = [session.task_histories[int(task)] for task in session.tasks]
         answers = [history[-1] for history in histories]
         return cls(
             welfare_model=WelfareModel.of(session, at),
-            shares=np.array([answer.shares[session.members] for answer in answers]),  # type: ignore[attr-defined]
-            slopes=np.array([answer.slopes[session.lots] for answer in answers]),  # type: ignore[attr-defined]
-            histories=histories,  # type: ignore[arg-type]
-            has_lots=session.layout is not None,
+            shares=np.array([answer.shares[session.members] for answer in answers]),
+            slopes=np.array([answer.slopes[session.lots] for answer in answers]),
+            histories=histories,
         )
 
     @property
@@ -176,8 +173,6 @@ class ShareModel:
 
         None where that is the one asked about: the same data then reaches every task, at the same cost.
         """
-        if not self.has_lots:
-            return None
         base, profile = self.welfare_model, self.at.copy()
         finite = np.where(np.isfinite(base.caps), base.caps, 2.0 * (1.0 + self.at.max()))
         for member in np.flatnonzero(np.bincount(base.lot_members) > 1):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from fedpact.federation.arrays import Owners
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, OutsideDomain
+
+if TYPE_CHECKING:
+    from fedpact.negotiation.agent import Agent
 
 MIN_SUMMED = 3  # answers: a sum over fewer tells a member what the other says
 HEADER = 4  # numbers before the gradient: outside, objective, payoff, cost
@@ -53,50 +56,6 @@ class Identity:
     known: KnownKeys = field(default_factory=KnownKeys)
 
 
-class Speaker(Protocol):
-    """An agent as far as sums need it; `weights` are its row, or a row for each of its tasks."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def index(self) -> int:
-        """Its place among all agents."""
-
-    @property
-    def weights(self) -> FloatArray:
-        """How useful data is to it."""
-
-    @property
-    def secret(self) -> bytes:
-        """What its masks are made from."""
-
-    @property
-    def identity(self) -> Identity | None:
-        """The key it signs with, if it has one."""
-
-    @property
-    def own_lots(self) -> Owners:
-        """The places of its lots among all; its own place where everybody has one."""
-
-    @property
-    def n_agents(self) -> int:
-        """How many agents there are."""
-
-    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Its answer to a question."""
-
-    def potential(self, at: FloatArray) -> float:
-        """Its term of the potential."""
-
-    def shares(self, at: FloatArray) -> FloatArray:
-        """Everybody's Shapley share of its payoff."""
-
-    def standalone_utility(self) -> float:
-        """The utility of training alone."""
-
-
 def count_of(question: Mapping[str, Any]) -> int:
     """How many numbers an answer to a question about sums has."""
     about, n_points = question["about"], len(question["points"])
@@ -105,7 +64,7 @@ def count_of(question: Mapping[str, Any]) -> int:
     return n_points * (len(question["points"][0]) + (HEADER if about in PROGRAMS.values() else 0))
 
 
-def answers_of(agent: Speaker) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+def answers_of(agent: Agent) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
     """How an agent answers each kind of question of this protocol."""
     return {
         "key": lambda _: answer_key(agent),
@@ -115,7 +74,7 @@ def answers_of(agent: Speaker) -> dict[str, Callable[[dict[str, Any]], dict[str,
     }
 
 
-def answer_key(agent: Speaker) -> dict[str, Any]:
+def answer_key(agent: Agent) -> dict[str, Any]:
     """Reveals: a public key made for this, and its signature where the member has a signing key."""
     key = masks.public_key(agent.secret)
     return {"key": key} | ({"signature": agent.identity.sign(signed_text(agent.name, key))} if agent.identity else {})
@@ -126,7 +85,7 @@ def signed_text(name: str, key: str) -> bytes:
     return masks.PURPOSE + b" key of " + name.encode() + b": " + key.encode()
 
 
-def answer_sums(agent: Speaker, question: Mapping[str, Any]) -> dict[str, Any]:
+def answer_sums(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
     """Reveals: nothing by itself; together with the answers of all others, the sum."""
     if question["keys"][agent.index] != masks.public_key(agent.secret):
         return {"stale": True}
@@ -134,7 +93,7 @@ def answer_sums(agent: Speaker, question: Mapping[str, Any]) -> dict[str, Any]:
     return {"masked": masked} | _signature(agent, answer_text(question, agent.index, masked))
 
 
-def answer_payment(agent: Speaker, question: dict[str, Any]) -> dict[str, Any]:
+def answer_payment(agent: Agent, question: dict[str, Any]) -> dict[str, Any]:
     """Reveals: its payment, which is part of the deal."""
     contributions, sums = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "sums"))
     terms = _terms(agent, question | {"points": [question["contributions"]]})
@@ -153,7 +112,7 @@ def payment_text(contributions: Sequence[float], place: int, payment: float) -> 
     return masks.PURPOSE + f" payment {list(contributions)!r} {place} {payment!r}".encode()
 
 
-def _signature(agent: Speaker, text: bytes) -> dict[str, str]:
+def _signature(agent: Agent, text: bytes) -> dict[str, str]:
     return {} if agent.identity is None else {"signature": agent.identity.sign(text)}
 
 
@@ -166,7 +125,7 @@ def payment_of(
     return float(contributions[own] @ sums[own] - terms @ contributions)
 
 
-def answer_open(agent: Speaker, question: Mapping[str, Any]) -> dict[str, Any]:
+def answer_open(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
     """Reveals: its terms of the rounds in dispute, and only if what all have answered there contradicts itself.
 
     Without that a coordinator could ask for any round to be opened. Where the member knows the others' signing keys,
@@ -247,12 +206,12 @@ def _is_concave(one: tuple[FloatArray, float, FloatArray], two: tuple[FloatArray
     return bool(slope_there @ step - rounding <= rise <= slope @ step + rounding)
 
 
-def _masked_terms(agent: Speaker, question: Mapping[str, Any]) -> masks.Residues:
+def _masked_terms(agent: Agent, question: Mapping[str, Any]) -> masks.Residues:
     terms = masks.to_residues(_terms(agent, question))
     return masks.add(terms, masks.own_mask(agent.index, _seeds(agent, question), len(terms)))
 
 
-def _seeds(agent: Speaker, question: Mapping[str, Any]) -> dict[int, bytes]:
+def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:
     """The seeds that the member shares with all others for a question; refuses those that would bare it."""
     members, keys = question["members"], question["keys"]
     if len(set(members)) != len(members) or agent.index not in members or len(members) < MIN_SUMMED:
@@ -286,7 +245,7 @@ def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any])
 
 
 def _check_signed(
-    agent: Speaker, asked: Mapping[str, Any], texts: Mapping[str, bytes], signatures: Mapping[str, str]
+    agent: Agent, asked: Mapping[str, Any], texts: Mapping[str, bytes], signatures: Mapping[str, str]
 ) -> None:
     """That everybody else in a round has signed a text of its own."""
     assert agent.identity is not None
@@ -298,90 +257,39 @@ def _check_signed(
                 raise InvalidInput(f'what "{name}" is said to have answered is not signed by it: it opens nothing')
 
 
-def _terms(agent: Speaker, question: Mapping[str, Any]) -> FloatArray:
+def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
     """The member's terms at all points of a question, one after the other."""
-    tell = {
-        "welfare": _welfare,
-        "potential": _potential,
-        "prices": _prices,
-        "shares": _shares,
-    }[question["about"]]
-    return np.concatenate([tell(agent, np.asarray(point, dtype=np.float64)) for point in question["points"]])
+    about = question["about"]
+    profiles = [np.asarray(point, dtype=np.float64) for point in question["points"]]
+    if about in PROGRAMS.values():
+        return np.concatenate([_program_terms(agent, about, at) for at in profiles])
+    return np.concatenate([agent.shares(at) if about == "shares" else _agreed_prices(agent, at) for at in profiles])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Said:
-    """What a member says of a profile, over all of its lots and tasks; `shares` are per agent."""
-
-    payoff: float
-    prices: FloatArray
-    cost: float
-    marginal_costs: FloatArray  # of its own lots
-    shares: FloatArray | None = None
-    slopes: FloatArray | None = None
-
-
-def _say(agent: Speaker, kind: str, at: FloatArray) -> _Said | None:
-    """What it would answer to a question of that kind; None outside the domain of its payoff."""
-    answer = agent.answer({"number": 0, "kind": kind, "contributions": at.tolist()})
-    tasks, lots = answer.get("tasks", [answer]), answer.get("lots", [answer])
+def _program_terms(agent: Agent, about: str, at: FloatArray) -> FloatArray:
+    """Outside or not, a value less cost, payoff, cost and gradient; of "welfare" or the "potential"."""
+    tasks, lots = _say(agent, "prices" if about == "welfare" else "shares", at)
+    outside = np.zeros(at.size + HEADER)
+    outside[0] = 1.0
     if any("outside" in task for task in tasks):
-        return None
-
-    def total(key: str, size: int) -> FloatArray | None:
-        told = [task[key] for task in tasks if key in task]
-        return np.sum([np.zeros(size), *told], axis=0) if len(told) == len(tasks) else None
-
-    prices = total("prices", at.size)
-    assert prices is not None
-    return _Said(
-        payoff=float(sum(task["payoff"] for task in tasks)),
-        prices=prices,
-        cost=float(sum(lot["cost"] for lot in lots)),
-        marginal_costs=np.array([lot["marginal_cost"] for lot in lots]),
-        shares=total("shares", agent.n_agents),
-        slopes=total("slopes", at.size),
-    )
+        return outside
+    payoff, cost = sum(task["payoff"] for task in tasks), sum(lot["cost"] for lot in lots)
+    value, key = (payoff, "prices") if about == "welfare" else (agent.potential(at), "slopes")
+    gradient = np.sum([np.zeros(at.size), *[task[key] for task in tasks]], axis=0)
+    gradient[agent.own_lots] -= [lot["marginal_cost"] for lot in lots]
+    terms = np.array([0.0, value - cost, payoff, cost, *gradient])
+    is_harmed = bool((agent.weights * at < 0.0).any())  # which may make them too large to be summed
+    return outside if is_harmed and not (np.abs(terms) <= masks.MAX_MASKED).all() else terms
 
 
-def _welfare(agent: Speaker, at: FloatArray) -> FloatArray:
-    said = _say(agent, "prices", at)
-    return _outside(at.size) if said is None else _program_terms(agent, at, said, said.payoff, said.prices)
-
-
-def _potential(agent: Speaker, at: FloatArray) -> FloatArray:
-    said = _say(agent, "shares", at)
-    if said is None:
-        return _outside(at.size)
-    assert said.slopes is not None
-    return _program_terms(agent, at, said, agent.potential(at), said.slopes)
-
-
-def _program_terms(agent: Speaker, at: FloatArray, said: _Said, value: float, slopes: FloatArray) -> FloatArray:
-    """A value less cost and its gradient; where harm makes them too large to be summed it counts as outside."""
-    gradient = np.array(slopes)
-    gradient[agent.own_lots] -= said.marginal_costs
-    terms = np.array([0.0, value - said.cost, said.payoff, said.cost, *gradient])
-    is_harmed = bool((agent.weights * at < 0.0).any())
-    return _outside(at.size) if is_harmed and not (np.abs(terms) <= masks.MAX_MASKED).all() else terms
-
-
-def _outside(size: int) -> FloatArray:
-    terms = np.zeros(size + HEADER)
-    terms[0] = 1.0
-    return terms
-
-
-def _agreed(agent: Speaker, at: FloatArray) -> _Said:
-    said = _say(agent, "prices", at)
-    if said is None:
+def _agreed_prices(agent: Agent, at: FloatArray) -> FloatArray:
+    tasks, _ = _say(agent, "prices", at)
+    if any("outside" in task for task in tasks):
         raise OutsideDomain("the profile agreed is outside the domain of its payoff")
-    return said
+    return np.asarray(np.sum([np.zeros(at.size), *[task["prices"] for task in tasks]], axis=0))
 
 
-def _prices(agent: Speaker, at: FloatArray) -> FloatArray:
-    return _agreed(agent, at).prices
-
-
-def _shares(agent: Speaker, at: FloatArray) -> FloatArray:
-    return agent.shares(at)
+def _say(agent: Agent, kind: str, at: FloatArray) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What it would answer to a question of that kind, of its tasks and of its lots."""
+    answer = agent.answer({"number": 0, "kind": kind, "contributions": at.tolist()})
+    return answer["tasks"], answer["lots"]

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -44,7 +45,7 @@ from fedpact.negotiation.sum_terms import (
     payment_of,
     total_of,
 )
-from fedpact.negotiation.validation import read_key, read_masked, read_payment, read_seeds
+from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.words import count_text
@@ -146,7 +147,7 @@ class _Exchange:
         self.stake, self.payoffs, self.costs = 0.0, 0.0, 0.0
         self._last: _SummedRound | None = None
         self._best: _SummedRound | None = None
-        self._keys: dict[int, tuple[str, str]] = {}
+        self._keys: dict[int, dict[str, str]] = {}
         self._check_enough()
         self._agree_on_keys()
 
@@ -161,10 +162,11 @@ class _Exchange:
             question = self._question(about, profiles, number)
             content = {key: part for key, part in question.items() if key != "kind"}
             count = count_of(question)
-            masked = self.session.ask("sums", lambda place: content, lambda raw, place: read_masked(raw, count))  # noqa: B023 - called at once
-            kept = {place: answer[0] for place, answer in masked.items() if answer is not None}
+            read = partial(_read_sums, count=count)
+            masked = self.session.ask("sums", lambda place: content, read)  # noqa: B023 - called at once
+            kept = {place: answer["masked"] for place, answer in masked.items() if answer is not None}
             if len(kept) == len(masked):
-                signed = {place: answer[1] for place, answer in masked.items() if answer is not None}
+                signed = {place: answer["signature"] for place, answer in masked.items() if answer is not None}
                 total = total_of(question, {str(place): text for place, text in kept.items()})
                 self._last = _SummedRound(question=question, masked=kept, signatures=signed, total=total)
                 return total
@@ -177,17 +179,17 @@ class _Exchange:
         """What everybody works out from the last sum that it is paid, by member; exactly balanced."""
         self.check(0)
         content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
-        stated = self.session.ask("payment", lambda place: content, lambda raw, place: read_payment(raw))
+        stated = self.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
         self.check(0, payments=stated)
-        return balance_exactly(np.array([stated[int(place)][0] for place in self.session.members]))
+        return balance_exactly(np.array([stated[int(place)]["payment"] for place in self.session.members]))
 
     def check(
-        self, number: int, climb: QuasiNewton | None = None, payments: Mapping[int, tuple[float, str]] | None = None
+        self, number: int, climb: QuasiNewton | None = None, payments: Mapping[int, dict[str, Any]] | None = None
     ) -> None:
         """Raise `MemberExcluded` once it is found who made the last sum contradict itself or what was said before."""
         assert self._last is not None
         disputed = [self._last]
-        amounts = None if payments is None else {str(place): payment for place, (payment, _) in payments.items()}
+        amounts = None if payments is None else {str(place): said["payment"] for place, said in payments.items()}
         reason = find_contradiction([self._last.question], [self._last.total], amounts)
         if reason is None and climb is not None and self._best is not None:
             disputed = [self._best, self._last]
@@ -212,23 +214,23 @@ class _Exchange:
             )
 
     def _agree_on_keys(self) -> None:
-        self._keys = self.session.ask("key", lambda place: {}, lambda raw, place: read_key(raw))
+        self._keys = self.session.ask("key", lambda place: {}, lambda raw, _: read_answer("key", raw))
 
     def _question(self, about: str, profiles: list[FloatArray], number: int) -> dict[str, Any]:
         everybody = range(self.session.size)
-        signatures = {str(place): signature for place, (_, signature) in self._keys.items() if signature}
+        signatures = {str(place): key["signature"] for place, key in self._keys.items() if key["signature"]}
         question = {
             "kind": "sums",
             "about": about,
             "round": number,
             "points": [profile.tolist() for profile in profiles],
             "members": [int(place) for place in self.session.members],
-            "keys": [self._keys[place][0] if place in self._keys else "" for place in everybody],
+            "keys": [self._keys[place]["key"] if place in self._keys else "" for place in everybody],
         }
         return question | ({"names": self.session.names, "signatures": signatures} if signatures else {})
 
     def _find_liars(
-        self, disputed: list[_SummedRound], payments: Mapping[int, tuple[float, str]] | None
+        self, disputed: list[_SummedRound], payments: Mapping[int, dict[str, Any]] | None
     ) -> dict[int, str]:
         """Who contradicts itself once the masks of the rounds in dispute are open, and how."""
         members = [int(place) for place in self.session.members]
@@ -238,12 +240,14 @@ class _Exchange:
             "signatures": [{str(place): text for place, text in each.signatures.items()} for each in disputed],
         }
         if payments is not None:
-            content["payments"] = {str(place): payment for place, (payment, _) in payments.items()}
-            content["payment_signatures"] = {str(place): signature for place, (_, signature) in payments.items()}
+            content["payments"] = {str(place): said["payment"] for place, said in payments.items()}
+            content["payment_signatures"] = {str(place): said["signature"] for place, said in payments.items()}
         seeds = self.session.ask(
             "open",
             lambda place: content,
-            lambda raw, place: read_seeds(raw, [[peer for peer in members if peer != place]] * len(disputed)),
+            lambda raw, place: read_answer(
+                "open", raw, peers=[peer for peer in members if peer != place], rounds=len(disputed)
+            )["seeds"],
         )
         liars: dict[int, str] = {}
         for place in members:
@@ -252,12 +256,12 @@ class _Exchange:
             reason = find_contradiction(alone, terms)
             if reason is None and payments is not None:
                 own = self.session.own_lots(place)
-                reason = _payment_lie(disputed[-1], place, own, terms[-1], payments[place][0])
+                reason = _payment_lie(disputed[-1], place, own, terms[-1], payments[place]["payment"])
             if reason is not None:
                 liars[place] = f"made the sums contradict themselves: of its own answer {reason}"
         apart = "says of the mask it shares with {} another thing than that one does"
         for row, (one, two) in [(row, pair) for row in range(len(disputed)) for pair in combinations(members, 2)]:
-            if not liars and seeds[one][row][two] != seeds[two][row][one]:
+            if not liars and seeds[one][row][str(two)] != seeds[two][row][str(one)]:
                 names = self.session.names
                 return {one: apart.format(f'"{names[two]}"'), two: apart.format(f'"{names[one]}"')}
         if not liars:
@@ -267,10 +271,17 @@ class _Exchange:
         return liars
 
 
-def _open_terms(summed: _SummedRound, place: int, seeds: Mapping[int, bytes]) -> FloatArray:
+def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> dict[str, str] | None:
+    """So many masked numbers and their signature; None if the member has another key now."""
+    answer: dict[str, str] = {} if raw.get("stale") is True else read_answer("sums", raw, count=count)
+    return answer or None
+
+
+def _open_terms(summed: _SummedRound, place: int, opened: Mapping[str, str]) -> FloatArray:
     """A member's own numbers, by what it says of its masks."""
     count = count_of(summed.question)
     masked = masks.decode(summed.masked[place], count)
+    seeds = {int(peer): bytes.fromhex(seed) for peer, seed in opened.items()}
     return masks.to_floats(masks.add(masked, masks.negate(masks.own_mask(place, seeds, count))))
 
 

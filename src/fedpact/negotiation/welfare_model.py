@@ -6,10 +6,10 @@ by the interior point (`fedpact.solvers.interior_point`); nobody is asked anythi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,57 +18,15 @@ from fedpact.federation import Log, SharedCap
 from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.federation.lots import shared_members, take_shared_caps
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
-from fedpact.negotiation.validation import CostAnswer, MarginalAnswer
+from fedpact.negotiation.session import Session
+from fedpact.negotiation.validation import LotAnswer, TaskAnswer
 from fedpact.solvers.interior_point import linearised_gains, maximise
 from fedpact.solvers.optimal_face import optimal_face
 from fedpact.utils.arrays import FloatArray
 
-AnswerT = TypeVar("AnswerT", bound=CostAnswer)
+AnswerT = TypeVar("AnswerT", TaskAnswer, LotAnswer)
 STRETCH = 64.0
 MAX_STRETCHES = 12
-
-
-class Table(Protocol):
-    """Those who negotiate, and what they have answered: all members of a session, or a group of them. As in `Session`.
-
-    `lots` and `tasks` are those of the members, `lot_owners` and `task_owners` say whose all are.
-    """
-
-    names: list[str]
-    size: int
-    lot_owners: NDArray[np.intp]
-    task_owners: NDArray[np.intp]
-
-    @property
-    def histories(self) -> Mapping[int, Sequence[MarginalAnswer]]:
-        """What was answered about every task."""
-
-    @property
-    def cost_histories(self) -> Mapping[int, Sequence[CostAnswer]]:
-        """What was answered about every lot's cost."""
-
-    @property
-    def members(self) -> NDArray[np.intp]:
-        """Their places."""
-
-    @property
-    def lots(self) -> NDArray[np.intp]:
-        """The members' lots."""
-
-    @property
-    def tasks(self) -> NDArray[np.intp]:
-        """The members' tasks."""
-
-    @property
-    def caps(self) -> FloatArray:
-        """The caps of all lots; zero for those of agents who are not at the table."""
-
-    @property
-    def shared_caps(self) -> tuple[SharedCap, ...]:
-        """That the members' lots share, by their places among all lots."""
-
-    def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
-        """Numbers of the members' lots as those of all lots."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,14 +50,14 @@ class WelfareModel:
     shared_caps: tuple[SharedCap, ...] = ()
 
     @classmethod
-    def of(cls, table: Table, at: FloatArray) -> WelfareModel:
+    def of(cls, session: Session, at: FloatArray) -> WelfareModel:
         """The model of a profile, from all that the members have answered about it and others; `at` is of their lots.
 
         What they have answered last about this profile counts as their last answer.
         """
-        members, lots = table.members, table.lots
-        histories = [_ending_at(table.histories[int(task)], at, lots) for task in table.tasks]
-        cost_histories = [_ending_at(table.cost_histories[int(lot)], at, lots) for lot in lots]
+        members, lots = session.members, session.lots
+        histories = [_ending_at(session.task_histories[int(task)], at, lots) for task in session.tasks]
+        cost_histories = [_ending_at(session.lot_histories[int(lot)], at, lots) for lot in lots]
         answers, costs = [history[-1] for history in histories], [history[-1] for history in cost_histories]
         return cls(
             at=at,
@@ -108,11 +66,11 @@ class WelfareModel:
             costs=np.array([answer.cost for answer in costs]),
             marginal_costs=np.array([answer.marginal_cost for answer in costs]),
             cost_curvatures=np.array([_cost_curvature(*each) for each in zip(cost_histories, lots, strict=True)]),
-            caps=table.caps[lots],
+            caps=session.caps[lots],
             curves=fit_curves(histories, lots),
-            task_members=np.searchsorted(members, table.task_owners[table.tasks]),
-            lot_members=np.searchsorted(members, table.lot_owners[lots]),
-            shared_caps=take_shared_caps(table.shared_caps, lots),
+            task_members=np.searchsorted(members, session.task_owners[session.tasks]),
+            lot_members=np.searchsorted(members, session.lot_owners[lots]),
+            shared_caps=take_shared_caps(session.shared_caps, lots),
         )
 
     @property
@@ -259,12 +217,12 @@ def _ending_at(history: Sequence[AnswerT], at: FloatArray, lots: NDArray[np.intp
     return [answer for answer in history if answer is not there] + [there]
 
 
-def _cost_curvature(history: Sequence[CostAnswer], place: int) -> float:
+def _cost_curvature(history: Sequence[LotAnswer], place: int) -> float:
     """As stated; as the marginal costs say, where they have risen at quite another rate since the last other place."""
     now = history[-1]
     for before in reversed(history):
         moved = float(now.at[place] - before.at[place])
-        if not before.outside and abs(moved) > MIN_DISTANCE * float(now.at[place]):
+        if abs(moved) > MIN_DISTANCE * float(now.at[place]):
             risen = max((now.marginal_cost - before.marginal_cost) / moved, 0.0)
             agrees = risen <= MAX_SLOPE_ERROR * now.cost_curvature and now.cost_curvature <= MAX_SLOPE_ERROR * risen
             rounding = 1e-12 * now.marginal_cost / abs(moved)

@@ -59,8 +59,8 @@ class Coordinator:
         profile = SOLVED.contributions * np.where(np.arange(3) == place, 1.0, 1.0 - less)
         agent = Agent.of(FEDERATION, place)
         said = agent.answer({"number": 0, "kind": "prices", "contributions": profile.tolist()})
-        prices = np.array(said["prices"])
-        prices[place] -= said["marginal_cost"]
+        prices = np.array(said["tasks"][0]["prices"])
+        prices[place] -= said["lots"][0]["marginal_cost"]
         payments = SOLVED.payments.copy()
         payments[place] = -(prices @ profile)
         payments[(place + 1) % 3] -= payments.sum()  # who pays for it the others are not shown

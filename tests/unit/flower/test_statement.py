@@ -135,14 +135,14 @@ def test_without_prices_all_else_is_checked() -> None:
 
 
 def test_a_cap_is_a_cap() -> None:
-    capped = replace(AGENT, cap=SOUND["contributions"][1] - 1.0)
+    capped = replace(AGENT, caps=np.array([SOUND["contributions"][1] - 1.0]))
     with pytest.raises(Refused, match="more than its cap"):
         check_statement(capped, SOUND)
 
 
 def test_a_lure_without_end_is_refused() -> None:
     """Paid more per sample than one costs, without a cap: no contribution would be the best."""
-    endless = replace(AGENT, cap=np.inf, cost=fp.Linear(np.array([0.001])))
+    endless = replace(AGENT, caps=np.array([np.inf]), costs=fp.Linear(np.array([0.001])))
     lured = with_payment(spoiled("prices", 1, 100.0))
     with pytest.raises(Refused, match="own contribution"):
         check_statement(endless, lured)

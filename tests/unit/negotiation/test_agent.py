@@ -74,10 +74,12 @@ def linearised_gain(agents: list[Agent], contributions: FloatArray) -> float:
     gradient, payoffs = np.zeros(len(agents)), 0.0
     for agent in agents:
         said = agent.answer({"number": 0, "kind": "prices", "contributions": contributions.tolist()})
-        gradient += np.array(said["prices"])
-        gradient[agent.index] -= said["marginal_cost"]
-        payoffs += abs(said["payoff"])
-    caps = np.array([agent.cap if np.isfinite(agent.cap) else 2.0 * contributions.max() + 1.0 for agent in agents])
+        [task], [lot] = said["tasks"], said["lots"]
+        gradient += np.array(task["prices"])
+        gradient[agent.index] -= lot["marginal_cost"]
+        payoffs += abs(task["payoff"])
+    caps = np.concatenate([agent.caps for agent in agents])
+    caps = np.where(np.isfinite(caps), caps, 2.0 * contributions.max() + 1.0)
     gains = np.maximum(gradient * (caps - contributions), -gradient * contributions)
     return float(gains.sum()) / (payoffs or 1.0)
 
@@ -98,19 +100,19 @@ def test_they_reach_an_optimum_all_the_same(payoff: Payoff) -> None:
 
 
 class Liar:
-    """Says one thing differently, always."""
+    """Says one thing of its task or of its lot differently, always."""
 
-    def __init__(self, agent: Agent, key: str, number: float) -> None:
-        self.agent, self.name, self.key, self.number = agent, agent.name, key, number
+    def __init__(self, agent: Agent, part: str, key: str, number: float) -> None:
+        self.agent, self.name, self.part, self.key, self.number = agent, agent.name, part, key, number
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         said = self.agent.answer(question)
-        return said | {self.key: self.number} if self.key in said else said
+        return said | {self.part: [said[self.part][0] | {self.key: self.number}]} if "lots" in said else said
 
 
-@pytest.mark.parametrize("key", ["curvature", "cost_curvature"])
+@pytest.mark.parametrize(("part", "key"), [("tasks", "curvature"), ("lots", "cost_curvature")])
 @pytest.mark.parametrize("number", [0.0, 1e-30, 1e30])
-def test_curvatures_are_only_a_hint(key: str, number: float) -> None:
+def test_curvatures_are_only_a_hint(part: str, key: str, number: float) -> None:
     """The deal is the same; it takes a few rounds more."""
     federation = fp.Federation(
         [[1.0, 0.5, 0.8], [0.3, 1.0, 1.2], [0.9, 0.4, 1.0]],
@@ -119,7 +121,7 @@ def test_curvatures_are_only_a_hint(key: str, number: float) -> None:
         payoff=fp.PowerLaw(0.4),
     )
     agents: list[Any] = agents_of(federation)
-    agents[1] = Liar(agents[1], key, number)
+    agents[1] = Liar(agents[1], part, key, number)
     deal = coordinate(InProcess(agents))
     assert not deal.excluded and deal.rounds <= 15
     expected = fp.ExternalityMechanism().solve(federation)
@@ -133,8 +135,8 @@ def test_an_agent_that_is_always_outside_is_named() -> None:
     class Touchy(Agent):
         def answer(self, question: dict[str, Any]) -> dict[str, Any]:
             said = super().answer(question)
-            harmed = "payoff" in said and any(question["contributions"][1:])
-            return {"number": said["number"], "outside": True} if harmed else said
+            harmed = "lots" in said and any(question["contributions"][1:])
+            return said | {"tasks": [{"outside": True}]} if harmed else said
 
     federation = fp.Federation(
         [[1.0, -0.1, -0.1], [0.0, 1.0, 1.0], [0.0, 1.0, 1.0]], costs=[9.0, 0.1, 0.1], caps=4.0, payoff=fp.Log()

@@ -10,7 +10,6 @@ import pytest
 
 import fedpact as fp
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, recompute
-from fedpact.negotiation.consent import accepts_deal, standalone_utility
 from fedpact.negotiation.processes import Processes, load_agent, save_agent
 from old_hospitals import hospitals
 
@@ -77,11 +76,11 @@ def test_the_deal_of_honest_members_is_accepted() -> None:
 def test_what_an_agent_accepts() -> None:
     for agent in agents_of(FEDERATION):
         place, given = agent.index, HONEST.contributions
-        assert standalone_utility(agent) == pytest.approx(HONEST.standalone[place], rel=1e-9)
+        assert agent.standalone_utility() == pytest.approx(HONEST.standalone[place], rel=1e-9)
         paid, gap = float(HONEST.payments[place]), float(HONEST.ir_gaps[place])
-        assert accepts_deal(agent, given, paid - 0.999 * gap)
-        assert not accepts_deal(agent, given, paid - 1.001 * gap)
-        assert not accepts_deal(replace(agent, least_gain=1.001 * gap), given, paid)
-        assert accepts_deal(replace(agent, least_gain=None), given, paid - 1e6)
-        harmed = replace(agent, weights=np.where(np.arange(5) == place, 1.0, -10.0))
-        assert not accepts_deal(harmed, given, 1e6)  # beyond the domain of its payoff
+        assert agent.accepts(given, paid - 0.999 * gap)
+        assert not agent.accepts(given, paid - 1.001 * gap)
+        assert not replace(agent, least_gain=1.001 * gap).accepts(given, paid)
+        assert replace(agent, least_gain=None).accepts(given, paid - 1e6)
+        harmed = replace(agent, weights=np.where(np.arange(5) == place, 1.0, -10.0)[None])
+        assert not harmed.accepts(given, 1e6)  # beyond the domain of its payoff

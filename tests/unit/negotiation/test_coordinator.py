@@ -60,11 +60,11 @@ def test_a_misreported_cost_is_taken_at_its_word(protocol: str) -> None:
     """The deal is that of the federation the agents describe, and balances; so it is with values."""
     truth = federation()
     agents = agents_of(truth)
-    agents[1] = replace(agents[1], cost=fp.Linear([0.015]))
+    agents[1] = replace(agents[1], costs=fp.Linear([0.015]))
     told = federation(costs=[0.02, 0.015, 0.025, 0.04])
     assert_solved(coordinate(InProcess(agents), protocol=protocol), told)
     agents = agents_of(truth)
-    agents[2] = replace(agents[2], value=0.5)
+    agents[2] = replace(agents[2], values=np.array([0.5]))
     assert_solved(coordinate(InProcess(agents), protocol=protocol), federation(values=[1.0, 1.0, 0.5, 1.0]))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation import InProcess, LotAgent, agents_of, coordinate, recompute
+from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, recompute
 from fedpact.negotiation.processes import load_agent, save_agent
 from old_hospitals import example
 
@@ -23,7 +23,7 @@ def federation() -> fp.Federation:
 class Changed:
     """An agent whose answers of one kind are changed on the way."""
 
-    def __init__(self, agent: LotAgent, kind: str, change: Any) -> None:
+    def __init__(self, agent: Agent, kind: str, change: Any) -> None:
         self.name, self._agent, self._kind, self._change = agent.name, agent, kind, change
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def first_task(**changes: Any) -> Any:
         ("introduce", lambda said: said | {"lot_names": said["lot_names"][::-1]}, "its file is of another federation"),
         (
             "introduce",
-            lambda said: {"number": said["number"], "cap": 1.0, "uses": [0]},
+            lambda said: {"number": said["number"], "lot_owners": [0, 1, 2, 3, 4], "caps": [1.0], "tasks": [[0]]},
             "its file is of another federation",
         ),
         ("introduce", lambda said: said | {"caps": [-1.0] * len(said["caps"])}, "cap must lie between"),

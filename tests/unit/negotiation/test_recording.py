@@ -110,7 +110,7 @@ def test_without_caps(path: Path) -> None:
     assert np.isinf(federation.caps).all()
     deal = record(path, InProcess.of(federation), header_of(federation))
     answers = strict(path.read_text().splitlines()[1])["answers"]
-    assert [answer["cap"] for answer in answers.values()] == ["inf"] * 3
+    assert [answer["caps"] for answer in answers.values()] == [["inf"]] * 3
     assert deal.excluded == {}
     assert_same(deal, recompute(path))
 
@@ -359,7 +359,7 @@ def test_another_question_is_an_error(hospitals: fp.Federation, path: Path, chan
 
 def test_a_changed_answer_changes_what_follows(hospitals: fp.Federation, path: Path) -> None:
     record(path, InProcess.of(hospitals), header_of(hospitals))
-    changed(path, 3, lambda entry: entry["answers"]["1"].update(marginal_cost=0.02))
+    changed(path, 3, lambda entry: entry["answers"]["1"]["lots"][0].update(marginal_cost=0.02))
     with pytest.raises(fp.InvalidInput, match="line 4: the questions are not those that follow"):
         recompute(path)
 

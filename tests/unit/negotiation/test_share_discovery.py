@@ -65,7 +65,7 @@ class Arctangent(Agent):
         if question["kind"] != "shares":
             return said
         profile = np.array(question["contributions"])
-        return said | arctangent_shares(self.weights, profile)
+        return said | {"tasks": [arctangent_shares(self.weights[0], profile)]}
 
 
 def arctangent_shares(weights: np.ndarray, profile: np.ndarray) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def test_shares_that_cannot_be_are_no_shares(change: dict[str, Any], reason: str
     class Liar(Agent):
         def answer(self, question: dict[str, Any]) -> Any:
             said = super().answer(question)
-            return said | change if question["kind"] == "shares" else said
+            return said | {"tasks": [said["tasks"][0] | change]} if question["kind"] == "shares" else said
 
     federation = fp.Federation(np.ones((3, 3)), costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.3))
     agents = agents_of(federation, least_gain=None)

@@ -10,16 +10,18 @@ import pytest
 from fedpact.negotiation.validation import (
     BadAnswer,
     Introduction,
-    MarginalAnswer,
+    Layout,
+    ProfileAnswer,
     Withdrawal,
     check_answer,
-    check_messages,
+    read_answer,
     read_introduction,
-    read_marginals,
+    read_profile,
 )
 
 QUESTION = {"number": 7, "kind": "prices"}
-MINE = Introduction(cap=np.inf, uses=np.array([True, True, False]))
+USES = np.array([True, True, False])
+MINE = Introduction(layout=Layout((0, 1, 2)), caps=np.array([np.inf]), uses=USES, task_uses=(USES,))
 AT = np.array([3.0, 1.0, 2.0])
 # a = log(1 + s_0 + 2 s_1), cost 0.1 s_0, at s = (3, 1, 2).
 HONEST: dict[str, Any] = {
@@ -34,8 +36,23 @@ HONEST: dict[str, Any] = {
 AT_NOTHING = HONEST | {"payoff": 0.0, "prices": [1.0, 2.0, 0.0], "cost": 0.0}
 
 
-def read(answer: dict[str, Any], at: np.ndarray = AT, earlier: tuple[MarginalAnswer, ...] = ()) -> MarginalAnswer:
-    return read_marginals(answer, at, 0, MINE, earlier)
+def read(answer: dict[str, Any], at: np.ndarray = AT, earlier: tuple[ProfileAnswer, ...] = ()) -> ProfileAnswer:
+    """An answer about one task and one lot, given flat."""
+    costs = {key: answer.get(key, HONEST[key]) for key in ("cost", "marginal_cost", "cost_curvature")}
+    return read_profile(
+        {
+            "number": 7,
+            "tasks": [answer],
+            "lots": [costs | {"cost": 0.1 * float(at[0])} if "outside" in answer else costs],
+        },
+        at,
+        MINE,
+        index=0,
+        n_agents=3,
+        task_histories=[[each.tasks[0] for each in earlier]],
+        lot_histories=[[each.lots[0] for each in earlier if not each.outside]],
+        shares=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,14 +102,14 @@ def test_leaving_needs_no_number() -> None:
     ],
 )
 def test_answers_about_prices_that_cannot_be(change: dict[str, Any], message: str) -> None:
-    assert read(HONEST).payoff == HONEST["payoff"]
+    assert read(HONEST).tasks[0].payoff == HONEST["payoff"]
     with pytest.raises(BadAnswer, match=message):
         read(HONEST | change)
 
 
 def test_contributing_nothing_is_worth_nothing_and_always_inside() -> None:
     nothing = np.zeros(3)
-    assert read(AT_NOTHING, nothing).payoff == 0.0
+    assert read(AT_NOTHING, nothing).tasks[0].payoff == 0.0
     with pytest.raises(BadAnswer, match="contributing nothing is outside the domain"):
         read({"outside": True}, nothing)
     with pytest.raises(BadAnswer, match="its payoff is 5"):
@@ -116,7 +133,7 @@ def test_answers_that_contradict_an_earlier_one(change: dict[str, Any], message:
     before, there = read(HONEST), AT + np.array([1.0, 0.0, 0.0])
     answer = HONEST | {"payoff": float(np.log(7.0)), "prices": [1 / 7, 2 / 7, 0.0], "cost": 0.4} | change
     if message is None:
-        assert read(answer, there, (before,)).payoff == answer["payoff"]
+        assert read(answer, there, (before,)).tasks[0].payoff == answer["payoff"]
     else:
         with pytest.raises(BadAnswer, match=message):
             read(answer, there, (before,))
@@ -134,31 +151,39 @@ def test_domains_reach_upwards() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cap": -1.0}, "cap must lie between 0 and"),
-        ({"cap": float("nan")}, "cap must be a number, got nan"),
-        ({"cap": "much"}, "cap must be a number, got 'much'"),
-        ({"uses": "all"}, "uses must list members by number"),
-        ({"uses": [0, 3]}, "from 0 to 2, got"),
-        ({"uses": [0, True]}, "uses must list members by number"),
-        ({"uses": [0, 0]}, "every member once"),
+        ({"caps": [-1.0]}, "cap must lie between 0 and"),
+        ({"caps": [float("nan")]}, "cap must be a number, got nan"),
+        ({"caps": ["much"]}, "cap must be a number, got 'much'"),
+        ({"caps": []}, "caps must have an entry for each of its lots, 1 in all"),
+        ({"tasks": ["all"]}, "tasks must list lots by number"),
+        ({"tasks": [[0, 3]]}, "from 0 to 2, got"),
+        ({"tasks": [[0, True]]}, "tasks must list lots by number"),
+        ({"tasks": [[0, 0]]}, "each of the lots once"),
+        ({"tasks": [[0], [1]]}, "tasks must have one entry"),
+        ({"lot_owners": [0, 1, 9]}, "lot_owners must list a member by number"),
+        ({"lot_owners": [0, 0, 1]}, "lot_names must name each of the 3 lots"),
         ({"stiffness": -1.0}, "stiffness must lie between"),
     ],
 )
 def test_introductions(change: dict[str, Any], message: str) -> None:
-    raw = {"cap": "inf", "uses": [0, 2]}
+    raw = {"caps": ["inf"], "tasks": [[0, 2]], "lot_owners": [0, 1, 2]}
     met = read_introduction(raw, 0, 3)
-    assert met.cap == np.inf and met.uses.tolist() == [True, False, True] and met.stiffness == 0.0
-    assert read_introduction(raw | {"cap": float("inf")}, 0, 3).cap == np.inf
+    assert met.caps.tolist() == [np.inf] and met.uses.tolist() == [True, False, True] and met.stiffness == 0.0
+    assert read_introduction(raw | {"caps": [float("inf")]}, 0, 3).caps.tolist() == [np.inf]
     assert read_introduction(raw, 1, 3).uses.all(), "its own data, which it may not use"
     with pytest.raises(BadAnswer, match=message):
         read_introduction(raw | change, 0, 3)
 
 
+def final(raw: dict[str, Any], proposals: np.ndarray, prices: np.ndarray) -> None:
+    read_answer("messages", raw, proposals=proposals, prices=prices)
+
+
 def test_final_messages_are_those_agreed() -> None:
     proposals, prices = np.array([1.0, 2.0, 9.0]), np.array([0.0, 5.0, 1.0])
-    check_messages({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0 + 1e-12, 1.0]}, proposals, prices)
+    final({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0 + 1e-12, 1.0]}, proposals, prices)
     with pytest.raises(BadAnswer, match="its final proposals are not those that were agreed"):
-        check_messages({"proposals": [1.0, 2.1, 9.0], "prices": [0.0, 5.0, 1.0]}, proposals, prices)
+        final({"proposals": [1.0, 2.1, 9.0], "prices": [0.0, 5.0, 1.0]}, proposals, prices)
     with pytest.raises(BadAnswer, match="its final prices are not those that were agreed"):
-        check_messages({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0, 1.1]}, proposals, prices)
-    check_messages({"proposals": [0.0], "prices": [0.0]}, np.zeros(1), np.zeros(1))
+        final({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0, 1.1]}, proposals, prices)
+    final({"proposals": [0.0], "prices": [0.0]}, np.zeros(1), np.zeros(1))
