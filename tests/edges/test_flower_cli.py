@@ -50,7 +50,7 @@ def test_new_writes_an_app_and_private_files(run: Run, tmp_path: Path) -> None:
         private = tmp_path / "deal" / "agents" / f"{place}.json"
         agent = load_agent(private)
         assert agent.name == federation.names[place] and agent.index == place
-        np.testing.assert_array_equal(agent.weights, federation.arrays.weights[place])
+        np.testing.assert_array_equal(agent.weights[0], federation.arrays.weights[place])
         assert stat.S_IMODE(private.stat().st_mode) == 0o600
     for module in ("client_app", "server_app"):
         compile((tmp_path / f"deal/app/deal/{module}.py").read_text(), module, "exec")

@@ -55,8 +55,7 @@ from fedpact.flower.training_messages import (
     without_record,
 )
 from fedpact.flower.valuation import CoalitionValues
-from fedpact.negotiation.audit import audit
-from fedpact.negotiation.audit_claims import UNSIGNED
+from fedpact.negotiation.audit import UNSIGNED, audit
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, short_repr

@@ -1,21 +1,27 @@
-"""What a record proves: that the deal it states is the one its exchanges come to, and that everything in it agrees.
+"""The one check of a record: a table of what can be checked of a ledger or a transcript, and what each check proves.
 
-Of a ledger the last deal and what follows it are checked, with the files beside it, and all signatures
-(`fedpact.negotiation.signature_audit`). A claim that a record says nothing about, or whose file is not there, is left
-open; that is not a failure, and is said. Ledgers without signatures, such as those of deals made elsewhere, are said to
-be unsigned; whoever needs signatures asks for them, and then that is a failure.
+`CHECKS` lists every check with what it needs and what it proves where it holds; `fedpact check`, `settle`, `load_deal`
+and a ledger's page show what it finds. Of a ledger the last deal and what follows it are checked, with the files beside
+it, and all signatures (`fedpact.negotiation.signature_audit`). A check whose entry or file is not there is left open;
+that is not a failure, and is said. Ledgers without signatures, such as those of deals made elsewhere, are said to be
+unsigned; whoever needs signatures asks for them, and then that is a failure.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from fedpact.deals.deal import Deal
-from fedpact.deals.deal_file import deal_record, stated_deal
+import numpy as np
+
+from fedpact.deals.deal import Deal, whole_samples
+from fedpact.deals.deal_file import deal_from_record, deal_record, stated_deal
+from fedpact.deals.delivered import agreed_transfers, payments_for_delivered, payments_for_shares
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
@@ -32,36 +38,31 @@ from fedpact.deals.ledger import (
     is_ledger,
     read_ledger,
 )
+from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import KnownKeys
+from fedpact.deals.signed_delivery import ledger_delivery
 from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Transcript, read_transcript
-from fedpact.negotiation.audit_claims import (
-    CLAIMS,
-    UNSIGNED,
-    UPDATES,
-    ClaimBroken,
-    ClaimOpen,
-    LedgerRecord,
-    sum_text,
-    unmeasured_text,
-)
+from fedpact.deals.updates import TrainingUpdates, model_digest
+from fedpact.deals.verified_models import missing_measurements
 from fedpact.negotiation.coordinator import recompute
-from fedpact.negotiation.signature_audit import CLAIM_OF, SIGNED_CLAIMS, SignatureAudit, SignedPart, read_receipt
-from fedpact.utils.errors import FedpactError, InvalidInput
+from fedpact.negotiation.signature_audit import SignatureAudit, SignedPart, read_receipt
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import FedpactError, InvalidInput, error_context
+from fedpact.utils.files import read_bytes
 from fedpact.utils.words import MAX_NAMES, join_names
 
+UNSIGNED = "nothing in this ledger is signed with a key: its numbers are the word of whoever wrote it"
 STATED = "stated"  # how the check of all that a file states beside contributions and payments is called
-NOT_YET = {
-    "signed": "nobody has signed the deal",
-    "delivered": "nothing was trained yet",
-    "verified": "what arrived was not verified by models of subsets",
-    "measured": "nothing was measured yet",
-    "confirmed": "nothing is settled yet",
-}
-
-
 FINISHED = "finished"
-UNFINISHED = "the run is not settled yet"
+
+
+class ClaimBroken(Exception):
+    """Why a claim does not hold."""
+
+
+class ClaimOpen(Exception):
+    """Why a claim cannot be checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,90 +170,17 @@ def audit_ledger(
     InvalidInput
         If the file is no ledger at all, or a receipt none.
     """
+    receipts_read = {f"receipt of {read_receipt(receipt)['name']}": receipt for receipt in receipts}
     chain = read_ledger(path)
-    whose = [read_receipt(receipt)["name"] for receipt in receipts]
-    findings = {
-        "chain": _chain_finding(chain),
-        "entries": _entries_finding(chain),
-        FINISHED: _finished_finding(chain),
-    }
-    if not chain.is_signed and (second := _second_run(chain)):
-        findings["order"] = AuditFinding(holds=False, reason=second)
-    entries = _since_deal(chain)
-    signed = SignatureAudit(chain, keys or KnownKeys()) if chain.is_signed else None
-    if AGREED in entries:
-        record = LedgerRecord(entries=entries, folder=path.parent, chain=chain)
-        only_verified = () if VERIFIED in entries else (UPDATES, "verified")
-        checks = {claim: check for claim, check in CLAIMS.items() if claim not in only_verified}
-        findings |= {claim: _finding(check, record) for claim, check in checks.items()}
-    if signed is not None:
-        findings |= _signature_findings(signed, entries)
-    elif must_be_signed or keys is not None or receipts:
-        findings["signed"] = AuditFinding(holds=False, reason=UNSIGNED)
-    for name, receipt in zip(whose, receipts, strict=True):
-        findings[f"receipt of {name}"] = _receipt_finding(signed, receipt)
+    record = LedgerRecord(chain=chain, folder=path.parent, keys=keys or KnownKeys())
+    record.must_be_signed = must_be_signed or keys is not None or bool(receipts)
+    findings = {check.name: _finding(check.run, record) for check in CHECKS if check.applies(record)}
+    findings |= {name: _finding(partial(_check_receipt, receipt), record) for name, receipt in receipts_read.items()}
     deal = None
     with suppress(FedpactError, KeyError, AttributeError, TypeError):  # the findings say what is wrong with it
-        deal = record.deal if AGREED in entries else None
-    return LedgerAudit(chain=chain, deal=deal, findings=findings, signed_parts=() if signed is None else signed.parts)
-
-
-def _receipt_finding(signed: SignatureAudit | None, receipt: Path) -> AuditFinding:
-    if signed is None:
-        return AuditFinding(holds=False, reason="what it is for is not in this ledger: nothing is signed with a key")
-    try:
-        return AuditFinding(holds=True, reason=signed.check_receipt(receipt))
-    except InvalidInput as reason:
-        return AuditFinding(holds=False, reason=str(reason))
-
-
-def _signature_findings(signed: SignatureAudit, entries: Mapping[str, Entry]) -> dict[str, AuditFinding]:
-    """What members have signed, claim by claim."""
-    found = {claim: AuditFinding(holds=False, reason="; ".join(why)) for claim, why in signed.wrong.items()}
-    for claim in SIGNED_CLAIMS:
-        if claim not in found:
-            found[claim] = _sound_signatures(claim, signed, entries)
-    if not any("verification" in document for document in signed.deals.values()) and found["verified"].holds is None:
-        del found["verified"]
-    return {claim: found[claim] for claim in SIGNED_CLAIMS if claim in found}
-
-
-def _sound_signatures(claim: str, signed: SignatureAudit, entries: Mapping[str, Entry]) -> AuditFinding:
-    """What holds of a claim that nothing speaks against."""
-    if claim == "order":
-        return AuditFinding(holds=True, reason="entries come in the order of a run")
-    if claim == "keys":
-        parts = [part for part in signed.parts if part.kind == KEYS]
-        whose = f"of {join_names([part.name for part in parts])}, each signed for this run"
-        if signed.known.is_given:
-            return AuditFinding(holds=True, reason=f"{whose}; they are the keys known")
-        stated = "they are those the ledger states; --keys compares them with keys that you know"
-        return AuditFinding(
-            holds=True if parts else None, reason=f"{whose}; {stated}" if parts else "none is stated yet"
-        )
-    kind = next(kind for kind, of in CLAIM_OF.items() if of == claim)
-    if kind not in entries:
-        return AuditFinding(holds=None, reason=NOT_YET[claim])
-    names = [part.name for part in signed.parts if part.entry == entries[kind].seq]
-    names = list(dict.fromkeys(names))
-    deal = signed.deals[entries[AGREED].hash]
-    missing = [name for name in deal["keys"] if name not in names]
-    if claim == "signed":
-        return AuditFinding(holds=True, reason=f"one deal, and its own part of it, signed by {join_names(names)}")
-    if claim == "delivered":
-        return AuditFinding(holds=True, reason=f"samples and updates of every round, signed by {join_names(names)}")
-    what = {
-        "verified": "what it measured of every model",
-        "measured": "its accuracy",
-        "confirmed": "the settlement",
-    }[claim]
-    if missing and (claim == "confirmed" or not names):
-        follows = "; what it is paid follows from what all have signed" if claim == "confirmed" else ""
-        return AuditFinding(
-            holds=None, reason=f"not by {join_names(missing)}{follows or unmeasured_text(entries[kind])}"
-        )
-    told = unmeasured_text(entries[kind]) if claim in ("verified", "measured") else ""
-    return AuditFinding(holds=True, reason=f"{what} signed by {join_names(names)}{told}")
+        deal = record.deal if AGREED in record.entries else None
+    parts = () if record.signed is None else record.signed.parts
+    return LedgerAudit(chain=chain, deal=deal, findings=findings, signed_parts=parts)
 
 
 def audit_transcript(path: Path) -> TranscriptAudit:
@@ -318,29 +246,6 @@ def _second_run(chain: Chain) -> str | None:
     return None
 
 
-def _chain_finding(chain: Chain) -> AuditFinding:
-    count = len(chain.entries)
-    if chain.broken is not None:
-        return AuditFinding(holds=False, reason=f"line {count + 1} {chain.broken}; what stands before it holds")
-    dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
-    reason = f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
-    return AuditFinding(holds=True, reason=reason)
-
-
-def _finished_finding(chain: Chain) -> AuditFinding:
-    """Whether the run came to its end: the last deal settled, and nothing failed after it or made it void before."""
-    last: Entry | None = None
-    for entry in chain.entries:
-        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
-        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
-            last = entry
-    if last is not None and last.kind == SETTLED:
-        return AuditFinding(holds=True, reason="the run has come to its settlement")
-    if last is not None and last.kind == FAILED:
-        return AuditFinding(holds=False, reason=_failure_text(last.content))
-    return AuditFinding(holds=None, reason=UNFINISHED)
-
-
 def _failure_text(content: Mapping[str, Any]) -> str:
     """Why a run failed, with what is said of members, as far as its entry is sound."""
     reason, about = str(content.get("reason")), content.get("agents")
@@ -360,15 +265,6 @@ ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     SETTLED: {"deal": str, "cents": dict, "balances": list, "transfers": list},
     FAILED: {"phase": str, "reason": str},
 }
-
-
-def _entries_finding(chain: Chain) -> AuditFinding:
-    """Whether every entry holds what one of its kind must: a sound chain may be one of unsound entries."""
-    for entry in chain.entries:
-        why = _unsound_part(entry)
-        if why is not None:
-            return AuditFinding(holds=False, reason=f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
-    return AuditFinding(holds=True, reason="every entry holds what one of its kind must")
 
 
 def _unsound_part(entry: Entry) -> str | None:
@@ -402,6 +298,362 @@ def _is_accuracy(stated: Any) -> bool:
     return accuracy is None or (isinstance(accuracy, int | float) and 0.0 <= accuracy <= 1.0)
 
 
+@dataclass(kw_only=True, eq=False)
+class LedgerRecord:
+    """A ledger, the files beside it, and the keys that are known; `entries` are the last deal and what follows it."""
+
+    chain: Chain
+    folder: Path
+    keys: KnownKeys = field(default_factory=KnownKeys)
+    must_be_signed: bool = False
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """The last deal and what follows it, by kind."""
+        return _since_deal(self.chain)
+
+    @cached_property
+    def signed(self) -> SignatureAudit | None:
+        """All signatures; None of a ledger that has none."""
+        return SignatureAudit(self.chain, self.keys) if self.chain.is_signed else None
+
+    @cached_property
+    def deal(self) -> Deal:
+        """The deal that its entry states."""
+        return deal_from_record(self.entries[AGREED].content["deal"])
+
+    def content(self, kind: str, otherwise: str) -> Mapping[str, Any]:
+        """Of an entry; where there is none the claim is open."""
+        if kind not in self.entries:
+            raise ClaimOpen(otherwise)
+        return self.entries[kind].content
+
+    def file(self, stated: Mapping[str, Any]) -> Path:
+        """A file beside the ledger with the digest that the ledger states; open where it is not there."""
+        name = stated["file"]
+        if not isinstance(name, str) or Path(name).name != name:
+            raise InvalidInput(f"a ledger names files beside it, got {name!r:.80}")
+        path = self.folder / name
+        if not path.exists():
+            raise ClaimOpen(f"{name} is not beside the ledger")
+        if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
+            raise ClaimBroken(f"{name} was changed: it does not have the digest in the ledger")
+        return path
+
+
+def _check_chain(record: LedgerRecord) -> str:
+    chain = record.chain
+    count = len(chain.entries)
+    if chain.broken is not None:
+        raise ClaimBroken(f"line {count + 1} {chain.broken}; what stands before it holds")
+    dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
+    return f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
+
+
+def _check_entries(record: LedgerRecord) -> str:
+    """Every entry holds what one of its kind must: a sound chain may be one of unsound entries."""
+    for entry in record.chain.entries:
+        why = _unsound_part(entry)
+        if why is not None:
+            raise ClaimBroken(f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
+    return "every entry holds what one of its kind must"
+
+
+def _check_finished(record: LedgerRecord) -> str:
+    """The run came to its end: the last deal settled, and nothing failed after it or made it void before."""
+    last: Entry | None = None
+    for entry in record.chain.entries:
+        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
+        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
+            last = entry
+    if last is not None and last.kind == SETTLED:
+        return "the run has come to its settlement"
+    if last is not None and last.kind == FAILED:
+        raise ClaimBroken(_failure_text(last.content))
+    raise ClaimOpen("the run is not settled yet")
+
+
+def _check_order(record: LedgerRecord) -> str:
+    if record.signed is None:
+        raise ClaimBroken(str(_second_run(record.chain)))
+    _check_wrong(record.signed, "order")
+    return "entries come in the order of a run"
+
+
+def _check_balance(record: LedgerRecord) -> str:
+    total = float(record.deal.payments.sum())
+    if abs(total) > record.deal.balance_tolerance:
+        raise ClaimBroken(f"the payments agreed sum to {total:+.3g}")
+    if SETTLED in record.entries:
+        cents = list(record.entries[SETTLED].content["cents"].values())
+        if not all(type(each) is int for each in cents) or sum(cents):
+            raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
+    return f"payments sum to {sum_text(total)}"
+
+
+def sum_text(total: float) -> str:
+    """What payments that balance sum to: zero, or what rounding leaves of it."""
+    return f"{total:+.1e}" if total else "zero"
+
+
+def _check_prices(record: LedgerRecord) -> str:
+    if record.deal.prices is None:
+        raise ClaimOpen("the deal does not say its prices")
+    if record.deal.price_contradiction:
+        raise ClaimBroken(record.deal.price_contradiction)
+    sums = record.deal.prices.sum(axis=0) * record.deal.contributions
+    if np.abs(sums).max(initial=0.0) > record.deal.balance_tolerance:
+        raise ClaimBroken("what members pay for somebody's data is not what it is paid for it")
+    return "everybody is paid what its prices say, and what one pays for data another receives"
+
+
+def _check_transcript(record: LedgerRecord) -> str:
+    stated = record.entries[AGREED].content.get("transcript")
+    if stated is None:
+        raise ClaimOpen("the deal was not negotiated here")
+    path = record.file(stated)
+    with error_context(path.name):
+        transcript = read_transcript(path)
+        deal = recompute(transcript)
+    if deal.agents != record.deal.agents:
+        raise ClaimBroken(f"{path.name} is of other members")
+    differing = record.deal.differences(deal)
+    if differing:
+        raise ClaimBroken(f'{path.name} comes to another deal for "{differing[0]}"')
+    wrong = negotiation_contradictions(record.entries[AGREED].content["deal"], deal)
+    if stated["exchanges"] != transcript.count:
+        wrong.append(f"exchanges is {transcript.count}, the file says {stated['exchanges']!r:.80}")
+    if wrong:
+        raise ClaimBroken(f"by {path.name} " + "; ".join(wrong))
+    return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
+
+
+def _check_unsigned(record: LedgerRecord) -> str:
+    content = record.content(SIGNED, f"nobody has signed the deal: {UNSIGNED}")
+    _check_same_deal(record, content, "signed")
+    members = [record.deal.agents[place] for place in record.deal.members]
+    said = content["signatures"]
+    missing = [name for name in members if name not in said]
+    if missing:
+        raise ClaimBroken(f"not signed by {', '.join(missing)}")
+    refused = [name for name in members if not isinstance(said[name], dict) or said[name].get("signed") is False]
+    if refused:
+        raise ClaimBroken(f"{', '.join(refused)} refused to sign")
+    raise ClaimOpen(f"recorded as signed by {', '.join(members)}, but {UNSIGNED}")
+
+
+def _check_contributions(record: LedgerRecord) -> str:
+    content, deal = record.content(TRAINED, "nothing was trained yet"), record.deal
+    agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
+    asked = {name: [rounds] for name, rounds in (content.get("asked") or {}).items()}
+    for name, used in content["samples"].items():
+        own = agreed[deal.agents.index(name)]
+        if any(type(count) is not int or count < 0 for count in [*used, *asked.get(name, [])]):
+            raise ClaimBroken(f'samples and rounds of member "{name}" must be whole numbers, none below 0')
+        if max(used, default=0) > own:
+            raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
+    return "nobody's samples were used beyond what it agreed to"
+
+
+def _check_model(record: LedgerRecord) -> str:
+    trained = record.content(TRAINED, "no model is kept")
+    if "models" in trained:
+        files = dict.fromkeys(record.file(stated).name for stated in trained["models"].values())
+        return f"{join_names(list(files))} are the models that were trained, of every member its own"
+    if trained.get("model") is None:
+        raise ClaimOpen("no model is kept")
+    return f"{record.file(trained['model']).name} is the model that was trained"
+
+
+def _check_settlement(record: LedgerRecord) -> str:
+    content, deal = record.content(SETTLED, "nothing is settled yet"), record.deal
+    _check_same_deal(record, content, "settled")
+    payments = deal.payments
+    if "paid_shares" in content:
+        payments = _payments_by_shares(record)
+    elif TRAINED in record.entries:
+        payments = _due_payments(record)
+    elif record.chain.is_signed:
+        raise ClaimBroken("it is settled without having been trained")
+    due = settle_payments(
+        payments,
+        names=deal.agents,
+        per_payoff=content["per_payoff"],
+        currency=content["currency"],
+        decimals=content["decimals"],
+    )
+    if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
+        raise ClaimBroken("the cents settled are not those due for what was delivered at the prices agreed")
+    stated = due.record()
+    if any(stated[part] != content[part] for part in ("transfers", "minimal")):
+        raise ClaimBroken("the transfers do not carry out what is settled")
+    if stated["balances"] != content["balances"]:
+        raise ClaimBroken("the balances are not those of the payments due")
+    _check_beside(record, content)
+    return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
+
+
+def _check_beside(record: LedgerRecord, content: Mapping[str, Any]) -> None:
+    """That what a settlement states beside the money is what was agreed and delivered, where it states it."""
+    deal = record.deal
+    unit = {part: content[part] for part in ("per_payoff", "currency", "decimals")}
+    if content.get("agreed_balances") is not None:
+        agreed = settle_payments(deal.payments, names=deal.agents, **unit)
+        if content["agreed_balances"] != agreed.record()["balances"]:
+            raise ClaimBroken("the pay stated as agreed is not that of the deal")
+    if content.get("agreed") is not None and content["agreed"] != deal.contributions.tolist():
+        raise ClaimBroken("the contributions stated as agreed are not those of the deal")
+    if content.get("delivered") is not None and TRAINED in record.entries:
+        delivered = ledger_delivery(record.chain, deal, record.entries[AGREED], record.entries[TRAINED])
+        if content["delivered"] != delivered.tolist():
+            raise ClaimBroken("what is stated as delivered is not what the training came to")
+
+
+def _payments_by_shares(record: LedgerRecord) -> FloatArray:
+    """What is due when of every contribution the shares stated are paid for."""
+    deal, stated = record.deal, record.entries[SETTLED].content["paid_shares"]
+    if deal.prices is None:
+        raise ClaimBroken("it is settled by what arrived, and the deal names no prices")
+    owed = agreed_transfers(deal, deal.prices)
+    shares = np.array([[np.nan if share is None else share for share in row] for row in stated], dtype=np.float64)
+    if shares.shape != owed.shape or (np.isnan(shares) != (owed == 0.0)).any():
+        raise ClaimBroken("the shares that are paid for are not one per contribution that somebody pays for")
+    if (shares < 0.0).any():
+        raise ClaimBroken("some share that is paid for is negative")
+    return payments_for_shares(deal.payments, owed, shares)
+
+
+def _check_updates(record: LedgerRecord) -> str:
+    """That the updates kept are those signed, and the models measured those made of them."""
+    trained = record.content(TRAINED, "nothing was trained yet")
+    stated, verified = trained.get("updates"), record.entries.get(VERIFIED)
+    if stated is None or verified is None:
+        raise ClaimOpen("the updates are not kept beside the ledger")
+    updates = TrainingUpdates.load(record.file(stated), stated["sha256"])
+    signed = {
+        name: [each["update"] for each in listed] for name, listed in trained.get("deliveries", {}).items() if listed
+    }
+    counts = {name: [each["samples"] for each in trained["deliveries"][name]] for name in signed}
+    if updates.digests() != signed or updates.counts() != counts:
+        raise ClaimBroken("the updates kept are not those that members signed")
+    for model in verified.content["models"]:
+        if model_digest(updates.model_of(model["subset"])) != model.get("model"):
+            whose = ", ".join(model["subset"])
+            raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
+    return f"{len(verified.content['models'])} models are made of the updates that members signed"
+
+
+def unmeasured_text(entry: Entry) -> str:
+    """Who has not measured what an entry lists, and why."""
+    reasons = missing_measurements(entry.content["models"] if entry.kind == VERIFIED else [entry.content])
+    return "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
+
+
+def _due_payments(record: LedgerRecord) -> FloatArray:
+    """What is due for what was delivered; in a ledger that does not say so, all that was agreed must have been."""
+    deal, trained = record.deal, record.entries[TRAINED].content
+    if record.chain.is_signed or "delivered" in record.entries[SETTLED].content:
+        delivered = ledger_delivery(record.chain, deal, record.entries[AGREED], record.entries[TRAINED])
+    else:
+        agreed = whole_samples(deal.contributions, float(trained["samples_per_unit"]))
+        for place in deal.members:
+            most = max(trained["samples"].get(deal.agents[place], ()), default=0)
+            if most < agreed[place]:
+                name = deal.agents[place]
+                raise ClaimBroken(
+                    f'member "{name}" agreed to {agreed[place]} samples, delivered {most}, and is paid for all'
+                )
+        return deal.payments
+    try:
+        return payments_for_delivered(deal, delivered)
+    except InvalidInput as error:
+        raise ClaimOpen(f"less was delivered than agreed: {error}") from error
+
+
+def _check_same_deal(record: LedgerRecord, content: Mapping[str, Any], done: str) -> None:
+    if content["deal"] != record.entries[AGREED].hash:
+        raise ClaimBroken(f"what was {done} is another deal")
+
+
+def _check_wrong(signed: SignatureAudit, claim: str) -> None:
+    if claim in signed.wrong:
+        raise ClaimBroken("; ".join(signed.wrong[claim]))
+
+
+def _check_keys(record: LedgerRecord) -> str:
+    assert record.signed is not None
+    _check_wrong(record.signed, "keys")
+    names = [part.name for part in record.signed.parts if part.kind == KEYS]
+    whose = f"of {join_names(names)}, each signed for this run"
+    if record.keys.is_given:
+        return f"{whose}; they are the keys known"
+    if not names:
+        raise ClaimOpen("none is stated yet")
+    return f"{whose}; they are those the ledger states; --keys compares them with keys that you know"
+
+
+def _signers(record: LedgerRecord, claim: str, kind: str, otherwise: str) -> tuple[str, list[str]]:
+    """Who has signed an entry, in words, and who of the deal has not; open where there is no such entry."""
+    assert record.signed is not None
+    _check_wrong(record.signed, claim)
+    record.content(kind, otherwise)
+    names = dict.fromkeys(part.name for part in record.signed.parts if part.entry == record.entries[kind].seq)
+    deal = record.signed.deals[record.entries[AGREED].hash]
+    return join_names(list(names)) if names else "", [name for name in deal["keys"] if name not in names]
+
+
+def _check_signed(record: LedgerRecord) -> str:
+    if record.signed is not None:
+        names, _ = _signers(record, "signed", SIGNED, "nobody has signed the deal")
+        return f"one deal, and its own part of it, signed by {names}"
+    if record.must_be_signed:
+        raise ClaimBroken(UNSIGNED)
+    return _check_unsigned(record)
+
+
+def _check_delivered(record: LedgerRecord) -> str:
+    names, _ = _signers(record, "delivered", TRAINED, "nothing was trained yet")
+    return f"samples and updates of every round, signed by {names}"
+
+
+def _check_verified(record: LedgerRecord) -> str:
+    """Who has measured the models made of subsets of the updates."""
+    if record.signed is None:
+        entry = record.entries[VERIFIED]
+        models = entry.content["models"]
+        out = missing_measurements(models)
+        said = dict.fromkeys(name for model in models for name in model["accuracies"] if name not in out)
+        told = f"{join_names(list(said))}{unmeasured_text(entry)}"
+        raise ClaimOpen(f"recorded as measured by {told}; nobody has signed it")
+    return _measured_by(record, "verified", VERIFIED, "what arrived was not verified by models of subsets")
+
+
+def _check_measured(record: LedgerRecord) -> str:
+    return _measured_by(record, "measured", MEASURED, "nothing was measured yet")
+
+
+def _measured_by(record: LedgerRecord, claim: str, kind: str, otherwise: str) -> str:
+    names, missing = _signers(record, claim, kind, otherwise)
+    untold = unmeasured_text(record.entries[kind])
+    if not names:
+        raise ClaimOpen(f"not by {join_names(missing)}{untold}")
+    what = "what it measured of every model" if kind == VERIFIED else "its accuracy"
+    return f"{what} signed by {names}{untold}"
+
+
+def _check_confirmed(record: LedgerRecord) -> str:
+    names, missing = _signers(record, "confirmed", SETTLED, "nothing is settled yet")
+    if missing:
+        raise ClaimOpen(f"not by {join_names(missing)}; what it is paid follows from what all have signed")
+    return f"the settlement signed by {names}"
+
+
+def _check_receipt(receipt: Path, record: LedgerRecord) -> str:
+    if record.signed is None:
+        raise ClaimBroken("what it is for is not in this ledger: nothing is signed with a key")
+    return record.signed.check_receipt(receipt)
+
+
 def _finding(check: Callable[[LedgerRecord], str], record: LedgerRecord) -> AuditFinding:
     try:
         return AuditFinding(holds=True, reason=check(record))
@@ -411,3 +663,154 @@ def _finding(check: Callable[[LedgerRecord], str], record: LedgerRecord) -> Audi
         return AuditFinding(holds=False, reason=str(reason))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:  # sound chain, unsound content
         return AuditFinding(holds=False, reason=f"an entry does not hold what it must: {error!r:.120}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerCheck:
+    """One check of a ledger.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    needs, proves
+        What must be there for it, and what is known where it holds, in words.
+    run
+        Why it holds; raises `ClaimBroken` or `ClaimOpen`.
+    applies
+        Whether there is something to check.
+    """
+
+    name: str
+    needs: str
+    proves: str
+    run: Callable[[LedgerRecord], str]
+    applies: Callable[[LedgerRecord], bool] = lambda record: AGREED in record.entries
+
+
+def _is_signed(record: LedgerRecord) -> bool:
+    return record.signed is not None
+
+
+def _is_verified(record: LedgerRecord) -> bool:
+    if record.signed is None:
+        return VERIFIED in record.entries
+    agreed_to = any("verification" in document for document in record.signed.deals.values())
+    return agreed_to or VERIFIED in record.entries or "verified" in record.signed.wrong
+
+
+CHECKS = (
+    LedgerCheck(
+        name="chain",
+        needs="the ledger",
+        proves="no line was changed, moved or taken out without making all later hashes anew",
+        run=_check_chain,
+        applies=lambda record: True,
+    ),
+    LedgerCheck(
+        name="entries",
+        needs="the ledger",
+        proves="every entry has the parts of its kind",
+        run=_check_entries,
+        applies=lambda record: True,
+    ),
+    LedgerCheck(
+        name=FINISHED,
+        needs="the ledger",
+        proves="the run came to a settlement, and nothing failed after it; otherwise nobody is paid",
+        run=_check_finished,
+        applies=lambda record: True,
+    ),
+    LedgerCheck(
+        name="budget-balance",
+        needs="a deal",
+        proves="payments sum to zero, and cents exactly",
+        run=_check_balance,
+    ),
+    LedgerCheck(
+        name="prices",
+        needs="a deal with prices",
+        proves="everybody is paid what its prices say, and what one pays another receives",
+        run=_check_prices,
+    ),
+    LedgerCheck(
+        name="recomputed",
+        needs="the transcript beside the ledger",
+        proves="the deal is the one that the recorded answers come to; not that the answers were true",
+        run=_check_transcript,
+    ),
+    LedgerCheck(
+        name="signed",
+        needs="members' keys",
+        proves="every member of the deal signed the same deal and its own prices",
+        run=_check_signed,
+        applies=lambda record: AGREED in record.entries or _is_signed(record) or record.must_be_signed,
+    ),
+    LedgerCheck(
+        name="contributions",
+        needs="a training",
+        proves="nobody's samples were used beyond what it agreed to, by the counts stated",
+        run=_check_contributions,
+    ),
+    LedgerCheck(
+        name="model",
+        needs="the model beside the ledger",
+        proves="the file is the model that was trained",
+        run=_check_model,
+    ),
+    LedgerCheck(
+        name="updates",
+        needs="the updates beside the ledger, and a verification",
+        proves="the models that were measured are made of the updates that members signed",
+        run=_check_updates,
+        applies=lambda record: VERIFIED in record.entries,
+    ),
+    LedgerCheck(
+        name="verified",
+        needs="a verification, members' keys",
+        proves="what members measured of models with and without an update is what they signed",
+        run=_check_verified,
+        applies=_is_verified,
+    ),
+    LedgerCheck(
+        name="settlement",
+        needs="a settlement",
+        proves="cents and transfers are those due for what was delivered, at the prices agreed",
+        run=_check_settlement,
+    ),
+    LedgerCheck(
+        name="keys",
+        needs="members' keys; whose they are only with --keys",
+        proves="every key was signed for this run by its holder, and is the one known where keys are given",
+        run=_check_keys,
+        applies=_is_signed,
+    ),
+    LedgerCheck(
+        name="order",
+        needs="the ledger",
+        proves="it holds one run, in the order of a run",
+        run=_check_order,
+        applies=lambda record: _is_signed(record) or _second_run(record.chain) is not None,
+    ),
+    LedgerCheck(
+        name="delivered",
+        needs="a training, members' keys",
+        proves="samples and update of every round are those that each member signed; not that the samples were used",
+        run=_check_delivered,
+        applies=_is_signed,
+    ),
+    LedgerCheck(
+        name="measured",
+        needs="accuracies, members' keys",
+        proves="each accuracy is the one that the member signed, of the model trained; not that it measured it well",
+        run=_check_measured,
+        applies=_is_signed,
+    ),
+    LedgerCheck(
+        name="confirmed",
+        needs="a settlement, members' keys",
+        proves="everybody signed what was delivered and all cents; open where some did not, which moves no money",
+        run=_check_confirmed,
+        applies=_is_signed,
+    ),
+)

@@ -69,7 +69,6 @@ CLAIM_OF = {
     MEASURED: "measured",
     SETTLED: "confirmed",
 }
-SIGNED_CLAIMS = ("keys", "order", "signed", "delivered", "verified", "measured", "confirmed")
 
 
 @dataclass(frozen=True, kw_only=True)

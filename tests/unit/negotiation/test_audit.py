@@ -14,7 +14,7 @@ import fedpact as fp
 from fedpact.deals import Ledger
 from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
 from fedpact.deals.settlement import settle_payments
-from fedpact.negotiation.audit import audit, audit_ledger, audit_transcript
+from fedpact.negotiation.audit import CHECKS, audit, audit_ledger, audit_transcript
 from fedpact.scenario.examples import example
 
 FEDERATION = example("paper-w2").federation
@@ -274,3 +274,9 @@ def test_agents_of_a_transcript_keep_their_places(transcript: Path) -> None:
     change_deal(transcript, lambda deal: deal["agents"].reverse())
     with pytest.raises(fp.InvalidInput, match="the deal: agents must be those of the first line, in their order"):
         audit_transcript(transcript)
+
+
+def test_the_documentation_lists_every_check() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "flower.md").read_text(encoding="utf-8")
+    for check in CHECKS:
+        assert f"| {check.name} | {check.needs} | {check.proves} |" in page
