@@ -15,10 +15,9 @@ from fedpact.cli.fit_terms import FitTerms, StatedTerms, fit_terms, staying_memb
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.logs import runs_text
 from fedpact.fitting.member import agent_record, agent_text, member_agent, member_notes, save_member
-from fedpact.fitting.parameters import CURVE_PARTS
+from fedpact.fitting.parameters import CURVE_FAMILIES, CURVE_PARTS
 from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
 from fedpact.scenario import save_scenario

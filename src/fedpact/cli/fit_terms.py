@@ -71,9 +71,7 @@ def fit_terms(
     if stated.costs:
         given = _stated_numbers("--cost", stated.costs, lots, np.full(len(lots), np.nan))
         linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
-    owned = observations.ownership
-    lots_staying = staying if owned is None else staying[owned.lot_owners]
-    tasks_staying = staying if owned is None else staying[owned.task_owners]
+    lots_staying, tasks_staying = (staying[owners] for owners in observations.ownership[:2])
     linear, quadratic = _fill_for_leavers(lots_staying, linear, quadratic)
     if stated.costs or like is not None:
         _check_complete("--cost", linear, lots)

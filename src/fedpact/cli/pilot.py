@@ -19,9 +19,9 @@ from fedpact.cli.common import (
     print_measured,
     progress,
 )
-from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotState, PilotStudy
+from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
-from fedpact.fitting.pilots.procedure import PROFILES, Tell
+from fedpact.fitting.pilots.procedure import PROFILES, Progress
 from fedpact.fitting.pilots.study import amount_text
 from fedpact.report.numbers import Unit
 from fedpact.scenario.measured import FEDERATE
@@ -193,12 +193,12 @@ def _naming_options() -> Iterator[None]:
 
 
 @contextmanager
-def _watching() -> Iterator[Tell]:
+def _watching() -> Iterator[Progress]:
     """What is being done, on standard error of a terminal."""
     with progress(1) as begin:
 
-        def tell(state: PilotState) -> None:
-            begin(f"{state.doing}, {state.done} of {state.total}" if state.total else state.doing)
+        def tell(doing: str, done: int, total: int) -> None:
+            begin(f"{doing}, {done} of {total}" if total else doing)
 
         yield tell
 

@@ -31,7 +31,7 @@ from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_dea
 from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.training_tables import show_run
-from fedpact.fitting.accuracy_curves import checked_range
+from fedpact.fitting.parameters import checked_range
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training import Dirichlet, Even, Experiment, LabelNoise, Noise, PixelNoise, PrivateUpdates, Training

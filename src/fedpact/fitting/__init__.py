@@ -12,14 +12,13 @@ from fedpact.fitting.delivery import Delivery, DeliverySettlement, estimate_deli
 from fedpact.fitting.estimate import fit
 from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit
 from fedpact.fitting.observations import Observations
-from fedpact.fitting.result import Draws, Fit, FitQuality, Outlier
+from fedpact.fitting.result import Fit, FitQuality, Outlier
 from fedpact.fitting.suggestions import Suggestion, suggest
 
 __all__ = [
     "Calibration",
     "Delivery",
     "DeliverySettlement",
-    "Draws",
     "FamilyComparison",
     "Fit",
     "FitQuality",

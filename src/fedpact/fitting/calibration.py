@@ -24,9 +24,9 @@ from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.logs import stated_models
 from fedpact.fitting.observations import checked_tests
+from fedpact.fitting.parameters import checked_range
 from fedpact.fitting.subset_models import Curves, SubsetModels
 from fedpact.negotiation.audit import AuditFinding, LedgerAudit
 from fedpact.scenario import Uncertainty
@@ -148,7 +148,7 @@ class Calibration:
         agreed, wanted = agreed_contributions(deal), agreed_transfers(deal, deal.prices) != 0.0
         counts = np.array([delivered.get(name, own) for name, own in zip(deal.agents, agreed, strict=True)])
         shares = np.full(wanted.shape, np.nan)
-        stated = stated_models(deal.agents, models)
+        stated = stated_models(dict.fromkeys(deal.agents, 1.0), models)
         if any(run.accuracies for run in stated.runs):
             tests = subset_tests(self.federation, agreed, *stated.tests(deal.agents))
             # All have signed the calibration: whoever sends what fits no curve is not to be judged more gently.

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, has_shape
 from fedpact.fitting.lack_of_fit import (
     FamilyComparison,
     LackOfFit,
@@ -26,13 +25,18 @@ from fedpact.fitting.lack_of_fit import (
     misfit_variance,
     rms,
 )
-from fedpact.fitting.least_squares import minimise_squares
-from fedpact.fitting.noise import ASSUMED_NOISE, MIN_VARIANCE, excess_variance, sampling_variances
+from fedpact.fitting.least_squares import (
+    ASSUMED_NOISE,
+    MIN_VARIANCE,
+    excess_variance,
+    minimise_squares,
+    sampling_variances,
+)
 from fedpact.fitting.observations import Observations
-from fedpact.fitting.parameters import CURVE_PARTS, EQUAL, MIN_RANGE, CurveModel
+from fedpact.fitting.parameters import CURVE_FAMILIES, CURVE_PARTS, EQUAL, MIN_RANGE, CurveModel, has_shape
 from fedpact.fitting.result import Fit, inverse
 from fedpact.scenario.uncertainty import WEIGHT_SIGNS
-from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative
+from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, one_number
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 Progress = Callable[[str], None]
@@ -119,8 +123,8 @@ def fit(
         if part not in CURVE_PARTS:
             raise InvalidInput(f"shared must be among {', '.join(CURVE_PARTS)}, got {part!r:.40}")
     ends = _known_ends(observations, {"floor": floor, "ceiling": ceiling})
-    weight = _one_number("prior", prior, non_negative, "at least zero and finite")
-    noise = None if training_noise is None else _one_number("training_noise", training_noise, *END_RULES["floor"])
+    weight = one_number("prior", prior, non_negative, "at least zero and finite")
+    noise = None if training_noise is None else one_number("training_noise", training_noise, *END_RULES["floor"])
     totals = observations.contributions.sum(axis=1)
 
     def fit_family(name: str) -> Fit:
@@ -382,13 +386,6 @@ def _known_ends(observations: Observations, ends: Mapping[str, ArrayLike | None]
     for agent in np.flatnonzero(known[:, 2] - known[:, 1] < MIN_RANGE)[:1]:
         raise InvalidInput(
             f"ceiling must exceed floor by at least {MIN_RANGE}, got {known[agent, 2]:g} and {known[agent, 1]:g} "
-            f'({"member" if observations.ownership is None else "task"} "{observations.task_labels[agent]}")'
+            f'({"task" if observations.has_lots else "member"} "{observations.task_labels[agent]}")'
         )
     return known
-
-
-def _one_number(label: str, given: Any, accepts: Accepts, rule: str) -> float:
-    checked = checked_numbers(label, given, accepts, rule)
-    if checked.ndim:
-        raise InvalidInput(f"{label} must be one number, got {given!r:.60}")
-    return float(checked)

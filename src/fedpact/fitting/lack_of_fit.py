@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from fedpact.fitting.noise import excess_variance
+from fedpact.fitting.least_squares import excess_variance
 from fedpact.fitting.observations import Observations
 from fedpact.utils.arrays import FloatArray
 

@@ -129,21 +129,19 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
     runs = [run if member is None else _measured_by(member, run) for _, log in files for run in log.runs]
     lot_keys = list(dict.fromkeys(key for run in runs for key in run.given))
     task_keys = list(dict.fromkeys(key for run in runs for key in run.accuracies)) if with_lots else lot_keys
-    ownership = None
-    if with_lots:
-        lot_owners, task_owners = (
-            np.array([names.index(name) for name, _ in keys], dtype=np.intp) for keys in (lot_keys, task_keys)
-        )
-        own_names = (tuple(own for _, own in keys) for keys in (lot_keys, task_keys))
-        ownership = Ownership(lot_owners, task_owners, *own_names)
+    lot_owners, task_owners = (
+        np.array([names.index(name) for name, _ in keys], dtype=np.intp) for keys in (lot_keys, task_keys)
+    )
+    own_names = (tuple(own for _, own in keys) for keys in (lot_keys, task_keys))
     with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
         return Observations.checked(
             _tests(runs, lot_keys, task_keys),
             names,
             [run.row for run in runs],
             sources=[file.name for file, log in files for _ in log.runs] if len(files) > 1 else [],
-            member=member if ownership is None else None,
-            ownership=ownership,
+            member=None if with_lots else member,
+            ownership=Ownership(lot_owners, task_owners, *own_names),
+            has_lots=bool(with_lots),
         )
 
 
@@ -411,13 +409,10 @@ def _read_ledger(path: Path) -> RunLog:
         unit, used = float(trained.content["samples_per_unit"]), trained.content["samples"]
         names = [name for name in (() if found.deal is None else found.deal.agents) if name in used]
         given = {name: max(used[name], default=0) / unit for name in names}
-        runs = []
-        if measured is not None:
-            runs.append(_stated_run(measured.seq + 1, given, measured.content["accuracies"]))
-        for model in models:
-            brought = {name: amount if name in model["subset"] else 0.0 for name, amount in given.items()}
-            runs.append(_stated_run(0 if verified is None else verified.seq + 1, brought, model["accuracies"]))
-        return RunLog(runs)
+        whole = [] if measured is None else [{"subset": names, "accuracies": measured.content["accuracies"]}]
+        runs = stated_models(given, whole, row=0 if measured is None else measured.seq + 1).runs
+        subsets = stated_models(given, models, row=0 if verified is None else verified.seq + 1).runs
+        return RunLog([*runs, *subsets])
 
 
 def read_verified(path: Path) -> RunLog:
@@ -433,29 +428,24 @@ def read_verified(path: Path) -> RunLog:
         models = entry.content["models"]
         known = {name for model in models for name in (*model["accuracies"], *model["subset"])}
         agents = () if found.deal is None else found.deal.agents  # a ledger writes names by the alphabet
-        return stated_models([name for name in agents if name in known], models, row=entry.seq + 1)
+        return stated_models({name: 1.0 for name in agents if name in known}, models, row=entry.seq + 1)
 
 
-def stated_models(names: Sequence[str], models: Sequence[Mapping[str, Any]], *, row: int = 0) -> RunLog:
-    """Models made of subsets of the updates, as ledgers list them."""
+def stated_models(given: Mapping[str, float], models: Sequence[Mapping[str, Any]], *, row: int = 0) -> RunLog:
+    """Models made of subsets of the updates as ledgers list them, by what each member gives to a model it is in.
+
+    Accuracies stand by name with the samples behind them, or with the reason why there is none.
+    """
+
+    def scores(model: Mapping[str, Any], key: str) -> dict[Key, float]:
+        stated = {name: each.get(key) for name, each in model["accuracies"].items() if name in given}
+        return {(name, name): float(score) for name, score in stated.items() if isinstance(score, int | float)}
+
     runs = []
     for model in models:
-        brought = {name: float(name in model["subset"]) for name in names}
-        runs.append(_stated_run(row, brought, model["accuracies"]))
+        brought = {(name, name): amount * (name in model["subset"]) for name, amount in given.items()}
+        runs.append(LoggedRun(row, brought, scores(model, "accuracy"), scores(model, "samples")))
     return RunLog(runs)
-
-
-def _stated_run(row: int, given: Mapping[str, float], scores: Mapping[str, Any]) -> LoggedRun:
-    """A model whose accuracies are stated by name, with the samples behind them, or the reason why there is none."""
-    accuracies, sizes = (
-        {
-            (name, name): float(stated[key])
-            for name, stated in scores.items()
-            if name in given and isinstance(stated.get(key), int | float)
-        }
-        for key in ("accuracy", "samples")
-    )
-    return LoggedRun(row, {(name, name): amount for name, amount in given.items()}, accuracies, sizes)
 
 
 def verified_entry(

@@ -8,7 +8,7 @@ Where members have several lots of data or several tasks, contributions are per 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,8 @@ class Observations:
     rows: tuple[int, ...]  #: Where each run stands in its source, for messages: the row of a file, or the index
     left_out: tuple[int, ...] = ()  #: Rows of the source that could not be used, since a contribution was missing
     sources: tuple[str, ...] = ()  #: The file of each run where they come from several; empty otherwise
-    ownership: Ownership | None = None  #: Whose lots and tasks there are; None where everybody has one of each
+    ownership: Ownership  #: Whose lots and tasks there are
+    has_lots: bool  #: Whether these were named; otherwise everybody has one of each
 
     @classmethod
     def of(
@@ -98,15 +99,14 @@ class Observations:
         given, measured, _ = tests
         allowed = np.isnan(given) | (np.isfinite(given) & (given >= 0))
         _check("contributions", given, allowed, "at least zero and finite")
-        rows, ownership = range(len(given)), None
         if not has_lots:
             agents = default_names(given.shape[1]) if names is None else check_names("names", names, given.shape[1])
         else:
             agents = owner_names(lot_owners, task_owners) if names is None else check_names("names", names, None)
-            owners = {"lot_owners": lot_owners, "lot_names": lot_names}
-            owners |= {"task_owners": task_owners, "task_names": task_names}
-            ownership = check_ownership(agents, (measured.shape[1], given.shape[1]), owners)
-        return cls.checked(tests, agents, rows, ownership=ownership)
+        owners = {"lot_owners": lot_owners, "lot_names": lot_names}
+        owners |= {"task_owners": task_owners, "task_names": task_names}
+        ownership = check_ownership(agents, (measured.shape[1], given.shape[1]), owners)
+        return cls.checked(tests, agents, range(len(given)), ownership=ownership, has_lots=has_lots)
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str]) -> Observations:
@@ -150,9 +150,10 @@ class Observations:
         names: Sequence[str],
         rows: Sequence[int],
         *,
+        ownership: Ownership,
+        has_lots: bool,
         sources: Sequence[str] = (),
         member: str | None = None,
-        ownership: Ownership | None = None,
     ) -> Observations:
         """Observations from contributions, accuracies and test sizes that were checked already.
 
@@ -166,8 +167,7 @@ class Observations:
                 f"nothing"
             )
         given, accuracies, sizes = (read_only_copy(part[usable]) for part in tests)
-        tasks = names if ownership is None else labels(ownership.task_owners, ownership.task_names, names)
-        for task, name in enumerate(tasks):
+        for task, name in enumerate(labels(ownership.task_owners, ownership.task_names, names)):
             if member in {None, name} and np.isnan(accuracies[:, task]).all():
                 raise InvalidInput(
                     f'no accuracy of member "{name}" was measured, so nothing says what data is worth to it; test the '
@@ -184,17 +184,13 @@ class Observations:
             left_out=tuple(int(row) for row, used in zip(rows, usable, strict=True) if not used),
             sources=tuple(source for source, used in zip(sources, usable, strict=True) if used) if sources else (),
             ownership=ownership,
+            has_lots=has_lots,
         )
 
     @property
     def n_agents(self) -> int:
         """How many agents there are."""
         return len(self.names)
-
-    @property
-    def has_lots(self) -> bool:
-        """Whether members have several lots or tasks."""
-        return self.ownership is not None
 
     @property
     def n_lots(self) -> int:
@@ -209,28 +205,32 @@ class Observations:
     @property
     def lot_labels(self) -> tuple[str, ...]:
         """What people call the columns of contributions."""
-        owned = self.ownership
-        return self.names if owned is None else LotLabels(labels(owned.lot_owners, owned.lot_names, self.names))
+        return self._called("lot", labels)
 
     @property
     def task_labels(self) -> tuple[str, ...]:
         """What people call the columns of accuracies."""
-        owned = self.ownership
-        return self.names if owned is None else TaskLabels(labels(owned.task_owners, owned.task_names, self.names))
+        return self._called("task", labels)
 
     @property
     def lot_columns(self) -> tuple[str, ...]:
         """What files call the lots: NAME.LOT, or NAME where a lot has no name of its own."""
-        owned = self.ownership
-        return self.names if owned is None else LotLabels(_column_names(owned.lot_owners, owned.lot_names, self.names))
+        return self._called("lot", _column_names)
 
     @property
     def task_columns(self) -> tuple[str, ...]:
         """What files call the tasks."""
-        owned = self.ownership
-        if owned is None:
-            return self.names
-        return TaskLabels(_column_names(owned.task_owners, owned.task_names, self.names))
+        return self._called("task", _column_names)
+
+    def _called(self, kind: str, naming: Callable[..., tuple[str, ...]]) -> tuple[str, ...]:
+        owned = self.ownership._asdict()
+        found = naming(owned[f"{kind}_owners"], owned[f"{kind}_names"], self.names)
+        return {"lot": LotLabels, "task": TaskLabels}[kind](found) if self.has_lots else found
+
+    @property
+    def owned(self) -> NDArray[np.bool_]:
+        """(tasks, lots): whether the task's owner owns the lot."""
+        return np.asarray(self.ownership.task_owners[:, None] == self.ownership.lot_owners)
 
     @property
     def n_runs(self) -> int:

@@ -7,7 +7,9 @@ Every task (agent) r has slots for a scale u_r, a coordinate z_rl for every lot 
 Where everybody has one lot and one task, sinh(z_rr) = 1 and q = 0: the scale says how useful a sample of one's own is,
 and sinh(z_rl) compares others' data with it. Where members have several lots, q_l is the quality of a lot, the same for
 all tasks, so that few runs say something about many weights. Sinh is a plain number near zero and a logarithm far from
-it, so a Gaussian in z suits weights of either sign. Slots of the curve may be shared by all tasks, or known.
+it, so a Gaussian in z suits weights of either sign. The weights carry the scale of the data, so the rate of the
+exponential and the half of Michaelis are 1, and only the power law has a shape of its own, beta; the logarithm has no
+ceiling and is not offered. Slots of the curve may be shared by all tasks, or known.
 
 The prior is Gaussian and weak. sinh(z): mean 1, precision `prior` pseudo-observations, each worth a measurement with
 standard error 1. Scales, qualities and curves have fixed ones, which a
@@ -16,15 +18,17 @@ handful of runs overrides.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fedpact.federation import Exponential
-from fedpact.fitting.accuracy_curves import curve_derivatives
-from fedpact.utils.arrays import FloatArray
+from fedpact.federation import Exponential, Federation, Michaelis, Payoff, PowerLaw
+from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
+from fedpact.utils.errors import InvalidInput
 
+CURVE_FAMILIES: Mapping[str, type[Payoff]] = {kind.family: kind for kind in (PowerLaw, Exponential, Michaelis)}
 CURVE_PARTS = ("beta", "floor", "ceiling")
 CURVE_MEANS = np.array([np.log(0.5), 0.0, 1.0])  # of log(beta), floor, ceiling
 CURVE_ERRORS = np.array([1.5, 0.2, 0.2])
@@ -36,6 +40,42 @@ NO_PRIOR = 1e-6  # pseudo-observations that stand for none, so that the informat
 MAX_RATIO = 1e4
 DIFFERENCE = 1e-5  # step of central differences
 EQUAL = float(np.arcsinh(1.0))  # z of data that is as good as one's own
+
+
+def has_shape(family: str) -> bool:
+    """Whether the parameter of a family is fitted; otherwise it is 1."""
+    return family == PowerLaw.family
+
+
+def curve_derivatives(
+    family: str, y: FloatArray, log_shape: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+    """The curve g, dg/dy and dg/dlog(shape) at y and log(shape)."""
+    if family == Exponential.family:
+        return -np.expm1(-y), np.exp(-y), 0.0
+    if family == Michaelis.family:
+        return y / (1.0 + y), (1.0 + y) ** -2, 0.0
+    beta, log_reach = np.exp(log_shape), np.log1p(y)
+    short = np.exp(-beta * log_reach)
+    return -np.expm1(-beta * log_reach), beta * short / (1.0 + y), beta * log_reach * short
+
+
+def checked_range(
+    floors: ArrayLike, ceilings: ArrayLike, federation: Federation, *, labels: tuple[str, str] = ("floors", "ceilings")
+) -> tuple[FloatArray, FloatArray]:
+    """One floor and one ceiling per agent, the former below the latter; `labels` are what the caller calls them."""
+    checked = []
+    for label, given in zip(labels, (floors, ceilings), strict=True):
+        numbers = checked_numbers(
+            label, given, lambda x: (x >= 0) & (x <= 1), "an accuracy from 0 to 1", names=federation.names
+        )
+        checked.append(read_only_copy(np.broadcast_to(numbers, federation.n_agents)))
+    for agent in np.flatnonzero(checked[0] >= checked[1])[:1]:
+        raise InvalidInput(
+            f"{labels[0]}[{agent}] must be below the ceiling {checked[1][agent]:g}, got {checked[0][agent]:g} "
+            f'(member "{federation.names[agent]}")'
+        )
+    return checked[0], checked[1]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

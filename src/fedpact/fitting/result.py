@@ -13,15 +13,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.federation.validation import Costs
-from fedpact.fitting.accuracy_curves import CURVE_FAMILIES, has_shape
 from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit, rms
 from fedpact.fitting.observations import Observations
-from fedpact.fitting.parameters import CURVE_ERRORS, CURVE_PARTS, CurveModel
+from fedpact.fitting.parameters import CURVE_ERRORS, CURVE_FAMILIES, CURVE_PARTS, CurveModel, has_shape
 from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.scenario.uncertainty import weight_units
 from fedpact.utils.arrays import (
@@ -71,27 +70,6 @@ class Outlier:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Draws:
-    """Parameters that the data leaves possible: weights (count, n, n); beta, floors and ceilings (count, n).
-
-    Of lots, weights are (count, tasks, lots) and the others (count, tasks).
-    """
-
-    weights: FloatArray
-    beta: FloatArray
-    floors: FloatArray
-    ceilings: FloatArray
-
-    def __len__(self) -> int:
-        return int(self.weights.shape[0])
-
-    @property
-    def values(self) -> FloatArray:
-        """(count, n): ceilings minus floors."""
-        return np.asarray(self.ceilings - self.floors)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
     """Estimates from observations; made by `fit`.
 
@@ -138,9 +116,7 @@ class Fit:
     @cached_property
     def units(self) -> FloatArray:
         """(n, 1): the weight of one's own data; of lots, the largest that the task's owner has for it."""
-        seen = self.observations
-        owned = np.eye(seen.n_tasks, dtype=bool) if seen.ownership is None else _owned(seen)
-        return weight_units(self.weights, owned)
+        return weight_units(self.weights, self.observations.owned)
 
     @cached_property
     def _curves(self) -> FloatArray:
@@ -213,7 +189,7 @@ class Fit:
         reach = self.quantile(0.5 + level / 2.0) * np.array([-1.0, 1.0])
         weights, units = self.weights[..., None], self.units[..., None]
         ends = units * np.sinh(np.arcsinh(weights / units) + self._errors["weights"][..., None] * reach)
-        if self.observations.ownership is None:  # one's own weight is positive: its logarithm is Gaussian
+        if not self.observations.has_lots:  # one's own weight is positive: its logarithm is Gaussian
             own = self.weights.diagonal()[:, None]
             errors = self.standard_errors["weights"].diagonal()[:, None] / own
             every = np.arange(len(own))
@@ -404,17 +380,6 @@ class Fit:
         put = align_columns if hasattr(contributions, "columns") else align
         return np.asarray(put("contributions", contributions, self.observations.lot_labels), dtype=np.float64)
 
-    def draws(self, count: int = 400, rng: np.random.Generator | int | None = None) -> Draws:
-        """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""
-        drawn = self.parameter_draws(count, np.random.default_rng(rng))
-        curves = self.model.curves(drawn)
-        return Draws(
-            weights=self.model.weights(drawn),
-            beta=np.exp(curves[:, :, 0]),
-            floors=curves[:, :, 1],
-            ceilings=curves[:, :, 2],
-        )
-
     def parameter_draws(self, count: int, rng: np.random.Generator) -> FloatArray:
         """(count, parameters): draws in the coordinates of the model."""
         noise = rng.standard_normal((count, self.parameters.size))
@@ -441,7 +406,7 @@ class Fit:
             payoff=CURVE_FAMILIES[self.family](1.0 if self.beta is None else self.beta),  # type: ignore[call-arg]
             names=self.names,
             values=rates * self.values,
-            **({} if self.observations.ownership is None else self.observations.ownership._asdict()),
+            **(self.observations.ownership._asdict() if self.observations.has_lots else {}),
         )
 
     def uncertainty(self, *, worth: ArrayLike = 1.0) -> Uncertainty:
@@ -516,12 +481,6 @@ def inverse(matrix: FloatArray) -> FloatArray:
     """Of a positive definite matrix whose rows may be of very different sizes."""
     sizes = np.sqrt(np.diag(matrix))
     return np.asarray(np.linalg.inv(matrix / np.outer(sizes, sizes)) / np.outer(sizes, sizes))
-
-
-def _owned(seen: Observations) -> NDArray[np.bool_]:
-    """(tasks, lots): whether the task's owner owns the lot."""
-    assert seen.ownership is not None
-    return np.asarray(seen.ownership.task_owners[:, None] == seen.ownership.lot_owners)
 
 
 def _rounded(errors: FloatArray, *, one: bool = False) -> FloatArray:

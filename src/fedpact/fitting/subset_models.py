@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from fedpact.federation import Payoff
-from fedpact.fitting.least_squares import minimise_squares
-from fedpact.fitting.noise import sampling_variances
+from fedpact.fitting.least_squares import minimise_squares, sampling_variances
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 

@@ -24,11 +24,10 @@ from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import Owners
 from fedpact.federation.validation import Costs
-from fedpact.fitting.noise import MIN_VARIANCE, sampling_variances
+from fedpact.fitting.least_squares import MIN_VARIANCE, sampling_variances
 from fedpact.fitting.result import Fit
 from fedpact.mechanisms import DEFAULT_MECHANISMS, Mechanism, resolve_mechanisms
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy, whole_number
 
 DRAWS = 200
 CANDIDATE_LEVELS = (0.1, 0.4, 1.0)  # of what an agent can contribute
@@ -72,8 +71,7 @@ def suggest(
     progress
         Told what is being done.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InvalidInput(f"count must be a positive whole number of runs, got {count!r:.40}")
+    whole_number("count", count, least=1)
     generator = np.random.default_rng(rng)
     federation = fit.federation(costs=costs, caps=np.inf if caps is None else caps, worth=worth)
     largest = fit.observations.contributions.max(axis=0)

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.flower.learner import Model
-from fedpact.training.fedavg import Descent, descend
-from fedpact.training.network import Weights, log_probabilities
+from fedpact.training.fedavg import Descent, Weights, descend, log_probabilities
 from fedpact.training.settings import Training
 
 _step = jax.jit(descend)

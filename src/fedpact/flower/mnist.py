@@ -80,7 +80,7 @@ class MnistLearner:
 
 def first_model(context: Context) -> Model:
     """The network before training."""
-    from fedpact.training.network import initial_weights  # noqa: PLC0415 - JAX takes a second to import
+    from fedpact.training.fedavg import initial_weights  # noqa: PLC0415 - JAX takes a second to import
 
     sizes = (PIXELS, *_training(context).hidden, CLASSES)
     weights = initial_weights(sizes, generator(_seed(context), Stream.WEIGHTS))

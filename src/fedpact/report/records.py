@@ -178,7 +178,7 @@ def delivery_record(delivery: Delivery) -> dict[str, Any]:
 def _lots_record(fit: Fit) -> dict[str, Any]:
     """Whose lots and tasks there are, under the keys of a scenario file; nothing where everybody has one of each."""
     owned = fit.observations.ownership
-    if owned is None:
+    if not fit.observations.has_lots:
         return {}
     return {
         "lot_owners": [fit.names[owner] for owner in owned.lot_owners],

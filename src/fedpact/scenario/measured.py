@@ -9,12 +9,27 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from fedpact.scenario.fields import numbers, table, text
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
 Numbers = tuple[float, ...]
 FEDERATE, DO_NOT, NOT_ENOUGH = "federate", "do not federate", "not enough evidence"
 NORMAL_QUANTILE = 1.6449  # of 95 %: intervals of 90 %
+
+
+def gain_intervals(gains: Any, errors: Any) -> FloatArray:
+    """(..., 2): 90 % intervals of gains with these standard errors; each end leaves out 5 %."""
+    return np.stack([gains - NORMAL_QUANTILE * errors, gains + NORMAL_QUANTILE * errors], axis=-1)
+
+
+def verdict_of(total: FloatArray, *, has_losers: bool) -> str:
+    """What follows from the interval of what all gain together, and from whether somebody loses beyond doubt."""
+    if has_losers or total[1] < 0.0:
+        return DO_NOT
+    return FEDERATE if total[0] > 0.0 else NOT_ENOUGH
 
 
 @dataclass(frozen=True, kw_only=True)

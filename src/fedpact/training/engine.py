@@ -16,8 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.training.fedavg import Agents, Aggregation, Descent, Privacy, train_models
-from fedpact.training.network import initial_weights
+from fedpact.training.fedavg import Agents, Aggregation, Descent, Privacy, initial_weights, train_models
 from fedpact.training.partitions import Holdings
 from fedpact.training.settings import IntArray, Stream, Training, generator, shuffle_orders
 from fedpact.utils.arrays import FloatArray, first_where

@@ -23,8 +23,16 @@ from fedpact.federation.lots import OwnersGiven, Ownership, check_names, check_o
 from fedpact.training.data import Images
 from fedpact.training.noise import Noise, Strengths, checked_noise
 from fedpact.training.partitions import Even, Holdings, Partition, deal_images, make_holdings
-from fedpact.training.settings import IntArray, Stream, Training, generator, one_number, require_jax, whole_number
-from fedpact.utils.arrays import FloatArray, LotLabels, checked_numbers, first_where, read_only_copy
+from fedpact.training.settings import IntArray, Stream, Training, generator, require_jax
+from fedpact.utils.arrays import (
+    FloatArray,
+    LotLabels,
+    checked_numbers,
+    first_where,
+    one_number,
+    read_only_copy,
+    whole_number,
+)
 from fedpact.utils.errors import InvalidInput, short_repr
 
 if TYPE_CHECKING:
@@ -36,18 +44,11 @@ CODE_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Histories:
-    """One model round by round, or everybody's own.
+    """One model round by round, or everybody's own."""
 
-    Attributes
-    ----------
-    contributions
-        (rounds, n_agents), or (rounds, lots): samples used.
-    accuracies, loss
-        (rounds, n_agents): on each agent's test set, after the round, of its own model where
-        everybody has one; the loss is the mean of minus the log-probability of the right class.
-    """
-
-    contributions: IntArray
+    contributions: IntArray  #: (rounds, n_agents), or (rounds, lots): samples used
+    #: (rounds, n_agents): on each agent's test set, after the round, of its own model where everybody has one; the loss
+    #: is the mean of minus the log-probability of the right class
     accuracies: FloatArray
     loss: FloatArray
 

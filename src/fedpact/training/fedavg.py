@@ -14,12 +14,18 @@ member's model.
 The number of minibatches follows from the samples used while the program runs, so all profiles of one experiment share
 one compiled program and small ones cost little. The last minibatch of an epoch may be partial: its empty places have
 weight zero. Shuffling is common to all profiles: the same samples come in the same order, whoever else is there.
+
+The network is the paper's: fully connected layers with ReLU between them and log-softmax at the end. Weights start as
+PyTorch's do, uniform in plus or minus one over the square root of the number of inputs. They are drawn with NumPy, so a
+seed means the same in every version of JAX.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -29,13 +35,40 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
-from fedpact.training.network import Weights, losses
 from fedpact.training.settings import Training
 
 # Each model is trained on one core, and several at once: tiny matrices gain nothing from more, and results must not
 # depend on how many cores there are.
 ONE_CORE: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
 MIN_NORM = float(np.finfo(np.float32).tiny)  # the norm of an update that is none, to divide by
+
+Weights = tuple[tuple[Any, Any], ...]  # arrays of NumPy or JAX
+
+
+def initial_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
+    """A matrix (inputs, outputs) and an offset per layer, `sizes` being those of the layers from pixels to classes."""
+    layers = []
+    for inputs, outputs in pairwise(sizes):
+        bound = inputs**-0.5
+        matrix = rng.uniform(-bound, bound, (inputs, outputs)).astype(np.float32)
+        offset = rng.uniform(-bound, bound, outputs).astype(np.float32)
+        layers.append((matrix, offset))
+    return tuple(layers)
+
+
+def log_probabilities(weights: Weights, pixels: Any, fixed: Any = 0.0) -> jax.Array:
+    """Of every class, for every row of pixels; `fixed` is what pixels not among these add to the first layer."""
+    (matrix, offset), *later = weights
+    found = pixels @ matrix + offset + fixed
+    for matrix, offset in later:
+        found = jax.nn.relu(found) @ matrix + offset
+    return jax.nn.log_softmax(found)
+
+
+def losses(weights: Weights, pixels: Any, labels: Any, fixed: Any = 0.0) -> tuple[jax.Array, jax.Array]:
+    """Of every image: minus the log-probability of its label, and whether that is found likeliest."""
+    found = log_probabilities(weights, pixels, fixed)
+    return -jnp.take_along_axis(found, labels[:, None], axis=1)[:, 0], found.argmax(axis=1) == labels
 
 
 @register_dataclass

@@ -9,7 +9,7 @@ mechanisms on it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,6 @@ from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.settings import IntArray, nearest_counts
 from fedpact.training.store import Store
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
-from fedpact.utils.errors import InvalidInput
 
 EXACT_UP_TO = 8  # agents: 255 models; from there on coalitions are sampled
 
@@ -63,18 +62,9 @@ class MeasuredGame:
         """Images each is tested on."""
         return self.experiment.test_sizes.astype(np.float64)
 
-    def accuracies(self, contributions: ArrayLike, coalition: Iterable[int] | None = None) -> FloatArray:
-        """Every agent's test accuracy of the model that a coalition trains; of everybody's if none is given."""
-        used = self.profile(contributions)
-        if coalition is not None:
-            members = list(coalition)
-            if not members:
-                raise InvalidInput("coalition must have a member, got none: no data, no model")
-            for member in members:
-                if not 0 <= member < self.n_agents:
-                    raise InvalidInput(f"coalition must hold members from 0 to {self.n_agents - 1}, got {member!r}")
-            used = np.where(np.isin(np.arange(self.n_agents), members), used, 0)
-        return read_only_copy(self.many([used])[0])
+    def accuracies(self, contributions: ArrayLike) -> FloatArray:
+        """Every agent's test accuracy of the model that all train."""
+        return read_only_copy(self.many([self.profile(contributions)])[0])
 
     def profile(self, contributions: ArrayLike) -> IntArray:
         """Whole samples used: contributions rounded."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,43 +22,32 @@ Strengths = dict[str, dict[str, FloatArray]]  # by the names of kinds of noise a
 
 
 class Noise:
-    """A kind of noise; its fields are its strengths."""
+    """A kind of noise; its fields are its strengths, which `rules` are for."""
 
-    def _check(self, name: str, accepts: Callable[[Any], Any], rule: str) -> None:
-        label = f"{type(self).__name__}.{name}"
-        object.__setattr__(self, name, checked_numbers(label, getattr(self, name), accepts, rule))
+    rules: ClassVar[dict[str, tuple[Callable[[Any], Any], str]]]
+
+    def __post_init__(self) -> None:
+        for name, (accepts, rule) in self.rules.items():
+            label = f"{type(self).__name__}.{name}"
+            object.__setattr__(self, name, checked_numbers(label, getattr(self, name), accepts, rule))
 
 
 @dataclass(frozen=True, eq=False)
 class LabelNoise(Noise):
-    """A share of an agent's training labels is replaced by other classes, each as likely as the next.
+    """That share of an agent's training labels, from 0 to 1, is replaced by other classes, each as likely."""
 
-    Parameters
-    ----------
-    share
-        From 0 to 1; that part of the labels, rounded, is wrong.
-    """
+    rules = {"share": (lambda x: (x >= 0) & (x <= 1), "a share from 0 to 1")}  # noqa: RUF012
 
     share: Any
-
-    def __post_init__(self) -> None:
-        self._check("share", lambda x: (x >= 0) & (x <= 1), "a share from 0 to 1")
 
 
 @dataclass(frozen=True, eq=False)
 class PixelNoise(Noise):
-    """Gaussian noise on every pixel of an agent's training images, which are then clipped to 0 to 1.
+    """Gaussian noise of this deviation on every pixel of an agent's training images, then clipped to 0 to 1."""
 
-    Parameters
-    ----------
-    deviation
-        Standard deviation, at least zero; pixels lie between 0 and 1.
-    """
+    rules = {"deviation": (non_negative, NON_NEGATIVE)}  # noqa: RUF012
 
     deviation: Any
-
-    def __post_init__(self) -> None:
-        self._check("deviation", non_negative, NON_NEGATIVE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +55,18 @@ class PrivateUpdates(Noise):
     """Each update is clipped and noise is added before it leaves the agent, as in differentially private averaging.
 
     An update is what one round of local training adds to the model, all weights as one vector. It is shortened to norm
-    `clip` if it is longer, then Gaussian noise of standard deviation `multiplier * clip` is added to every entry. What
-    privacy this gives over all rounds is for an accountant to say, such as those of Opacus or dp-accounting.
-
-    Parameters
-    ----------
-    clip
-        Longest update, positive; infinity leaves updates as they are and allows no noise.
-    multiplier
-        Noise in units of `clip`, at least zero.
+    `clip` if it is longer (infinity leaves updates as they are and allows no noise), then Gaussian noise of standard
+    deviation `multiplier * clip` is added to every entry. What privacy this gives over all rounds is for an accountant
+    to say, such as those of Opacus or dp-accounting.
     """
+
+    rules = {"clip": (lambda x: x > 0, "positive"), "multiplier": (non_negative, NON_NEGATIVE)}  # noqa: RUF012
 
     clip: Any
     multiplier: Any = 0.0
 
     def __post_init__(self) -> None:
-        self._check("clip", lambda x: x > 0, "positive")
-        self._check("multiplier", non_negative, NON_NEGATIVE)
+        super().__post_init__()
         if self.clip.ndim and self.multiplier.ndim and self.clip.size != self.multiplier.size:
             raise InvalidInput(
                 f"PrivateUpdates.clip and PrivateUpdates.multiplier must have one number per member each: "

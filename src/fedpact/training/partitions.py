@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from fedpact.training.data import Images
 from fedpact.training.noise import Strengths, spoil_labels, spoil_pixels
-from fedpact.training.settings import IntArray, Stream, generator, one_number
-from fedpact.utils.arrays import POSITIVE, first_where, positive
+from fedpact.training.settings import IntArray, Stream, generator
+from fedpact.utils.arrays import POSITIVE, first_where, one_number, positive
 from fedpact.utils.errors import InvalidInput
 
 

@@ -36,8 +36,8 @@ from fedpact.deals import Deal, Outcome, whole_samples
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import default_names
-from fedpact.fitting.accuracy_curves import checked_range
-from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
+from fedpact.fitting.parameters import checked_range
+from fedpact.scenario.measured import DO_NOT, gain_intervals, verdict_of
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.training.experiment import Experiment, Histories
@@ -51,23 +51,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Account:
-    """What a deal comes to, per agent in units of payoff; a positive payment is received.
+    """What a deal comes to, per agent in units of payoff; a positive payment is received."""
 
-    Attributes
-    ----------
-    payoffs, costs, payments
-        In the deal, where joining costs count among the costs; of those who are not in it, on their own.
-    standalone
-        Utilities of training alone.
-    tolerances
-        Losses that rounding may bring.
-    """
-
+    #: In the deal, where joining costs count among the costs; of those who are not in it, on their own
     payoffs: FloatArray
     costs: FloatArray
     payments: FloatArray
-    standalone: FloatArray
-    tolerances: FloatArray
+    standalone: FloatArray  #: Utilities of training alone
+    tolerances: FloatArray  #: Losses that rounding may bring
 
     @property
     def utilities(self) -> FloatArray:
@@ -92,48 +83,24 @@ class Account:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """What came of training under a deal.
-
-    Attributes
-    ----------
-    federation, deal
-        Who, and what was agreed.
-    members
-        The indices of those in the deal; the others train alone.
-    contributions
-        Agreed, per lot; of those who are not in the deal, what they use alone.
-    payments
-        Agreed, per agent; positive ones are received.
-    together
-        Samples per lot, accuracies and losses by round: of the common model for the members of the deal, or of the
-        personal one of each; of others, of the model they train alone.
-    alone
-        The same of the models everybody trains alone; an agent without samples has an untrained model.
-    test_sizes
-        Images each agent was tested on.
-    floors, ceilings
-        Accuracies at which the payoff counts as 0 and as the agent's value.
-    fingerprint
-        Of the experiment.
-    models
-        "common" or "personal": whether the members have one model or one each.
-    home
-        Samples per lot that everybody uses for its own model, shared or not; None where there are none.
-    """
+    """What came of training under a deal."""
 
     federation: Federation
     deal: Deal
-    members: NDArray[np.intp]
-    contributions: FloatArray
-    payments: FloatArray
+    members: NDArray[np.intp]  #: The indices of those in the deal; the others train alone
+    contributions: FloatArray  #: Agreed, per lot; of those who are not in the deal, what they use alone
+    payments: FloatArray  #: Agreed, per agent; positive ones are received
+    #: Samples per lot, accuracies and losses by round: of the common model for the members of the deal, or of the
+    #: personal one of each; of others, of the model they train alone
     together: Histories
-    alone: Histories
-    test_sizes: IntArray
+    alone: Histories  #: Of the models everybody trains alone; an agent without samples has an untrained one
+    test_sizes: IntArray  #: Images each agent was tested on
+    #: Accuracies at which the payoff counts as 0 and as the agent's value
     floors: FloatArray
     ceilings: FloatArray
-    fingerprint: str
-    models: str = COMMON
-    home: IntArray | None = None
+    fingerprint: str  #: Of the experiment
+    models: str = COMMON  #: "common" or "personal": whether the members have one model or one each
+    home: IntArray | None = None  #: Samples per lot that everybody uses for its own model, shared or not
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -198,13 +165,13 @@ class Run:
     @property
     def intervals(self) -> FloatArray:
         """(n_agents, 2): 90 % intervals of the measured gains."""
-        return _interval(self.measured.gains, self.standard_errors)
+        return gain_intervals(self.measured.gains, self.standard_errors)
 
     @property
     def total_interval(self) -> FloatArray:
         """(2,): of what the members of the deal gain together; their test images are different ones."""
         gain = self.measured.gains[self.members].sum()
-        return _interval(gain, np.sqrt((self.standard_errors[self.members] ** 2).sum()))
+        return gain_intervals(gain, np.sqrt((self.standard_errors[self.members] ** 2).sum()))
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -215,11 +182,8 @@ class Run:
     @property
     def verdict(self) -> str:
         """What follows from what was measured."""
-        low, high = self.total_interval
         losers = self.member_names(self.intervals[:, 1] < -self.measured.tolerances)
-        if not self.members.size or high < 0 or losers:
-            return DO_NOT
-        return FEDERATE if low > 0 else NOT_ENOUGH
+        return verdict_of(self.total_interval, has_losers=bool(losers)) if self.members.size else DO_NOT
 
     def member_names(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
         """The members of the deal among some agents."""
@@ -252,11 +216,6 @@ class Run:
         return Account(
             payoffs=payoffs, costs=costs, payments=self.payments, standalone=standalone, tolerances=tolerances
         )
-
-
-def _interval(gains: ArrayLike, errors: ArrayLike) -> FloatArray:
-    reach = NORMAL_QUANTILE * np.asarray(errors)
-    return np.stack([np.asarray(gains) - reach, np.asarray(gains) + reach], axis=-1)
 
 
 def train_under(

@@ -47,21 +47,11 @@ SAME_RUN_KEYS = ("scenario", "deal", "data", "experiment", "floors", "ceilings")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """A run that can be trained any number of times, and what tells it from others.
-
-    Attributes
-    ----------
-    scenario, deal
-        Who, and what was agreed.
-    data
-        Where MNIST comes from: "embedded" or "openml".
-    experiment, floors, ceilings
-        As `train_under` takes them, one floor and one ceiling per agent.
-    """
+    """A run that can be trained any number of times, and what tells it from others."""
 
     scenario: Scenario
     deal: Deal
-    data: str
+    data: str  # where MNIST comes from: "embedded" or "openml"
     experiment: Experiment
     floors: FloatArray
     ceilings: FloatArray

@@ -29,8 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.fitting.pilots.estimators import require_sklearn
 from fedpact.fitting.pilots.members import column_list, pandas, read_table
-from fedpact.training.settings import whole_number
-from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.utils.arrays import FloatArray, read_only_copy, whole_number
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_arrays, read_bytes
 
@@ -44,18 +43,10 @@ MAX_STEPS = 1000  # of a logistic regression
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Samples:
-    """Samples to cut into lots, and others with right labels to judge them by.
+    """Samples to cut into lots, and others with right labels to judge them by."""
 
-    Attributes
-    ----------
-    features, labels
-        (N, d) numbers and (N,) labels, some of which may be wrong.
-    test_features, test_labels
-        Of the samples to judge by.
-    """
-
-    features: Any
-    labels: Any
+    features: Any  # (N, d) numbers
+    labels: Any  # (N,), some of which may be wrong
     test_features: Any
     test_labels: Any
 
@@ -72,21 +63,11 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampleLots:
-    """Samples cut into lots.
+    """Samples cut into lots."""
 
-    Attributes
-    ----------
-    names
-        Of the lots, the best tier first.
-    lots
-        (N,): the lot of each sample, an index of the names.
-    values
-        (N,): what each sample is worth in even shares of its class, about 1 for a useful one, below 0 if it harms.
-    """
-
-    names: Sequence[str]
-    lots: NDArray[np.intp]
-    values: FloatArray
+    names: Sequence[str]  # of the lots, the best tier first
+    lots: NDArray[np.intp]  # (N,): the lot of each sample, an index of the names
+    values: FloatArray  # (N,): in even shares of the class, about 1 for a useful sample, below 0 if it harms
 
     @property
     def sizes(self) -> NDArray[np.intp]:
@@ -101,21 +82,11 @@ class SampleLots:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LeftOut:
-    """What a model without a lot does.
+    """What a model without a lot does."""
 
-    Attributes
-    ----------
-    accuracy
-        With all samples.
-    without
-        (lots,): with all but those of a lot; NaN where there are no others.
-    noise
-        Standard error of a difference between two of these, by the size of the test set.
-    """
-
-    accuracy: float
-    without: FloatArray
-    noise: float
+    accuracy: float  # with all samples
+    without: FloatArray  # (lots,): with all but those of a lot; NaN where there are no others
+    noise: float  # standard error of a difference between two of these, by the size of the test set
     sizes: NDArray[np.intp]
 
     @property

@@ -5,16 +5,15 @@ Changing what one stream is used for leaves the others alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
+from fedpact.utils.arrays import POSITIVE, one_number, positive, whole_number
 from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
 
 IntArray = NDArray[np.int64]
@@ -79,21 +78,6 @@ def generator(seed: int, stream: Stream, *which: int) -> np.random.Generator:
 def shuffle_orders(count: int, epochs: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """(epochs, count): orders of an agent's samples; all agents' come from one stream, one after the other."""
     return rng.permuted(np.tile(np.arange(count, dtype=np.int32), (epochs, 1)), axis=1)
-
-
-def whole_number(label: str, given: Any, *, least: int) -> int:
-    """A whole number of at least `least`."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
-        raise InvalidInput(f"{label} must be a whole number of at least {least}, got {short_repr(given)}")
-    return int(given)
-
-
-def one_number(label: str, given: Any, accepts: Callable[[Any], Any], rule: str) -> float:
-    """One number that follows a rule."""
-    number = checked_numbers(label, given, accepts, rule)
-    if number.ndim:
-        raise InvalidInput(f"{label} must be one number, got {number.size}")
-    return float(number)
 
 
 def nearest_counts(amounts: ArrayLike) -> IntArray:

@@ -16,15 +16,7 @@ from fedpact.utils.jsonl import jsonable
 
 
 class Store(dict[str, Any]):
-    """A file of results by key, or just memory.
-
-    Parameters
-    ----------
-    path
-        Made when the first result is put; None to keep nothing.
-    experiment
-        The fingerprint of the experiment all results come from.
-    """
+    """A file of results by key, made when the first is put; without a path, just memory."""
 
     def __init__(self, path: Path | None, experiment: str) -> None:
         super().__init__()

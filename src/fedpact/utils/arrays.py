@@ -185,3 +185,18 @@ def positive(array: FloatArray) -> NDArray[np.bool_]:
 def non_negative(array: FloatArray) -> NDArray[np.bool_]:
     """Entries that are at least zero and finite."""
     return (array >= 0) & np.isfinite(array)
+
+
+def whole_number(label: str, given: Any, *, least: int) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
+        raise InvalidInput(f"{label} must be a whole number of at least {least}, got {short_repr(given)}")
+    return int(given)
+
+
+def one_number(label: str, given: Any, accepts: Callable[[Any], Any], rule: str) -> float:
+    """One number that follows a rule."""
+    number = checked_numbers(label, given, accepts, rule)
+    if number.ndim:
+        raise InvalidInput(f"{label} must be one number, got {number.size}")
+    return float(number)

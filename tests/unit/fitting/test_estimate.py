@@ -70,13 +70,22 @@ def test_counting_data_in_thousands_scales_the_weights_alone() -> None:
     np.testing.assert_allclose(scaled.weights, 1000.0 * plain.weights, rtol=1e-3)
 
 
+def drawn_weights(found: fp.Fit, count: int, seed: int = 0) -> np.ndarray:
+    return found.model.weights(found.parameter_draws(count, np.random.default_rng(seed)))
+
+
+def drawn_curves(found: fp.Fit, count: int) -> np.ndarray:
+    """(count, n, 3): log(beta), floors and ceilings."""
+    return found.model.curves(found.parameter_draws(count, np.random.default_rng(0)))
+
+
 def test_known_ends_stay_and_sharpen_beta(found: fp.Fit) -> None:
     known = fp.fit(found.observations, floor=0.1, ceiling=0.95)
     np.testing.assert_array_equal(known.floors, np.full(5, 0.1))
     np.testing.assert_array_equal(known.ceilings, np.full(5, 0.95))
     assert known.standard_errors["beta"] < 0.6 * found.standard_errors["beta"]
     assert (known.standard_errors["floors"] == 0).all()
-    assert (known.draws(20, 0).floors == 0.1).all()
+    assert (drawn_curves(known, 20)[:, :, 1] == 0.1).all()
 
 
 def test_curves_of_their_own() -> None:
@@ -211,14 +220,14 @@ def test_outliers_are_named_by_row() -> None:
 
 
 def test_draws_follow_the_estimates_and_their_seed(found: fp.Fit) -> None:
-    drawn = found.draws(4000, 0)
-    np.testing.assert_array_equal(drawn.weights, found.draws(4000, 0).weights)
-    assert not np.array_equal(drawn.weights[:5], found.draws(5, 1).weights)
-    np.testing.assert_allclose(np.log(drawn.beta).std(), found.standard_errors["beta"] / found.beta, rtol=0.05)
-    np.testing.assert_allclose(drawn.weights.std(axis=0), found.standard_errors["weights"], rtol=0.15)
-    assert (drawn.weights >= 0).all()
-    assert (drawn.values > 0).all()
-    assert len(drawn) == 4000
+    weights, curves = drawn_weights(found, 4000), drawn_curves(found, 4000)
+    np.testing.assert_array_equal(weights, drawn_weights(found, 4000))
+    assert not np.array_equal(weights[:5], drawn_weights(found, 5, seed=1))
+    np.testing.assert_allclose(curves[:, :, 0].std(), found.standard_errors["beta"] / found.beta, rtol=0.05)
+    np.testing.assert_allclose(weights.std(axis=0), found.standard_errors["weights"], rtol=0.15)
+    assert (weights >= 0).all()
+    assert (curves[:, :, 2] > curves[:, :, 1]).all()
+    assert len(weights) == 4000
 
 
 def test_the_federation_pays_what_the_curve_adds_to_the_floor(found: fp.Fit) -> None:
@@ -282,8 +291,8 @@ STRANGE = {
 @pytest.mark.parametrize("case", some(STRANGE, 5))
 def test_strange_logs_give_finite_numbers_and_no_warning(case: str, size: int | None) -> None:
     found = fp.fit(fp.Observations.of(*STRANGE[case], size))
-    drawn = found.draws(20, 0)
-    for numbers in (found.weights, found.ceilings, found.values, drawn.weights, drawn.beta, drawn.values):
+    drawn = drawn_weights(found, 20), drawn_curves(found, 20)
+    for numbers in (found.weights, found.ceilings, found.values, *drawn):
         assert np.isfinite(numbers).all()
     assert (found.weights.diagonal() > 0).all()
     assert (found.values > 0).all()

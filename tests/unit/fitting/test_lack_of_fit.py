@@ -104,9 +104,10 @@ def test_more_runs_help_a_right_model_only(law, helps: bool) -> None:
 def test_prediction_errors_are_those_of_the_draws() -> None:
     found = fp.fit(planted(0).observations)
     given = found.observations.contributions[:20]
-    draws = found.draws(2000, 0)
-    reached = np.einsum("dij,rj->dri", draws.weights, given)
-    accuracies = draws.floors[:, None] + draws.values[:, None] * (1.0 - (1.0 + reached) ** -draws.beta[:, None])
+    drawn = found.parameter_draws(2000, np.random.default_rng(0))
+    reached = np.einsum("dij,rj->dri", found.model.weights(drawn), given)
+    log_beta, floors, ceilings = np.moveaxis(found.model.curves(drawn)[:, None], -1, 0)
+    accuracies = floors + (ceilings - floors) * (1.0 - (1.0 + reached) ** -np.exp(log_beta))
     np.testing.assert_allclose(found.prediction_errors(given), accuracies.std(axis=0), rtol=0.15, atol=1e-6)
     np.testing.assert_allclose(found.prediction_errors(given[0]), found.prediction_errors(given)[0], rtol=1e-12)
 

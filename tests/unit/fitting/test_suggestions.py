@@ -60,5 +60,5 @@ def test_a_better_known_federation_has_less_to_settle() -> None:
 
 @pytest.mark.parametrize("count", [0, -2, 1.5, True])
 def test_counts_are_checked(few: fp.Fit, count: object) -> None:
-    with pytest.raises(fp.InvalidInput, match="count must be a positive whole number of runs"):
+    with pytest.raises(fp.InvalidInput, match="count must be a whole number of at least 1"):
         suggest(few, count, costs=0.001)  # type: ignore[arg-type]

@@ -11,8 +11,7 @@ import pytest
 from blobs import BLANK
 from fedpact.training import Experiment, PrivateUpdates, Training
 from fedpact.training.engine import Engine
-from fedpact.training.fedavg import _make_private
-from fedpact.training.network import initial_weights
+from fedpact.training.fedavg import _make_private, initial_weights
 from fedpact.training.partitions import Holdings
 from fedpact.training.settings import Stream, generator
 from random_cases import some

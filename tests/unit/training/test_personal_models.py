@@ -12,7 +12,7 @@ import fedpact as fp
 from blobs import blobs
 from fedpact.scenario import Scenario
 from fedpact.training import Experiment, Images, LabelNoise, PrivateUpdates, Training, train_under
-from fedpact.training.network import initial_weights
+from fedpact.training.fedavg import initial_weights
 from fedpact.training.run_folder import Plan, run_record
 from fedpact.training.settings import Stream, generator
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +53,7 @@ ARRANGEMENTS = (OWN_CHOICE, ONE_MODEL)
 PIECES, SPLITS_PIECE = ".pieces", "splits-0-0"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PilotState:
-    """How far a pilot is: what is being done, how much of it, and of how much."""
-
-    doing: str
-    done: int = 0
-    total: int = 0
-
-
-Tell = Callable[[PilotState], None]
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it, and of how much
 
 
 def pilot(
@@ -87,7 +78,7 @@ def pilot(
     seed: int = 0,
     output: str | os.PathLike[str] | None = None,
     source: str | os.PathLike[str] | None = None,
-    progress: Tell | None = None,
+    progress: Progress | None = None,
 ) -> PilotStudy:
     """Measure whether members gain by sharing data, make the deal, and train it before recommending it.
 
@@ -138,7 +129,7 @@ def pilot(
     source
         A folder that a built-in pilot reads its files from, if it does not come with a package.
     progress
-        Told how far the pilot is.
+        Told what is being done, how much of it, and of how much.
 
     Examples
     --------
@@ -160,16 +151,12 @@ def pilot(
     judged = ScoreFunction(score, records.task)
     trained = PilotModel.of(model, records.task, len(records.classes), seed)
     terms, shapes = pilot_terms(records, cost, value, predictions), shapes_of(family)
-    tell = progress or (lambda state: None)
+    tell = progress or (lambda doing, done, total: None)
     kept = None
     if output is not None:
         _check_folder(Path(output))
         kept = Checkpoint(Path(output) / PIECES, json.dumps([records.fingerprint, trained.label, judged.name, seed]))
-    laboratory = Laboratory(
-        Trainer(records, trained, judged, seed),
-        kept,
-        lambda doing, done, total: tell(PilotState(doing=doing, done=done, total=total)),
-    )
+    laboratory = Laboratory(Trainer(records, trained, judged, seed), kept, tell)
     n_splits = splits or _affordable_splits(laboratory, models + CONFIRMING)
     nothing, everything = ((share,) * len(records.caps) for share in (0.0, 1.0))
     kinds = [(ALONE, nothing), (ONE_MODEL, everything), (OWN_CHOICE, everything)]
@@ -214,7 +201,7 @@ def pilot(
     if outcome is not None:
         study = replace(study, confirmation=_confirm(study, outcome, laboratory))
     if output is not None:
-        tell(PilotState(doing="writing the report"))
+        tell("writing the report", 0, 0)
         study.save(output)
     return study
 

@@ -33,7 +33,7 @@ from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
 from fedpact.fitting.pilots.scores import LARGE_CLASS, ScoreFunction
 from fedpact.fitting.pilots.terms import PilotTerms
 from fedpact.scenario import Measured, Scenario, save_scenario
-from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH
+from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH, gain_intervals, verdict_of
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.files import replace_files
 from fedpact.utils.jsonl import jsonable
@@ -44,7 +44,6 @@ GAINS, SCENARIO, REPORT, RECORD = "gains.csv", "scenario.toml", "report.html", "
 MIN_VALUE = 1e-6  # of the largest: the value of a member that gains nothing
 NEGLIGIBLE = 1e-3  # of the largest gain: a loss below it comes of whole records
 MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
-ENDS = np.array([-NORMAL_QUANTILE, NORMAL_QUANTILE])
 
 
 def amount_text(number: float, currency: str) -> str:
@@ -69,7 +68,7 @@ class Confirmation:
     @property
     def intervals(self) -> FloatArray:
         """(n, 2): of each member's gain."""
-        return np.asarray(self.measured[:, None] + self.errors[:, None] * ENDS)
+        return gain_intervals(self.measured, self.errors)
 
     @property
     def total(self) -> float:
@@ -82,10 +81,9 @@ class Confirmation:
         return float(np.linalg.norm(self.errors))
 
     @property
-    def total_interval(self) -> tuple[float, float]:
-        """Of what all gain together."""
-        low, high = (self.total + self.total_error * ENDS).tolist()
-        return low, high
+    def total_interval(self) -> FloatArray:
+        """(2,): of what all gain together."""
+        return gain_intervals(self.total, self.total_error)
 
     @property
     def losers(self) -> list[str]:
@@ -97,10 +95,7 @@ class Confirmation:
     @property
     def verdict(self) -> str:
         """What follows from what was measured."""
-        low, high = self.total_interval
-        if low > 0.0 and not self.losers:
-            return FEDERATE
-        return DO_NOT if high < 0.0 or self.losers else NOT_ENOUGH
+        return verdict_of(self.total_interval, has_losers=bool(self.losers))
 
     @property
     def reason(self) -> str:
@@ -167,7 +162,7 @@ class PilotStudy:
             return f"{said} {self.confirmation.reason}"
         gain, error = self.total_gain(self.arrangement)
         why = "By the curves nobody gains by sharing at these costs" if self.curves.predicts else "No curve fits"
-        total, low, high = (amount_text(each, self.currency) for each in (gain, *(gain + error * ENDS).tolist()))
+        total, low, high = (amount_text(each, self.currency) for each in (gain, *gain_intervals(gain, error)))
         return (
             f"{said} {why}. With everything shared, {self.arrangement} brings all members together {total} (90 % "
             f"interval {low} to {high}) before costs."

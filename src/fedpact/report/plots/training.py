@@ -122,8 +122,7 @@ def _draw_curve(ax: Axes, fit: Fit, agent: int) -> None:
     seen = fit.observations
     used = seen.measured[:, agent]
     own = float(fit.units[agent, 0])
-    owned = seen.ownership
-    own_lots = np.arange(seen.n_lots) == agent if owned is None else owned.lot_owners == owned.task_owners[agent]
+    own_lots = seen.owned[agent]
     usable = own_lots if own_lots.any() else np.ones_like(own_lots)
     best = int(np.where(usable, fit.weights[agent], -np.inf).argmax())
     reached = seen.contributions[used] @ fit.weights[agent] / own

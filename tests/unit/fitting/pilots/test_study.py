@@ -139,9 +139,7 @@ def test_a_pilot_is_the_same_again_and_goes_on_where_it_was(tmp_path: Path) -> N
         "gains.csv",
     }
     seen: list[str] = []
-    again = fp.pilot(
-        tables(), "ill", output=tmp_path / "out", progress=lambda state: seen.append(state.doing), **options
-    )
+    again = fp.pilot(tables(), "ill", output=tmp_path / "out", progress=lambda doing, *_: seen.append(doing), **options)
     np.testing.assert_array_equal(first.gains, again.gains)
     assert seen == ["writing the report"]  # nothing was trained anew
     assert fp.load_scenario(tmp_path / "out" / "scenario.toml").federation == first.federation
