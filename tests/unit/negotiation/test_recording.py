@@ -100,7 +100,7 @@ def test_a_transcript_comes_to_the_same_deal(path: Path, name: str, protocol: st
 def test_every_line_is_strict_json(hospitals: fp.Federation, path: Path) -> None:
     record(path, InProcess.of(hospitals), header_of(hospitals))
     lines = [strict(line) for line in path.read_text(encoding="ascii").splitlines()]
-    assert lines[0]["transcript"] == 1
+    assert lines[0]["transcript"] == 2
     assert [set(line) for line in lines[1:-1]] == [{"questions", "answers"}] * (len(lines) - 2)
     assert set(lines[-1]) == {"deal"}
 
@@ -401,7 +401,7 @@ def first(**other: Any) -> str:
         ("[1]\n", "line 1: must be a JSON object, got [1]"),
         ("nonsense\n", "line 1: must be valid JSON: Expecting value, column 1"),
         ("\xff\n", "line 1: must be UTF-8 text"),
-        (first(transcript=2) + "\n", "line 1: transcripts of version 1 can be read, got 2"),
+        (first(transcript=1) + "\n", "line 1: transcripts of version 2 can be read, got 1"),
         (first(protocol="haggling") + "\n", "protocol must be one of price-discovery, sums, got 'haggling'"),
         (first(protocol=["sums"]) + "\n", "line 1: protocol must be one of"),
         (first(game=1) + "\n", "line 1: game must be true or false, got 1"),
