@@ -193,7 +193,7 @@ def test_derivatives_agree_with_finite_differences():
         ahead, behind = (coalitions.potential_derivatives(arrays, at + sign * step)[0] for sign in (1.0, -1.0))
         np.testing.assert_allclose((ahead - behind) / 2.0, hessian @ step, rtol=1e-5, atol=1e-10 * size(gradient))
         fine = integral.potential_hessian(arrays, at, accuracy=integral.FINE)
-        np.testing.assert_allclose(fine, hessian, rtol=0, atol=1e-11 * size(hessian))
+        np.testing.assert_allclose(fine, hessian, rtol=0, atol=2e-11 * size(hessian))
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "harm"])

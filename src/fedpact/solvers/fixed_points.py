@@ -102,7 +102,8 @@ def proportional_equilibria(arrays: FederationArrays) -> FloatArray:
                 part, best = 1.0 if turn < MAX_FULL_TURNS else 0.5, _best_volume(flat, profile, upper, agent)
                 profile[:, agent] = part * best + (1.0 - part) * profile[:, agent]
             moved = np.abs(profile - before).max(axis=-1) > ANSWER_TOLERANCE * profile.max(axis=-1)
-            found[index[~moved]] = profile[~moved]
+            nothing = profile <= ANSWER_TOLERANCE * profile.max(axis=-1, keepdims=True)
+            found[index[~moved]] = np.where(nothing, 0.0, profile)[~moved]
             index, profile, upper, flat = index[moved], profile[moved], upper[moved], flat.at(moved)
             if not index.size:
                 break

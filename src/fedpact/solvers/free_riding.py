@@ -38,7 +38,7 @@ MAX_PATH_STEPS = 60  # for one k
 MAX_SHRINK = 0.99  # k times this is a step too short to be tried: the path turns back
 DATA_TOLERANCE = 1e-11  # of all data that goes into what a member reaches
 LEAST_SHARE = 1e-30  # of what a member contributes alone: where its first sample costs nothing it gives at least this
-MAX_ANSWERS, MAX_NEWTON_STEPS = 400, 20
+MAX_ANSWERS, MAX_NEWTON_STEPS = 1000, 20
 MAX_MINOR_AGENTS, MAX_SUPPORT_AGENTS = 12, 6
 HARMED_MULTIPLE = 1e3  # of what a member contributes alone at most: the most it makes up for harm with, without a cap
 
