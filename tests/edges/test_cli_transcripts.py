@@ -134,7 +134,7 @@ def test_a_negotiated_deal_against_other_numbers(run, tmp_path: Path) -> None:
     run("negotiate", "-o", "said.jsonl")
     refused = run("check", "dearer.toml", "said.jsonl")
     assert refused.code == 2
-    assert "the deal was made for another scenario: its members are the same, but weights, costs" in refused.err
+    assert "made for another scenario: its members are the same, but not all of weights, costs" in refused.err
     # A coordinator between organisations does not know the scenario, and its transcript does not name it.
     changed(tmp_path / "said.jsonl", 0, lambda header: header.update(scenario=None))
     changed(tmp_path / "said.jsonl", -1, lambda entry: entry["deal"].update(scenario=None))
@@ -160,7 +160,7 @@ def agents_swapped(text: str) -> str:
         (lambda text: text.replace('"payments": [', '"payments": ["x", '), "the deal: payments must be a list of 5"),
         (agents_swapped, "the deal: agents must be those of the first line, in their order"),
         (lambda text: text.replace('"kind": "messages"', '"kind": "threats"'), "line 6: the questions are not those"),
-        (lambda text: text.replace('"transcript": 1', '"transcript": 9'), "line 1: transcripts of version 1"),
+        (lambda text: text.replace('"transcript": 2', '"transcript": 9'), "line 1: transcripts of version 2"),
     ],
 )
 def test_check_a_transcript_that_is_broken(run, tmp_path: Path, spoil: Callable[[str], str], message: str) -> None:

@@ -2,7 +2,7 @@
 
 The first line says what the negotiation is, every other holds one exchange, and the last the deal if there is one:
 
-    {"transcript": 1, "mechanism": "externality", "protocol": "price-discovery", "agents": ["A", ...], ...}
+    {"transcript": 2, "mechanism": "externality", "protocol": "price-discovery", "agents": ["A", ...], ...}
     {"questions": {"0": {...}, ...}, "answers": {"0": {...}, ...}}
     {"deal": {"mechanism": "externality", "agents": [...], "contributions": [...], "payments": [...], ...}}
 
@@ -20,7 +20,7 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import decode_line, numbered_lines, whole_lines_length
 
-TRANSCRIPT_VERSION = 1
+TRANSCRIPT_VERSION = 2
 TRANSCRIPT_SUFFIX = ".jsonl"
 PROTOCOL_NAMES = ("price-discovery", "sums")
 MAX_FIRST_LINE = 1 << 24  # bytes that are read to tell a transcript from other files

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
@@ -24,9 +25,11 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricR
 from fedpact.flower.countersigning import Seat, check_document
 from fedpact.flower.delivery_check import calibration_of_node
 from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
+from fedpact.flower.learner import LearnerFactory
 from fedpact.flower.messages import (
     ACTION,
     JSON_TEXT,
+    QUERY,
     RECORD,
     Conventions,
     model_records,
@@ -34,6 +37,7 @@ from fedpact.flower.messages import (
     reply_with,
     stated_accuracy,
 )
+from fedpact.flower.node_negotiation import answer_negotiation, within_its_data
 from fedpact.flower.node_signing import (
     asks_for_signature,
     called_to,
@@ -51,42 +55,131 @@ from fedpact.flower.statement import check_statement, check_terms
 from fedpact.utils.errors import InvalidInput, short_repr
 
 REFUSED = 6  # Flower's code for a mod that refuses
+ACTIONS = ("greet", "negotiate", "sign", "seal", "settle")  # what a coordinator asks a node
 COUNTS = ("num-examples", "num_examples")
 
 
-def keep_deal(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
+CallNext = Callable[[Message, Context], Message]
+
+
+def keep_deal(message: Message, context: Context, call_next: CallNext) -> Message:
     """A mod: tell the app its share of the deal, and let no reply out that is made of more.
 
     Between members that sign (`UnderDeal(signed=True)`) it answers for the node: it checks and signs the deal, trains
     on nothing before it has seen everybody's signature on the same one, and signs what the node delivers and measures.
     Messages without terms, such as those to evaluate, pass as they are.
     """
-    try:
-        if _is_question(message):
-            return reply_with(message, _answer(read_message(message), context))
-        several = model_records(message) if message.has_content() else None
-        if several is not None:
-            return _measure_each(message, several, context, call_next)
-        if asks_for_signature(message):
-            return _measure_signed(message, context, call_next)
-        terms = message.content.get(RECORD) if message.has_content() else None
-        if not isinstance(terms, ConfigRecord) or "agents" not in terms:
-            return call_next(message, context)
-        return _train_within(terms, message, context, call_next)
-    except InvalidInput as reason:
-        return Message(Error(REFUSED, str(reason)), reply_to=message)
+    return DealKeeper()(message, context, call_next)
 
 
-def _train_within(
-    terms: ConfigRecord, message: Message, context: Context, call_next: Callable[[Message, Context], Message]
-) -> Message:
-    """The app's reply to a message to train, if it is made of no more than was agreed; signed under a signed deal."""
-    name, samples = _share(terms, context)
-    if not samples:  # the server learns who it is, and asks no more
-        return Message(RecordDict({RECORD: ConfigRecord({"name": name, "samples": 0})}), reply_to=message)
-    signs = signed_deal(context) is not None
-    if signs:
-        samples = min(samples, samples_to_deliver(context))
+@dataclass(frozen=True)
+class DealKeeper:
+    """The one dialogue of a node about a deal, whatever app is behind it.
+
+    Attributes
+    ----------
+    learner
+        Of a whole app of fedpact's (`client_app`): what its node holds. It negotiates from its private file, and trains
+        under a deal that is signed, or not at all. None for other apps.
+    """
+
+    learner: LearnerFactory | None = None
+
+    def __call__(self, message: Message, context: Context, call_next: CallNext) -> Message:
+        """The reply to a message: the node's own to a question, otherwise the app's, within the deal and signed."""
+        try:
+            action = _action(message)
+            if action is not None:
+                return reply_with(message, self.answer(action, read_message(message), context))
+            several = model_records(message) if message.has_content() else None
+            if several is not None:
+                return _measure_each(message, several, context, call_next)
+            if asks_for_signature(message):
+                return _measure_signed(message, context, call_next)
+            if self.learner is not None and message.metadata.message_type.split(".")[0] == "train":
+                return _train_within(None, message, context, call_next)
+            terms = message.content.get(RECORD) if message.has_content() else None
+            if not isinstance(terms, ConfigRecord) or "agents" not in terms:
+                return call_next(message, context)
+            return _train_within(terms, message, context, call_next)
+        except InvalidInput as reason:
+            return Message(Error(REFUSED, str(reason)), reply_to=message)
+
+    def answer(self, action: str, asked: dict[str, Any], context: Context) -> dict[str, Any]:
+        """What the node says to a question of a coordinator."""
+        if action == "greet":
+            seat = self._seat(asked.get("agents"), context)
+            return state_key(asked, context, name=seat.name, place=seat.place, size=seat.size)
+        if action == "negotiate" and self.learner is not None:
+            return answer_negotiation(asked, context, self.learner)
+        if action == "sign":
+            return self._sign(asked, context)
+        if action == "seal":
+            return seal_deal(asked, context)
+        if action == "settle":
+            return sign_settlement(asked, context)
+        raise InvalidInput(f"action must be greet, sign, seal or settle, got {short_repr(action)}")
+
+    def _seat(self, names: Any, context: Context) -> Seat:
+        """Who the node is: by its private file in an app of fedpact's, otherwise among the members it is told."""
+        if self.learner is not None:
+            agent = own_agent(context)
+            return Seat(name=agent.name, place=agent.index, size=agent.n_agents)
+        if not isinstance(names, list):
+            raise InvalidInput(f"a roll call must name the members of the deal, got {short_repr(names)}")
+        name = _name(names, context)
+        if name not in names:
+            raise InvalidInput(f'"{name}" is not part of the deal')
+        return Seat(name=name, place=names.index(name), size=len(names))
+
+    def _sign(self, asked: dict[str, Any], context: Context) -> dict[str, Any]:
+        """Sign the deal: a node with a private file checks it against its own numbers, one without as far as it can."""
+        document = asked.get("document")
+        if self.learner is None and (not isinstance(document, dict) or not isinstance(document.get("agents"), list)):
+            raise InvalidInput("there is no deal to sign in what was asked")
+        agent = own_agent(context) if self.learner is not None or "agent" in context.node_config else None
+        if agent is not None and agent.has_lots:
+            return refuse_lots()
+        if agent is not None and self.learner is not None:
+            agent = within_its_data(agent, self.learner(context), samples_per_unit(context))
+        seat = self._seat(document["agents"] if isinstance(document, dict) else None, context)
+
+        def own_part(statement: Mapping[str, Any]) -> list[str]:
+            if agent is None:
+                return check_terms(statement, seat.name, seat.place, seat.size)
+            return check_statement(agent, statement, least_gain=least_gain(context))
+
+        def check() -> list[str]:
+            given = self.learner is not None or "samples-per-unit" in context.node_config
+            return check_document(
+                seat,
+                asked,
+                run=called_to(context),
+                key=own_key(context).public,
+                known=keys_of_others(context),
+                samples_per_unit=samples_per_unit(context) if given else asked["document"]["samples_per_unit"],
+                own_part=own_part,
+                calibration=calibration_of_node(context),
+            )
+
+        return sign_deal(asked, context, name=seat.name, check=check, agent=agent)
+
+
+def _train_within(terms: ConfigRecord | None, message: Message, context: Context, call_next: CallNext) -> Message:
+    """The app's reply to a message to train, if it is made of no more than was agreed; signed under a signed deal.
+
+    Without terms the node goes by the deal that it has signed alone.
+    """
+    signed = signed_deal(context)
+    if terms is None:
+        samples = samples_to_deliver(context)  # whatever the coordinator asks for
+        name = "" if signed is None else str(signed["document"]["agents"][signed["place"]])
+    else:
+        name, samples = _share(terms, context)
+        if not samples:  # the server learns who it is, and asks no more
+            return Message(RecordDict({RECORD: ConfigRecord({"name": name, "samples": 0})}), reply_to=message)
+        if signed is not None:
+            samples = min(samples, samples_to_deliver(context))
     own = copy.copy(message)
     record = ConfigRecord({"name": name, "samples": samples})
     own.content = RecordDict({**message.content, RECORD: record})
@@ -99,7 +192,7 @@ def _train_within(
             f'"{name}" agreed to {samples} samples, and its app used {used[0]}: use agreed_samples(message)'
         )
     checked = copy.copy(reply)
-    if signs:
+    if signed is not None:
         models = list(reply.content.array_records.values())
         if len(models) != 1 or len(used) != 1 or not isinstance(used[0], int):
             raise InvalidInput('a reply to be signed must hold one record of arrays, and say "num-examples" once')
@@ -108,68 +201,18 @@ def _train_within(
     return checked
 
 
-def _is_question(message: Message) -> bool:
-    """Whether a message to train holds nothing but a question to this mod."""
+def _action(message: Message) -> str | None:
+    """What a question to the node is about; None of a message to the app."""
+    kind, _, action = message.metadata.message_type.partition(".")
+    if kind == QUERY and action:
+        return action
     record = message.content.get(RECORD) if message.has_content() else None
-    return isinstance(record, ConfigRecord) and JSON_TEXT in record and len(message.content) == 1
+    if isinstance(record, ConfigRecord) and JSON_TEXT in record and len(message.content) == 1:
+        return str(read_message(message).get(ACTION))
+    return None
 
 
-def _answer(asked: dict[str, Any], context: Context) -> dict[str, Any]:
-    """What the node says to a question of a coordinator whose members sign."""
-    action = asked.get(ACTION)
-    if action == "greet":
-        names = asked.get("agents")
-        if not isinstance(names, list):
-            raise InvalidInput(f"a roll call must name the members of the deal, got {short_repr(names)}")
-        seat = _seat(names, context)
-        return state_key(asked, context, name=seat.name, place=seat.place, size=seat.size)
-    if action == "sign":
-        return _sign(asked, context)
-    if action == "seal":
-        return seal_deal(asked, context)
-    if action == "settle":
-        return sign_settlement(asked, context)
-    raise InvalidInput(f"action must be greet, sign, seal or settle, got {short_repr(action)}")
-
-
-def _sign(asked: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Sign the deal: a node with a private file checks it against its own numbers, one without as far as it can."""
-    document = asked.get("document")
-    if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
-        raise InvalidInput("there is no deal to sign in what was asked")
-    seat, agent = _seat(document["agents"], context), own_agent(context) if "agent" in context.node_config else None
-    if agent is not None and agent.has_lots:
-        return refuse_lots()
-
-    def own_part(statement: Mapping[str, Any]) -> list[str]:
-        if agent is None:
-            return check_terms(statement, seat.name, seat.place, seat.size)
-        return check_statement(agent, statement, least_gain=least_gain(context))
-
-    def check() -> list[str]:
-        given = "samples-per-unit" in context.node_config
-        return check_document(
-            seat,
-            asked,
-            run=called_to(context),
-            key=own_key(context).public,
-            known=keys_of_others(context),
-            samples_per_unit=samples_per_unit(context) if given else document["samples_per_unit"],
-            own_part=own_part,
-            calibration=calibration_of_node(context),
-        )
-
-    return sign_deal(asked, context, name=seat.name, check=check, agent=agent)
-
-
-def _seat(names: list[Any], context: Context) -> Seat:
-    name = _name(names, context)
-    if name not in names:
-        raise InvalidInput(f'"{name}" is not part of the deal')
-    return Seat(name=name, place=names.index(name), size=len(names))
-
-
-def _measure_signed(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
+def _measure_signed(message: Message, context: Context, call_next: CallNext) -> Message:
     """What the app says of a model, signed."""
     models = list(message.content.array_records.values())
     if len(models) != 1:
@@ -185,7 +228,7 @@ def _measure_each(
     message: Message,
     models: Sequence[ArrayRecord],
     context: Context,
-    call_next: Callable[[Message, Context], Message],
+    call_next: CallNext,
 ) -> Message:
     """What the app says of each of several models, in one reply, signed under a signed deal."""
     accuracies: list[float] = []

@@ -140,7 +140,7 @@ def test_a_rewritten_entry_breaks_the_next(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(b"", None), (b"{}\n", "keys of an entry"), (b"not JSON\n", "valid JSON"), (b'{"transcript": 1}\n', "keys")],
+    [(b"", None), (b"{}\n", "keys of an entry"), (b"not JSON\n", "valid JSON"), (b'{"transcript": 2}\n', "keys")],
 )
 def test_files_that_are_no_ledgers(path: Path, content: bytes, problem: str | None) -> None:
     path.write_bytes(content)

@@ -100,7 +100,7 @@ def test_a_transcript_comes_to_the_same_deal(path: Path, name: str, protocol: st
 def test_every_line_is_strict_json(hospitals: fp.Federation, path: Path) -> None:
     record(path, InProcess.of(hospitals), header_of(hospitals))
     lines = [strict(line) for line in path.read_text(encoding="ascii").splitlines()]
-    assert lines[0]["transcript"] == 1
+    assert lines[0]["transcript"] == 2
     assert [set(line) for line in lines[1:-1]] == [{"questions", "answers"}] * (len(lines) - 2)
     assert set(lines[-1]) == {"deal"}
 
@@ -382,7 +382,7 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
 # Files that are no transcripts
 
 
-FIRST = json.dumps({"transcript": 1, "protocol": "price-discovery", "game": True, "tol": 1e-9, "max_rounds": 9,
+FIRST = json.dumps({"transcript": 2, "protocol": "price-discovery", "game": True, "tol": 1e-9, "max_rounds": 9,
                     "agents": ["A"], "title": "", "scenario": None})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
 
@@ -396,12 +396,12 @@ def first(**other: Any) -> str:
     [
         ("", "the file holds no transcript"),
         ("\n \n", "the file holds no transcript"),
-        ('{"transcript": 1, "pro', "the file holds no transcript"),
-        ('{"mechanism": "externality"}\n', 'line 1: a transcript must begin with {"transcript": 1, ...}'),
+        ('{"transcript": 2, "pro', "the file holds no transcript"),
+        ('{"mechanism": "externality"}\n', 'line 1: a transcript must begin with {"transcript": 2, ...}'),
         ("[1]\n", "line 1: must be a JSON object, got [1]"),
         ("nonsense\n", "line 1: must be valid JSON: Expecting value, column 1"),
         ("\xff\n", "line 1: must be UTF-8 text"),
-        (first(transcript=2) + "\n", "line 1: transcripts of version 1 can be read, got 2"),
+        (first(transcript=1) + "\n", "line 1: transcripts of version 2 can be read, got 1"),
         (first(protocol="haggling") + "\n", "protocol must be one of price-discovery, sums, got 'haggling'"),
         (first(protocol=["sums"]) + "\n", "line 1: protocol must be one of"),
         (first(game=1) + "\n", "line 1: game must be true or false, got 1"),
