@@ -100,7 +100,9 @@ def test_fair_gains_are_those_of_all_groups(kind: str) -> None:
         assert not outcome.fair_gain_errors.any()
         gains = outcome.utilities - alone
         some = outcome.fair_gains > 1e-6 * scale
-        np.testing.assert_allclose(outcome.gain_shares[some], gains[some] / (shapley - alone)[some], rtol=1e-3, atol=1e-9)
+        np.testing.assert_allclose(
+            outcome.gain_shares[some], gains[some] / (shapley - alone)[some], rtol=1e-3, atol=1e-9
+        )
         assert np.isnan(outcome.gain_shares[outcome.fair_gains < -1e-6 * scale]).all()
         lowest = np.fmin.reduce(outcome.gain_shares)
         assert outcome.lowest_gain_share == pytest.approx(lowest, nan_ok=True)

@@ -134,7 +134,7 @@ def test_a_negotiated_deal_against_other_numbers(run, tmp_path: Path) -> None:
     run("negotiate", "-o", "said.jsonl")
     refused = run("check", "dearer.toml", "said.jsonl")
     assert refused.code == 2
-    assert "the deal was made for another scenario: its members are the same, but not all of weights, costs" in refused.err
+    assert "made for another scenario: its members are the same, but not all of weights, costs" in refused.err
     # A coordinator between organisations does not know the scenario, and its transcript does not name it.
     changed(tmp_path / "said.jsonl", 0, lambda header: header.update(scenario=None))
     changed(tmp_path / "said.jsonl", -1, lambda entry: entry["deal"].update(scenario=None))

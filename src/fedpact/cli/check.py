@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +32,7 @@ from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.fitting.calibration import with_paid_shares
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.audit import LedgerAudit, audit_ledger
 from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved
 from fedpact.report.ledger_page import write_ledger_page
 from fedpact.report.numbers import Unit
@@ -98,23 +98,23 @@ def check(
             Path(scenario), keys=known, receipts=receipts or [], signed=signed, page=html, as_json=as_json
         )
     else:
-        broken = _broken_in_ledger(deal, keys, receipts or [], signed=signed, page=html) if asked else {}
-        failed = _check_deal(read_scenario(scenario), deal, name, _claims(claims), broken, as_json=as_json)
+        found = _check_ledger(deal, keys, receipts or [], signed=signed, page=html) if asked else None
+        failed = _check_deal(read_scenario(scenario), deal, name, _claims(claims), found, as_json=as_json)
     if failed:
         raise typer.Exit(CLAIM_FAILS)
 
 
-def _broken_in_ledger(
+def _check_ledger(
     deal: Path | None, keys: Path | None, receipts: list[Path], *, signed: bool, page: Path | None
-) -> dict[str, str]:
-    """What does not hold of a ledger's signatures, keys and receipts, by claim; its page is written."""
+) -> LedgerAudit:
+    """What is found in a ledger, with its signatures, keys and receipts; its page is written."""
     if deal is None or not is_ledger(deal):
         raise InvalidInput("--keys, --receipt, --signed and --html are for a ledger: fedpact check [SCENARIO] LEDGER")
     known = None if keys is None else read_known_keys(keys)
     found = with_paid_shares(audit_ledger(deal, keys=known, receipts=receipts, must_be_signed=signed))
     if page is not None:
         write_ledger_page(found, page)
-    return {claim: found.findings[claim].reason for claim in found.failed}
+    return found
 
 
 def _check_deal(
@@ -122,19 +122,21 @@ def _check_deal(
     path: Path | None,
     name: str | None,
     claims: tuple[Claim, ...] | None,
-    broken: Mapping[str, str],
+    ledger: LedgerAudit | None,
     *,
     as_json: bool,
 ) -> list[str]:
-    """The claims that fail, with those of a ledger that are broken."""
+    """The claims that fail, with those of a ledger."""
     rules = None if name is None else choose_mechanism(name)
     with amounts_in(scenario.money):
         if path is None:
             usual = rules or choose_mechanism(DEFAULT_MECHANISM)
             found = check_solved(usual, scenario.federation, claims=claims, money=scenario.money)
         else:
-            found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
-    failed = list(dict.fromkeys([*found.failures, *broken]))
+            found = check_deal(
+                path, scenario.federation, rules=rules, claims=claims, money=scenario.money, found=ledger
+            )
+    failed = list(found.failures)
     if as_json:
         who = {"excluded": dict(found.out)} if found.out else {}
         print_json(outcome_record(found.outcome) | who | _check_record(found) | {"failed": failed})
@@ -155,8 +157,6 @@ def _check_deal(
         console.print(
             f"Stated, not checked: {', '.join(found.unchecked)}; the transcript of the negotiation shows them."
         )
-    for claim, reason in broken.items():
-        console.print(f"[red]{escape(quote_claim(claim))} is violated[/red]: {escape(reason)}.", soft_wrap=True)
     console.print(f"[dim]{NOT_CERTIFIED}[/dim]")
     if failed:
         console.print(f"[red]This deal does not hold[/red]: {escape(_list_claims(failed))}.", soft_wrap=True)

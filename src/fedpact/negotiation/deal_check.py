@@ -150,10 +150,14 @@ def check_deal(
     rules: Mechanism | None = None,
     claims: Sequence[Claim] | None = None,
     money: Money | None = None,
+    found: Audit | None = None,
 ) -> CheckedDeal:
-    """The deal of a file, held to claims: by default to those of its mechanism, by whose rules it is judged."""
+    """The deal of a file, held to claims: by default to those of its mechanism, by whose rules it is judged.
+
+    `found` is what the check of the ledger or transcript found, where it was checked already.
+    """
     if is_ledger(path) or is_transcript(path):
-        found = audit(path)
+        found = audit(path) if found is None else found
         deal = found.recomputed if isinstance(found, TranscriptAudit) else found.deal
         if deal is None:
             broken = [found.findings[claim].reason for claim in found.failed]

@@ -51,11 +51,11 @@ def discover_prices(session: Session, *, tol: float, max_rounds: int, start: Flo
 class PriceSearch:
     """Where the coordinator stands: the profile to ask about next, and the best one so far.
 
-    With `canonical`, where several profiles are as good, it ends at the one that treats equal agents alike.
+    Where several profiles are as good, it ends at the one that treats equal agents alike.
     """
 
-    def __init__(self, session: Session, start: FloatArray, tol: float, *, canonical: bool = True) -> None:
-        self.session, self.profile, self.tol, self._canonical = session, start, tol, canonical
+    def __init__(self, session: Session, start: FloatArray, tol: float) -> None:
+        self.session, self.profile, self.tol = session, start, tol
         self.best: WelfareModel | None = None
         self.agreed: WelfareModel | None = None
         self.residual = np.inf
@@ -131,7 +131,7 @@ class PriceSearch:
 
     def _conclude(self, model: WelfareModel) -> None:
         """Agree, or first move to the agreement that treats equal agents alike."""
-        canonical = model.least_norm() if self._canonical and self._before_canonical is None else None
+        canonical = model.least_norm() if self._before_canonical is None else None
         if canonical is not None and np.abs(canonical - model.at).max() > SAME_PROFILE * (1.0 + np.abs(model.at).max()):
             self._before_canonical = model, self.residual
             self.profile = self.session.for_all_lots(canonical)
