@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -138,8 +138,12 @@ def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = ()) -> No
 
 
 def _is_own_page(path: Path) -> bool:
-    with path.open("rb") as file:
-        return path.suffix == ".html" and OWN_PAGE in file.read(LENGTH_OF_HEAD)
+    """Whether a page that fedpact wrote lies there, which may be made anew."""
+    if path.suffix != ".html" or not path.is_file():
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        return OWN_PAGE in file.read(LENGTH_OF_HEAD)
+    return False
 
 
 @contextmanager
