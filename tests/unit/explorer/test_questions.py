@@ -112,7 +112,7 @@ def test_the_deal_is_the_librarys(answers, ask):
     for outcome in compared:
         assert f"{1e6 * outcome.welfare:,.0f}" in text
     assert compared.recommendation.reason in text
-    for part in ("gains", "payments", "contributions", "fairness", "welfare", "certificates", "conditions"):
+    for part in ("gains", "payments", "contributions", "stability", "certificates", "conditions"):
         assert f'id="{part}"' in answer["deal"]
     assert answer["agents"] == list(FEDERATION.names)
     assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "joining_costs", "beta"]
