@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.theorems import Instance
-from fedpact.paper.theorems.drawing import (
+from fedpact.paper.random_instances import (
+    Instance,
     any_profile,
     homogeneous_optimum,
     homogeneous_shapley,
-    many,
-    optima_of_types,
     renamable_optimum,
     shapley_equilibrium,
     welfare_optimum,
@@ -23,6 +21,7 @@ from fedpact.paper.theorems.drawing import (
 from fedpact.shapley.values import check_domain
 from fedpact.solvers.standalone import standalone_optimum
 from random_cases import cases
+from theorems.claims import many, optima_of_types
 
 Draw = Callable[[np.random.Generator], Instance]
 

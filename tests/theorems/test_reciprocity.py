@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import fedpact as fp
-from fedpact.paper.theorems.drawing import homogeneous_optimum, many, renamable_optimum, welfare_optimum
+from fedpact.paper.random_instances import homogeneous_optimum, renamable_optimum, welfare_optimum
 from random_cases import cases
+from theorems.claims import many
 
 
 def test_theorem_4_the_canonical_optimum_of_equal_agents_is_symmetric_and_reciprocal() -> None:

@@ -6,11 +6,11 @@ import numpy as np
 from scipy.optimize import linprog
 
 import fedpact as fp
-from fedpact.paper.theorems.drawing import homogeneous_shapley, many, shapley_equilibrium
-from fedpact.paper.theorems.optimality import draw_meeting, welfare_missed
-from fedpact.paper.theorems.theorem import stakes
+from fedpact.paper.margins import welfare_missed
+from fedpact.paper.random_instances import homogeneous_shapley, shapley_equilibrium, stakes
 from fedpact.solvers.optimal_face import OptimalFace
 from random_cases import cases
+from theorems.claims import draw_meeting, many
 
 # Of the payoffs at stake; the instances lose far more.
 STRICTLY = 1e-9

@@ -7,10 +7,11 @@ from functools import partial
 import numpy as np
 
 import fedpact as fp
-from fedpact.paper.theorems.drawing import any_profile, many, optima_of_types, shapley_equilibrium
+from fedpact.paper.random_instances import any_profile, shapley_equilibrium
 from fedpact.shapley import coalitions
 from potentials import summed_potential
 from random_cases import cases
+from theorems.claims import many, optima_of_types
 
 
 def test_what_a_mover_gains_is_what_the_potential_gains() -> None:

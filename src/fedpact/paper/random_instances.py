@@ -1,4 +1,4 @@
-"""Random instances whose equilibrium is known without solving.
+"""Random federations whose equilibrium is known without solving.
 
 A profile is drawn first; then each agent's marginal cost is set to what one more sample earns it at that profile, which
 makes the profile an equilibrium: for M^E a sample earns sum_k w_ki a_k', for M^Shap d phi_i / d s_i. An agent drawn at
@@ -7,15 +7,13 @@ zero gets a higher marginal cost, one drawn at its cap a lower one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fedpact.federation import Cost, Exponential, Federation, Linear, Log, Michaelis, Payoff, PowerLaw, Quadratic
-from fedpact.paper.theorems.theorem import Instance
 from fedpact.shapley import shapley_values
-from fedpact.solvers.welfare import optimum_at
 from fedpact.utils.arrays import FloatArray
 
 MIN_AGENTS, MAX_AGENTS = 3, 7
@@ -23,6 +21,30 @@ MIN_BENEFICIARIES = 3
 AT_ZERO, AT_CAP = 0.25, 0.75  # of a uniform number: below, an agent contributes nothing; above, its cap
 DEPTH = 0.8  # how far towards the floor of the domain all harm at the caps together may go
 SMALLEST_COST = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Instance:
+    """A federation and the profile a claim is about, an equilibrium unless the claim says otherwise.
+
+    Attributes
+    ----------
+    other
+        A second profile, for claims that compare two.
+    payments
+        For claims about any payments; otherwise they follow from the mechanism.
+    """
+
+    federation: Federation
+    contributions: FloatArray
+    other: FloatArray | None = None
+    payments: FloatArray | None = None
+
+
+def stakes(instance: Instance) -> float:
+    """The mean of |a_i| + c_i: what is at stake for the average agent."""
+    federation, profile = instance.federation, instance.contributions
+    return float((np.abs(federation.payoffs(profile)) + federation.costs.value(profile)).mean())
 
 
 def earned_socially(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -130,49 +152,12 @@ def renamable_optimum(rng: np.random.Generator) -> Instance:
     return Instance(federation=_with_costs(blank, cost), contributions=profile)
 
 
-def optima_of_types(rng: np.random.Generator, *, canonical: bool = False) -> Instance:
-    """A federation with twins, whose optima form a face: one of them, or the canonical; `other` is a second optimum.
-
-    What agents are to each other depends on their types only, and there are fewer types than agents.
-    """
-    n_types, beta = int(rng.integers(1, 4)), _beta(rng)
-    types = np.concatenate([np.arange(n_types), rng.integers(0, n_types, int(rng.integers(1, 5)))])
-    between = rng.uniform(0.05, 2.0, (n_types, n_types))
-    np.fill_diagonal(between, 1.0)
-    weights = between[np.ix_(types, types)]
-    profile = np.exp(rng.uniform(-1.0, 2.0, types.size))
-    room = np.exp(rng.uniform(0.1, 1.5, n_types)) * np.array([profile[types == kind].max() for kind in range(n_types)])
-    blank = Federation(weights, costs=1.0, caps=room[types], payoff=PowerLaw(beta))
-    federation = _with_costs(blank, earned_socially(blank, profile))
-    other = _along_face(rng, weights, profile, federation.caps)
-    best = optimum_at(federation, profile).contributions if canonical else profile
-    return Instance(federation=federation, contributions=best, other=other)
-
-
 def any_profile(rng: np.random.Generator) -> Instance:
     """Any federation of the package, harm included, with any two profiles within the caps."""
     federation = welfare_optimum(rng, harm=bool(rng.integers(2)), edges=True, wide=True).federation
     places = np.clip(rng.uniform(-0.2, 1.2, (2, federation.n_agents)), 0.0, 1.0)
     places[:, rng.integers(federation.n_agents)] = rng.uniform(0.1, 0.9, 2)  # somebody contributes
     return Instance(federation=federation, contributions=places[0] * federation.caps, other=places[1] * federation.caps)
-
-
-def many(draw: Callable[[np.random.Generator], Instance], *, seed: int, count: int) -> Iterator[Instance]:
-    """`count` instances from one seed."""
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        yield draw(rng)
-
-
-def _along_face(rng: np.random.Generator, weights: FloatArray, profile: FloatArray, caps: FloatArray) -> FloatArray:
-    """From an interior profile in a random direction that changes nobody's reach, up to the first bound."""
-    _, singular, rows = np.linalg.svd(weights)
-    still = rows[(singular > 1e-12 * singular[0]).sum() :]
-    direction = rng.normal(size=still.shape[0]) @ still
-    direction = np.where(np.abs(direction) > 1e-9 * np.abs(direction).max(), direction, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        room = np.where(direction > 0, caps - profile, -profile) / direction
-    return np.clip(profile + room[direction != 0].min() * direction, 0.0, caps)
 
 
 def _beta(rng: np.random.Generator) -> float:
