@@ -106,7 +106,7 @@ def test_many_agents_are_counted_and_money_is_told(run, tmp_path: Path) -> None:
     assert "welfare (EUR) over all points" in paid.words
     assert "The file counts in units of payoff, each worth EUR 1,234.5." in paid.words
     total = float(rows(tmp_path / "sweep.csv")[0]["welfare"])
-    assert f"{1234.5 * total:.4g}" in paid.words
+    assert f"{1234.5 * total:,.4g}" in paid.words
 
 
 @pytest.mark.slow
@@ -147,13 +147,20 @@ def test_claims_not_looked_at_have_no_margin(run, tmp_path: Path) -> None:
     asked = ("nine.toml", "--vary", "costs=0.01", "-m", "nash-bargaining", "--metric", "split-proof")
     words = run("sweep", *asked).words
     assert "inf" not in words
-    assert "Nash bargaining all - - - - 1 of 1" in words
+    assert "Nash bargaining all - - - - - - 1 of 1" in words
+
+
+def test_where_the_lowest_and_the_highest_are_is_told(run) -> None:
+    words = run("sweep", "hospitals", "--vary", "joining_costs=0 EUR,60000 EUR", "-m", "externality").words
+    assert "mechanism member lowest at mean highest at below zero" in words
+    clinic = words[words.index("Clinic") :].split()
+    assert (clinic[2], clinic[5]) == ("60,000", "0")
 
 
 def test_infinite_ratios_are_shown(run) -> None:
     result = run("sweep", "paper-w3", "--vary", "costs=0.001", "-m", "externality", "--metric", "reciprocity_ratios")
     line = next(line for line in result.out.splitlines() if "agent 0" in line)
-    assert line.split()[3:6] == ["inf", "inf", "inf"]
+    assert line.split()[3:8] == ["inf", "all", "inf", "inf", "all"]
 
 
 # mistakes

@@ -23,34 +23,74 @@ MAX_ASKED = 8  # members whose every pair is asked about
 UNLIKELY_WEIGHT = 10.0
 
 
+class _Back(Exception):
+    """The person wants to answer the question before again."""
+
+
+class _Interview:
+    """Questions on the terminal; whoever types "back" is asked the one before again, its answers so far kept."""
+
+    def __init__(self) -> None:
+        self._answers: list[Any] = []
+        self._asked = 0
+
+    def run(self, questions: Callable[[_Interview], ScenarioAnswers]) -> ScenarioAnswers:
+        """What comes of all questions, gone through anew after every step back."""
+        typer.echo('Press Enter for what is in brackets; type "back" to answer the question before again.')
+        while True:
+            self._asked = 0
+            try:
+                return questions(self)
+            except _Back:
+                self._answers = self._answers[:-1]
+
+    def ask(self, question: str, default: str, read: Callable[[str], Any] = str) -> Any:
+        """One answer that can be read; the one that was given before a step back, if there is one."""
+        while self._asked == len(self._answers):
+            text = str(typer.prompt(question, default=default, show_default=bool(default)))
+            if text.strip().lower() == "back":
+                raise _Back
+            try:
+                self._answers.append(read(text))
+            except InvalidInput as error:
+                typer.echo(f"  {error}")
+        self._asked += 1
+        return self._answers[self._asked - 1]
+
+
 def ask_for_scenario(names: str | None) -> ScenarioAnswers:
     """What a person answers on the terminal."""
     if not sys.stdin.isatty():
         raise InvalidInput("--ask needs a terminal to ask on; without it a file to fill in is written")
     try:
-        return _ask(names)
+        return _Interview().run(lambda interview: _ask(interview, names))
     except typer.Abort as stop:  # so Typer says that a question was interrupted, or that there is no more input
         raise KeyboardInterrupt from stop
 
 
-def _ask(names: str | None) -> ScenarioAnswers:
-    title = typer.prompt("What is the federation called?", default="My federation")
-    description = typer.prompt("What does it train, and where do the numbers come from?", default="Not said yet")
-    members = _answer("Who takes part? Names with commas", names or "North,City,South", _names)
-    unit = _answer("In what is data counted?", "thousand records", _unit)
-    currency = _answer("In which currency?", "EUR", _currency)
+def _ask(interview: _Interview, names: str | None) -> ScenarioAnswers:
+    ask = interview.ask
+    title = ask("What is the federation called?", "")
+    description = ask("What does it train, and where do the numbers come from?", "")
+    members = ask("Who takes part? Names with commas", names or "North,City,South", _names)
+    unit = ask("In what is data counted?", "thousand records", _unit)
+    currency = ask("In which currency?", "EUR", _currency)
     one = DataUnit.parse(unit)
     each = f"{'' if one.count == 1 else f'{one.count:g} '}{one.noun}{'' if one.count == 1 else 's'}"
     caps, costs, values = [], [], []
     for name in members:
-        caps.append(_answer(f"{name}: how much data can it give, in {unit}?", "100", _positive))
-        cost = _answer(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "30", _positive)
+        caps.append(ask(f"{name}: how much data can it give, in {unit}?", "100", _positive))
+        cost = ask(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "30", _positive)
         costs.append(f"{decimal_text(cost)} {currency}/{each}")
-        value = _answer(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", _positive)
+        value = ask(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", _positive)
         values.append(f"{decimal_text(value)} {currency}/point")
-    home = typer.confirm("Do members use all of their own data anyway, at no further cost?", default=True)
-    joining = _answer(f"What does taking part cost each member once, in {currency}?", "0", _not_negative)
-    weights = [[_weight(receiver, giver) for giver in members] for receiver in members]
+    home = ask("Do members use all of their own data anyway, at no further cost? yes or no", "yes", _yes_or_no)
+    joining = ask(f"What does taking part cost each member once, in {currency}?", "0", _not_negative)
+    useful = "How useful is {}'s data to {}? 1: as its own, 0.5: half, 0: not at all, below 0: it harms"
+    weights = [
+        [1.0 if receiver == giver else ask(useful.format(giver, receiver), "0.5", _weight) for giver in members]
+        for receiver in members
+    ]
     return ScenarioAnswers(
         names=members,
         unit=unit,
@@ -65,24 +105,20 @@ def _ask(names: str | None) -> ScenarioAnswers:
     )
 
 
-def _weight(receiver: str, giver: str) -> float:
-    if receiver == giver:
-        return 1.0
-    question = f"How useful is {giver}'s data to {receiver}? 1: as its own, 0.5: half, 0: not at all, below 0: it harms"
-    while True:
-        weight = _answer(question, "0.5", _number)
-        likely = weight <= UNLIKELY_WEIGHT
-        if likely or typer.confirm(f"{weight:g} times as useful as its own data? Not {weight:g} %?", default=False):
-            return weight
+def _weight(text: str) -> float:
+    weight = _number(text.removesuffix("!"))
+    if weight > UNLIKELY_WEIGHT and not text.endswith("!"):
+        raise InvalidInput(
+            f"{weight:g} times as useful as its own data? For {weight:g} % answer {weight / 100:g}; if it is meant so, "
+            f"answer {weight:g}!"
+        )
+    return weight
 
 
-def _answer(question: str, default: str, read: Callable[[str], Any]) -> Any:
-    """Ask until the answer can be read."""
-    while True:
-        try:
-            return read(str(typer.prompt(question, default=default)))
-        except InvalidInput as error:
-            typer.echo(f"  {error}")
+def _yes_or_no(text: str) -> bool:
+    if text.strip().lower() not in {"y", "yes", "n", "no"}:
+        raise InvalidInput(f"yes or no, please, not {text!r:.40}")
+    return text.strip().lower().startswith("y")
 
 
 def _names(text: str) -> list[str]:

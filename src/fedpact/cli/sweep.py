@@ -137,16 +137,16 @@ def _show_metric(found: Sweep, metric: str, unit: Unit) -> None:
     }
     lacks = any(np.isnan(each).any() for each in numbers.values())
     last, lacking = ("below zero", "undefined") if claim is None else ("holds", "not known")
-    columns = ["mechanism", "member", "lowest", "mean", "highest", last, *([lacking] if lacks else [])]
+    columns = ["mechanism", "member", "lowest", "at", "mean", "highest", "at", last, *([lacking] if lacks else [])]
     made = table(escape(f"{metric_name(metric)} ({measure}) over all points"), *columns)
     agents = list(found.labels(metric)) if found.is_per_agent(metric) else ["all"]
     for mechanism, known in numbers.items():
         flat = known.reshape(-1, len(agents))
         for place, name in enumerate(agents[:MOST_ROWS]):
-            cells = _summary(flat[:, place], of_shares=unit_of(metric) == "ratio")
+            cells = _summary(found, flat[:, place], of_shares=unit_of(metric) == "ratio")
             if claim is not None:  # margins of rounding are below zero too
                 held = found.holds[mechanism][claim].ravel()[~np.isnan(flat[:, place])]
-                cells[3] = terminal_text(percent(held.mean())) if held.size else "-"
+                cells[5] = terminal_text(percent(held.mean())) if held.size else "-"
             made.add_row(found.title(mechanism), escape(name), *cells[: len(columns) - 2])
     console.print(made)
     if len(agents) > MOST_ROWS:
@@ -161,20 +161,31 @@ def _known_numbers(numbers: FloatArray, claim: Claim | None) -> FloatArray:
     return numbers if claim is None else np.where(np.isneginf(numbers), np.nan, numbers)
 
 
-def _summary(numbers: FloatArray, *, of_shares: bool = False) -> list[str]:
-    """Lowest, mean, highest and how many are below zero, of those that are defined; and how many are not.
+def _summary(found: Sweep, numbers: FloatArray, *, of_shares: bool = False) -> list[str]:
+    """Lowest, mean and highest with where these are, and how many are below zero, of those that are defined.
 
-    Parts of shares that are below zero are counted, and no more: they are no parts of anything.
+    Last, how many are not. Parts of shares that are below zero are counted, and no more: they are no parts of anything.
     """
     known = numbers[~np.isnan(numbers)]
     undefined = f"{numbers.size - known.size} of {numbers.size}"
     if not known.size:
-        return [*["-"] * 4, undefined]
-    shown, cells = known[known >= 0] if of_shares else known, ["-"] * 3
-    if shown.size:
+        return [*["-"] * 6, undefined]
+    shown, cells = np.where(~of_shares | (numbers >= 0), numbers, np.nan), ["-"] * 5
+    if np.isfinite(shown).any() or np.isinf(shown).any():
+        low, high = int(np.nanargmin(shown)), int(np.nanargmax(shown))
         with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-            cells = [terminal_text(number_text(float(part) + 0.0)) for part in (shown.min(), shown.mean(), shown.max())]
+            lowest, mean, highest = (
+                terminal_text(number_text(float(part) + 0.0)) for part in (shown[low], np.nanmean(shown), shown[high])
+            )
+        same = lowest == highest
+        cells = [lowest, "all" if same else _place(found, low), mean, highest, "all" if same else _place(found, high)]
     return [*cells, terminal_text(percent((known < 0).mean())), undefined]
+
+
+def _place(found: Sweep, point: int) -> str:
+    """The values of the parameters at a point of the grid."""
+    values = zip(found.axes, np.unravel_index(point, found.shape), strict=True)
+    return ", ".join(f"{axis.points[index]:,.6g}" for axis, index in values)
 
 
 def _show_flags(found: Sweep) -> None:

@@ -164,7 +164,7 @@ def number_text(number: float, *, digits: int = SIGNIFICANT_DIGITS) -> str:
     if not np.isfinite(number):
         return _without_number(number)
     written_out = 10.0**digits <= abs(number) < WRITTEN_OUT_BELOW
-    return format(number, ",.0f" if written_out else f".{digits}g").replace("-", MINUS)
+    return format(number, ",.0f" if written_out else f",.{digits}g").replace("-", MINUS)
 
 
 def given_text(number: float) -> str:

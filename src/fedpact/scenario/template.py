@@ -28,10 +28,10 @@ class ScenarioAnswers:
     caps: Sequence[float]
     values: Sequence[str]
     beta: float = 0.3
-    title: str = "My federation"
+    title: str = ""
     lots: Sequence[str] = ()
     tasks: Sequence[str] = ()
-    description: str = "What this federation trains, and where the numbers below come from."
+    description: str = ""
     home: bool = True
     joining_costs: str = ""
 

@@ -98,7 +98,7 @@ class TestNumbers:
         assert share_text(ratio, share) == text
 
     def test_one_number(self):
-        assert number_text(-1234.5678) == "−1235"
+        assert number_text(-1234.5678) == "−1,235"
         assert number_text(float("inf")) == "∞"
         assert number_text(0.123456789, digits=6) == "0.123457"
 

@@ -119,11 +119,12 @@ ANSWERS = [
     "25.125",  # can be read two ways, so it is asked for again
     "25,1250",
     "2000",
-    "y",  # they use their own data anyway
+    "yes",  # they use their own data anyway
     "-1",
+    "600",
+    "back",
     "500",  # what joining costs
-    "80",
-    "n",
+    "80",  # percent, it seems
     "0,8",
     "0.1",
 ]
@@ -132,8 +133,7 @@ ANSWERS = [
 def test_new_asks_until_it_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = iter(ANSWERS)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("typer.prompt", lambda question, default=None: next(given))
-    monkeypatch.setattr("typer.confirm", lambda question, default=None: next(given) == "y")
+    monkeypatch.setattr("typer.prompt", lambda question, **_: next(given))
     assert run_main(["new", str(tmp_path / "new.toml"), "--ask"]) == 0
     scenario = fp.load_scenario(tmp_path / "new.toml")
     assert scenario.title == "Clinics" and scenario.unit == "100 images"
@@ -144,6 +144,12 @@ def test_new_asks_until_it_is_understood(tmp_path: Path, monkeypatch: pytest.Mon
     np.testing.assert_allclose(scenario.federation.costs.linear, [20.0, 25.125])
     np.testing.assert_array_equal(scenario.federation.caps, [50.0, 30.0])
     assert list(given) == []
+
+
+def test_the_templates_words_for_itself_reach_no_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(["new", str(tmp_path / "new.toml")]) == 0
+    scenario = fp.load_scenario(tmp_path / "new.toml")
+    assert (scenario.title, scenario.description) == ("", "")
 
 
 @pytest.mark.parametrize("price", ["20.000", "20,000", "1.500", "12.345"])
