@@ -86,7 +86,7 @@ def compare(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Welfare against the lowest fair share, as .png, .svg or .pdf.", metavar="FILE"),
+        typer.Option("--plot", help="The mechanisms side by side, as .png, .svg or .pdf.", metavar="FILE"),
     ] = None,
     draws: Annotated[
         int | None,
@@ -117,7 +117,7 @@ def compare(
     if html is not None:
         _write_page(chosen, compared, html, place, mechanisms or ())
     if plot is not None:
-        write_picture(compared.plot_tradeoff(money=chosen.money), plot)
+        write_picture(compared.plot(), plot)
     if as_json:
         measured = {} if chosen.measured is None else {"measured": asdict(chosen.measured)}
         print_json(comparison_record(compared) | (properties_record(compared) if every else {}) | measured)

@@ -291,16 +291,6 @@ class Comparison:
 
         return plot_comparison(self, figure=figure)
 
-    def plot_tradeoff(self, ax: Any = None, *, money: Any = None) -> Any:
-        """Welfare against the lowest fair share, a mark per mechanism, filled where it holds together.
-
-        On the axes given or on a new figure, which is returned; needs matplotlib. Welfare is in `money`
-        (`fedpact.Money`) where it is given.
-        """
-        from fedpact.report.plots import plot_tradeoff  # noqa: PLC0415 - optional dependency
-
-        return plot_tradeoff(self, ax, money=money)
-
 
 def compare(
     federation: Federation | Scenario,

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedpact.report.charts import spread_labels
-from fedpact.report.plots.tradeoff import LABEL_WIDTH, TURN, label_heights
 
 PLACES = st.lists(st.floats(0.0, 100.0), max_size=8)
 GAP, ROUNDING = 10.0, 1e-9
@@ -20,14 +19,3 @@ def test_spread_labels_are_apart_in_order_and_on_the_side(places: list[float]) -
     apart = np.diff(np.array(found)[order])
     assert (apart >= GAP - ROUNDING).all()
     assert all(-ROUNDING <= place <= 100.0 + ROUNDING for place in found)
-
-
-@given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 100.0)), max_size=8))
-def test_labels_that_could_meet_are_apart(marks: list[tuple[float, float]]) -> None:
-    across, upwards = [x for x, _ in marks], [y for _, y in marks]
-    found = label_heights(across, upwards, gap=GAP, end=100.0)
-    for one in range(len(marks)):
-        for other in range(one):
-            same_side = (across[one] > TURN) == (across[other] > TURN)
-            if same_side and abs(across[one] - across[other]) < LABEL_WIDTH:
-                assert abs(found[one] - found[other]) >= GAP - ROUNDING

@@ -47,7 +47,7 @@ def test_pictures_have_a_bar_per_lot(compared: Comparison) -> None:
     widths = [bar.get_width() for bar in shown.patches]
     np.testing.assert_allclose(widths, outcome.contributions)
     assert len(figure.axes[1].get_yticklabels()) == federation.n_agents
-    assert len(compared.plot().axes) == 2 * 4 + 1
+    assert len(compared.plot().axes) == 2 * 4
     cells = federation.plot().axes[0].images[0].get_array()
     assert cells.shape == (federation.n_tasks, federation.n_lots)
     plt.close("all")

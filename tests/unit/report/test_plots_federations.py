@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from fedpact import Comparison, Federation, Log, MissingExtra, Outcome, PowerLaw, Standalone, compare
+from fedpact import Comparison, Federation, MissingExtra, Outcome, PowerLaw, Standalone, compare
 from fedpact.report.plots import plot_comparison, plot_federation, plot_outcome
-from fedpact.report.plots.federations import MAX_NAMED, MAX_NAMED_COMPARED, MAX_NAMED_WEIGHTS
+from fedpact.report.plots.federations import MAX_NAMED, MAX_NAMED_WEIGHTS
 from fedpact.report.plots.style import AMOUNT, BAD, GOOD
 from old_hospitals import example, hospitals
 
@@ -112,16 +111,6 @@ class TestFederation:
         figure.draw_without_rendering()
         assert "agent 0" not in y_texts(figure.axes[0])
 
-    def test_very_many_agents_are_averaged_in_blocks(self) -> None:
-        """1001 agents in blocks of three, the last of two: on the diagonal a third, and at the end a half."""
-        weights = sp.eye_array(1001, format="lil")
-        weights[0, 4] = -9.0
-        figure = plot_federation(Federation(weights.tocsr(), costs=1.0, payoff=Log()))
-        cells = figure.axes[0].images[0].get_array()
-        assert cells.shape == (334, 334)
-        np.testing.assert_allclose(cells.diagonal(), [1 / 3] * 333 + [1 / 2])
-        assert cells[0, 1] == -1.0
-
     def test_draws_on_given_axes(self) -> None:
         given = matplotlib.figure.Figure()
         left, _ = given.subplots(1, 2)
@@ -146,22 +135,22 @@ class TestOutcome:
         assert [text.get_text()[0] for text in gains.texts] == ["+", "+", "+", "−", "−"]
 
     def test_the_headline_says_who_would_leave(self, hospital_comparison: Comparison) -> None:
-        headline = plot_outcome(hospital_comparison["shapley"]).get_suptitle()
+        headline = plot_outcome(hospital_comparison["shapley"]).axes[0].get_title(loc="left")
         assert headline == "Shapley: welfare 2.962, Children's and Clinic would leave"
 
     def test_far_caps_are_told_but_do_not_flatten_the_bars(self, harmful_comparison: Comparison) -> None:
         contributions = plot_outcome(harmful_comparison["externality"]).axes[0]
         assert not strokes(contributions)
-        assert contributions.get_xlabel() == "caps beyond: 400"
+        assert contributions.get_xlabel() == "Contribution, caps beyond: 400"
         assert contributions.get_xlim()[1] < 40.0
 
     @pytest.mark.parametrize(
         ("caps", "words"),
         [
-            ([20.0, 20.0, 20.0], "| = cap"),
-            ([20.0, 500.0, np.inf], "| = cap;  caps beyond: 500;  others without cap"),
-            ([np.inf] * 3, "no cap"),
-            ([400.0, 500.0, 500.0], "caps beyond: 400 to 500"),
+            ([20.0, 20.0, 20.0], "Contribution, | = cap"),
+            ([20.0, 500.0, np.inf], "Contribution, | = cap, caps beyond: 500"),
+            ([np.inf] * 3, "Contribution, no cap"),
+            ([400.0, 500.0, 500.0], "Contribution, caps beyond: 400 to 500"),
         ],
     )
     def test_caps_in_words(self, caps: list[float], words: str) -> None:
@@ -198,9 +187,7 @@ class TestOutcome:
             figure, [label for label in contributions.get_yticklabels() if 0 <= label.get_position()[1] < n_agents]
         )
         assert contributions.get_ylabel() == "member, by number"
-        steps = [child for child in payments.get_children() if isinstance(child, matplotlib.patches.StepPatch)]
-        drawn = np.sum([step.get_data().values for step in steps], axis=0)
-        np.testing.assert_allclose(drawn, outcome.payments)
+        np.testing.assert_allclose(bars(payments), outcome.payments)
 
     def test_draws_on_a_given_figure_or_part_of_one(self, hospital_comparison: Comparison) -> None:
         whole = matplotlib.figure.Figure(layout="constrained")
@@ -212,7 +199,7 @@ class TestOutcome:
 
 class TestComparison:
     def test_bars_are_the_numbers(self, hospital_comparison: Comparison) -> None:
-        *panels, welfare = plot_comparison(hospital_comparison).axes
+        panels = plot_comparison(hospital_comparison).axes
         for row, outcome in enumerate(hospital_comparison):
             contributions, payments, gains, benefits = panels[4 * row : 4 * row + 4]
             np.testing.assert_allclose(bars(contributions), outcome.contributions)
@@ -221,22 +208,20 @@ class TestComparison:
             np.testing.assert_allclose(bars(benefits), outcome.payoffs + outcome.payments)
             np.testing.assert_allclose(strokes(benefits), outcome.shapley_values)
             assert colours(benefits) == [BAD if ratio < 1 - 1e-6 else GOOD for ratio in outcome.reciprocity_ratios]
-        lengths = [line[1, 0] for line in welfare.collections[0].get_segments()]
-        np.testing.assert_allclose(lengths, [outcome.welfare for outcome in hospital_comparison])
 
     def test_columns_share_their_scale(self, hospital_comparison: Comparison) -> None:
-        *panels, _ = plot_comparison(hospital_comparison).axes
+        panels = plot_comparison(hospital_comparison).axes
         for column in range(4):
             assert len({panel.get_xlim() for panel in panels[column::4]}) == 1
 
     def test_rows_are_titled(self, hospital_comparison: Comparison) -> None:
-        *panels, _ = plot_comparison(hospital_comparison).axes
+        panels = plot_comparison(hospital_comparison).axes
         assert [panel.get_title(loc="left") for panel in panels[::4]] == [
-            "Externality: nobody would leave",
-            "Shapley: Children's and Clinic would leave",
-            "Fair: nobody would leave",
-            "Voluntary: nobody would leave",
-            "Standalone: nobody federates",
+            "Externality: welfare 3.203, nobody would leave",
+            "Shapley: welfare 2.962, Children's and Clinic would leave",
+            "Fair: welfare 3.203, nobody would leave",
+            "Voluntary: welfare 3.081, nobody would leave",
+            "Standalone: welfare 2.729, nobody federates",
         ]
 
     def test_undefined_shares_are_said_to_be_so(self, harmful_comparison: Comparison) -> None:
@@ -246,7 +231,7 @@ class TestComparison:
         assert set(colours(panel)) == {AMOUNT}
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("n_agents", [1, MAX_NAMED_COMPARED, MAX_NAMED_COMPARED + 1, 200])
+    @pytest.mark.parametrize("n_agents", [1, MAX_NAMED, 200])
     def test_names_and_headings_do_not_overlap(self, n_agents: int) -> None:
         names = [f"The long name of agent number {agent}" for agent in range(n_agents)]
         outcome = paid(n_agents, names=names)
@@ -254,16 +239,7 @@ class TestComparison:
         figure.draw_without_rendering()
         shown = [label for label in figure.axes[0].get_yticklabels() if 0 <= label.get_position()[1] < n_agents]
         texts_apart(figure, shown)
-        headings = [panel.texts[-1] for panel in [*figure.axes[:4], figure.axes[-1]]]
-        texts_apart(figure, headings)
-
-    def test_losses_are_drawn_to_the_left(self) -> None:
-        outcome = paid(3)
-        heavy = Federation(outcome.federation.weights, costs=1.0, caps=400.0, payoff=PowerLaw(beta=0.02))
-        loss = replace(outcome, federation=heavy)
-        assert loss.welfare < 0
-        welfare = plot_comparison(compared(loss)).axes[-1]
-        assert welfare.get_xlim()[0] <= loss.welfare
+        texts_apart(figure, [panel.xaxis.label for panel in figure.axes[-4:]])
 
     def test_nothing_to_compare(self, hospital_comparison: Comparison) -> None:
         figure = plot_comparison(replace(hospital_comparison, outcomes=()))
@@ -273,7 +249,7 @@ class TestComparison:
     def test_draws_on_a_given_figure(self, hospital_comparison: Comparison) -> None:
         given = matplotlib.figure.Figure()
         assert hospital_comparison.plot(figure=given) is given
-        assert len(given.axes) == 5 * 4 + 1
+        assert len(given.axes) == 5 * 4
 
 
 PICTURES: list[Callable[[Outcome], Any]] = [

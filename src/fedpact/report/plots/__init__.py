@@ -11,7 +11,6 @@ from fedpact.report.plots.pilots import plot_pilot
 from fedpact.report.plots.studies import plot_study
 from fedpact.report.plots.style import new_figure
 from fedpact.report.plots.sweeps import plot_sweep
-from fedpact.report.plots.tradeoff import plot_tradeoff
 from fedpact.report.plots.training import plot_delivery, plot_fit, plot_run
 
 __all__ = [
@@ -26,5 +25,4 @@ __all__ = [
     "plot_run",
     "plot_study",
     "plot_sweep",
-    "plot_tradeoff",
 ]
