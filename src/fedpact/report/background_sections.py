@@ -39,7 +39,7 @@ from fedpact.report.numbers import (
 )
 from fedpact.report.stability import leaving_group
 from fedpact.report.view import MAX_SHOWN, Selection, View
-from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, NOT_CERTIFIED, SHAPLEY_METHODS
+from fedpact.report.words import ASSUMPTIONS, CLAIMS, GLOSSARY, NOT_CERTIFIED, SHAPLEY_METHODS
 from fedpact.scenario import Measured
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import count_text, join_names
@@ -49,9 +49,6 @@ MAX_CARD_NAMES = 3
 MAX_SIGNATURES = 12  # on the page to sign
 STATED = "How useful data is, what it is worth and what it costs is as the members say; no pilot has measured it."
 ASSUMED = "That members deliver what they agreed to, and told the truth about their costs and what the model is worth."
-# Of a witness with more entries than this, fewer are shown.
-MAX_WITNESS = 30
-WITNESS_DIGITS = 6
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
 MAX_FAILING_NAMES = 4
 MAX_LISTED_ROWS = 500
@@ -221,7 +218,7 @@ def _leavers_cell(view: View, outcome: Outcome) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedClaim:
-    """A certificate of one outcome as a cell and as evidence."""
+    """A certificate of one outcome as a cell."""
 
     title: str
     about: str
@@ -231,11 +228,10 @@ class CheckedClaim:
     css: str
     word: str
     margin: str
-    facts: Sequence[tuple[str, str]]
 
 
 def certificates(view: View) -> dict[str, Any]:
-    """Claims by mechanisms, and the evidence behind each verdict."""
+    """Claims by mechanisms."""
     by_outcome = {
         view.title_of(outcome): checked_claims(
             outcome, view.comparison.mechanism(outcome.mechanism).promises(outcome.federation), view.unit
@@ -256,13 +252,6 @@ def checked_claims(outcome: Outcome, promised: Sequence[Claim], unit: Unit) -> l
 
 def _checked_claim(outcome: Outcome, found: Certificate, *, promised: bool, unit: Unit) -> CheckedClaim:
     css, word = _promise(found.verdict, promised=promised)
-    facts = [
-        ("verdict", f"{found.verdict}; {'promised by design' if promised else 'not promised'}"),
-        ("margin", number_text(found.margin, digits=WITNESS_DIGITS)),
-        ("counts as rounding", f"up to {number_text(found.tol, digits=WITNESS_DIGITS)}"),
-        ("scope", found.scope),
-        *((EVIDENCE.get(key, key.replace("_", " ")), _evidence(given)) for key, given in found.witness.items()),
-    ]
     title, about = CLAIMS[Claim(found.claim)]
     return CheckedClaim(
         title=title,
@@ -273,7 +262,6 @@ def _checked_claim(outcome: Outcome, found: Certificate, *, promised: bool, unit
         css=css,
         word=word,
         margin=_margin_text(outcome, unit, found),
-        facts=facts,
     )
 
 
@@ -291,32 +279,6 @@ def _margin_text(outcome: Outcome, unit: Unit, found: Certificate) -> str:
     if found.claim is Claim.INDIVIDUAL_RATIONALITY:
         return smallest_gain_text(outcome, unit)
     return f"margin {'0' if abs(found.margin) <= found.tol else unit.column([found.margin], signed=True)[0]}"
-
-
-def _evidence(given: object) -> str:
-    """An entry of a witness: numbers and names, in lists and by name."""
-    if isinstance(given, Mapping):
-        entries = list(given.items())
-        parts = [Markup("<bdi>{}</bdi> {}").format(key, _evidence(value)) for key, value in _first(entries)]
-        return _sequence(parts, len(entries)) if entries else "nobody"
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return _sequence([_evidence(value) for value in _first(given)], len(given))
-    if isinstance(given, bool | str):
-        return Markup("<bdi>{}</bdi>").format(given)
-    if isinstance(given, int | np.integer):
-        return f"{int(given):,}"
-    if isinstance(given, float | np.floating):
-        return number_text(float(given), digits=WITNESS_DIGITS)
-    return str(given)
-
-
-def _first(given: Sequence[Any]) -> Sequence[Any]:
-    return given if len(given) <= MAX_WITNESS else given[:MAX_SHOWN]
-
-
-def _sequence(parts: Sequence[str], count: int) -> Markup:
-    more = f" and {count - len(parts):,} more" if count > len(parts) else ""
-    return Markup(", ").join(parts) + more
 
 
 # Assumptions
