@@ -1,4 +1,4 @@
-"""Pictures as SVG that stretch to the width of the page: bars, dots and lines for the cell of a table, who pays whom.
+"""Pictures as SVG that stretch to the width of the page: bars, dots and lines for the cell of a table.
 
 Lengths are percentages, so a picture fills whatever width it has while lines and dots keep their size. Rows that
 share a `NumberLine` can be compared. Axes have round numbers and labels that are moved apart. A mechanism has the
@@ -7,18 +7,15 @@ same colour in every picture.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from fedpact.deals import Settlement
-from fedpact.report.markup import name_tag, render
-from fedpact.report.numbers import MINUS, money_text
-from fedpact.utils.words import count_text
+from fedpact.report.markup import name_tag
+from fedpact.report.numbers import MINUS
 
 MAX_TICKS = 5
 MAX_TICK_DECIMALS = 7  # smaller ticks are written with an exponent, and so are larger ones than the other
@@ -36,12 +33,6 @@ MARGIN = 1.5
 MIN_BAR = 0.4
 # Caps up to this many times the largest contribution are marked; those further off would leave the bars short.
 CAP_REACH = 2.5
-# The most payers, and the most payees, that stand by themselves; the others are drawn as one.
-MAX_NODES = 10
-FLOW_HEIGHT = 220.0
-SLOT = 42.0  # two lines of text
-GAP = 6.0
-BEND = 45
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -226,122 +217,3 @@ def _upright(at: float, css: str, height: float) -> Markup:
 
 def _picture(title: str, parts: Sequence[Markup], attributes: Markup) -> Markup:
     return Markup('<svg width="100%" {}><title>{}</title>{}</svg>').format(attributes, title, Markup().join(parts))
-
-
-# Who pays whom
-
-
-@dataclass(frozen=True, kw_only=True)
-class Node:
-    """A payer or a payee, or the rest of them (`key` None); its bar begins `top` pixels down."""
-
-    key: str | None
-    label: str
-    cents: int
-    top: float
-    height: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ribbon:
-    """What goes from a payer to a payee: its shape, in a box 100 wide, and in words."""
-
-    shape: str
-    sentence: str
-    cents: int
-
-
-def payment_flow(settlement: Settlement, title: str, ident: str) -> Markup:
-    """The picture of a settlement that has transfers; `ident` keeps apart several pictures on one page.
-
-    Payers stand on the left, payees on the right, with ribbons between them as wide as what is paid. The ribbons are
-    drawn in a box that stretches to the page; names and amounts stand beside it as text, which does not stretch.
-    """
-    payers, payees, amounts = flow_layout(settlement)
-    ribbons = _ribbons(settlement, payers, payees, amounts)
-    largest = sorted(ribbons, key=lambda ribbon: -ribbon.cents)[: 2 * MAX_NODES]
-    return render(
-        "flow.html",
-        settlement=settlement,
-        title=title,
-        ident=ident,
-        height=max(_height(payers), _height(payees)),
-        sides=[("loss", "−", payers), ("gain", "+", payees)],
-        ribbons=ribbons,
-        description=" ".join(ribbon.sentence for ribbon in largest),
-    )
-
-
-Amounts = Mapping[tuple[str | None, str | None], int]
-"""What goes from a node of the first column to one of the second, by their keys."""
-
-
-def flow_layout(settlement: Settlement) -> tuple[list[Node], list[Node], Amounts]:
-    """Where payers and payees stand, and what goes from which to which."""
-    payers, payees = _node_keys(settlement, -1), _node_keys(settlement, +1)
-    amounts: dict[tuple[str | None, str | None], int] = defaultdict(int)
-    for transfer in settlement.transfers:
-        amounts[payers[transfer.payer], payees[transfer.payee]] += transfer.cents
-    columns = [
-        _column(amounts, side, count_text(sum(key is None for key in keys.values()), rest))
-        for side, (keys, rest) in enumerate([(payers, "other payer"), (payees, "other payee")])
-    ]
-    height = max(map(_height, columns))
-    left, right = ([replace(node, top=node.top + (height - _height(nodes)) / 2) for node in nodes] for nodes in columns)
-    return left, right, amounts
-
-
-def _node_keys(settlement: Settlement, sign: int) -> dict[str, str | None]:
-    """The node that each payer, or payee, belongs to: its own name, or None for the rest."""
-    balances = [(sign * cents, agent) for agent, cents in zip(settlement.names, settlement.cents, strict=True)]
-    ranked = [agent for size, agent in sorted(balances, key=lambda pair: -pair[0]) if size > 0]
-    n_alone = len(ranked) if len(ranked) <= MAX_NODES else MAX_NODES - 1
-    return {agent: agent if place < n_alone else None for place, agent in enumerate(ranked)}
-
-
-def _column(amounts: Amounts, side: int, rest: str) -> list[Node]:
-    """The nodes of one side, largest first and the rest last, each in a slot with room for its label."""
-    totals: dict[str | None, int] = defaultdict(int)
-    for ends, cents in amounts.items():
-        totals[ends[side]] += cents
-    turnover = sum(totals.values())
-    nodes, top = [], 0.0
-    for key, cents in sorted(totals.items(), key=lambda item: (item[0] is None, -item[1])):
-        height = max(FLOW_HEIGHT * cents / turnover, 1.0)
-        slot = max(height, SLOT)
-        label = rest if key is None else key
-        nodes.append(Node(key=key, label=label, cents=cents, top=top + (slot - height) / 2, height=height))
-        top += slot + GAP
-    return nodes
-
-
-def _height(nodes: Sequence[Node]) -> float:
-    last = nodes[-1]
-    return last.top + last.height + max(0.0, SLOT - last.height) / 2
-
-
-def _ribbons(settlement: Settlement, payers: Sequence[Node], payees: Sequence[Node], amounts: Amounts) -> list[Ribbon]:
-    """One ribbon per pair; each leaves its payer, and reaches its payee, in the order of the other side."""
-    starts, ends = ({node.key: node.top for node in nodes} for nodes in (payers, payees))
-    ribbons = []
-    for payer in payers:
-        for payee in payees:
-            cents = amounts.get((payer.key, payee.key), 0)
-            if cents:
-                first, last = payer.height * cents / payer.cents, payee.height * cents / payee.cents
-                shape = _ribbon_shape(starts[payer.key], first, ends[payee.key], last)
-                starts[payer.key] += first
-                ends[payee.key] += last
-                verb = "pay" if payer.key is None else "pays"
-                sentence = f"{payer.label} {verb} {payee.label} {money_text(settlement, cents)}."
-                ribbons.append(Ribbon(shape=shape, sentence=sentence, cents=cents))
-    return ribbons
-
-
-def _ribbon_shape(top: float, first: float, end: float, last: float) -> str:
-    """A band from the left edge, `first` wide, to the right edge, `last` wide."""
-    far = 100 - BEND
-    return (
-        f"M0 {top:.2f}C{BEND} {top:.2f} {far} {end:.2f} 100 {end:.2f}V{end + last:.2f}"
-        f"C{far} {end + last:.2f} {BEND} {top + first:.2f} 0 {top + first:.2f}Z"
-    )

@@ -17,7 +17,7 @@ from fedpact.certificates.assumptions import BOUND_TOLERANCE
 from fedpact.comparison import Outlook, StableFederation
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.diagnosis import fairness_sentences
-from fedpact.report.charts import BarRow, NumberLine, payment_flow, sign_class, whisker
+from fedpact.report.charts import BarRow, NumberLine, sign_class, whisker
 from fedpact.report.deal_table import PAID_AT, price_texts
 from fedpact.report.markup import mention_list, name_tag
 from fedpact.report.numbers import (
@@ -116,7 +116,6 @@ class PaymentPanel:
     outcome: Outcome
     settlement: Settlement | None
     rows: Sequence[tuple[str, ...]]
-    picture: str = ""
     turnover: int = 0
     chosen: Selection | None = None
     prices: Sequence[tuple[str, ...]] = ()
@@ -156,13 +155,11 @@ def _transfers(view: View, outcome: Outcome, settlement: Settlement) -> PaymentP
     turnover = sum(transfer.cents for transfer in transfers)
     if len(transfers) > MAX_SHOWN:
         transfers = tuple(sorted(transfers, key=lambda transfer: -transfer.cents))[:MAX_TRANSFERS]
-    ident = f"flow-{view.comparison.outcomes.index(outcome)}"
-    picture = payment_flow(settlement, f"Who pays whom under {view.title_of(outcome)}", ident)
     rows = [
         (name_tag(transfer.payer), name_tag(transfer.payee), cents_text(settlement, transfer.cents))
         for transfer in transfers
     ]
-    return PaymentPanel(outcome=outcome, settlement=settlement, rows=rows, picture=picture, turnover=turnover)
+    return PaymentPanel(outcome=outcome, settlement=settlement, rows=rows, turnover=turnover)
 
 
 def _unbalanced(view: View, outcome: Outcome) -> PaymentPanel:

@@ -1,24 +1,11 @@
-"""Bars, and the layout of who pays whom."""
+"""Bars in the cells of tables."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from fedpact.deals.settlement import settle_payments
-from fedpact.report.charts import (
-    GAP,
-    MAX_NODES,
-    SLOT,
-    NumberLine,
-    agent_bar,
-    bar,
-    flow_layout,
-    payment_flow,
-    whisker,
-)
+from fedpact.report.charts import NumberLine, agent_bar, bar, whisker
 
 
 class TestBars:
@@ -55,53 +42,3 @@ class TestBars:
         line = NumberLine.over([-1.0, 1.0])
         assert css in agent_bar(line, "A", number, "1").picture
         assert "bar mech0" in agent_bar(line, "A", number, "1", css="mech0").picture
-
-
-def settlement_of(payments, **options):
-    return settle_payments(payments, names=[f"agent {agent}" for agent in range(len(payments))], **options)
-
-
-class TestFlow:
-    def test_ribbons_carry_all_that_is_paid(self):
-        settlement = settle_payments([0.5, -0.125, 0.25, -0.625], names=["Ada", "Ben", "Cleo", "Dan"])
-        payers, payees, amounts = flow_layout(settlement)
-        assert [node.key for node in payers] == ["Dan", "Ben"]
-        assert [node.key for node in payees] == ["Ada", "Cleo"]
-        assert sum(amounts.values()) == 75
-        for node, cents in zip(payers, (63, 12), strict=True):
-            assert node.cents == pytest.approx(cents, abs=1)
-        picture = payment_flow(settlement, "t", "flow-0")
-        assert picture.count('class="ribbon"') == len(settlement.transfers)
-        for transfer in settlement.transfers:
-            said = (
-                f"{transfer.payer} pays {transfer.payee} {transfer.cents / 100:.2f}\N{NO-BREAK SPACE}units of payoff."
-            )
-            assert said in picture
-
-    def test_many_are_drawn_as_one(self):
-        payments = np.concatenate([np.arange(1.0, 16.0), -np.arange(1.0, 16.0)[::-1] - np.linspace(-0.07, 0.07, 15)])
-        settlement = settlement_of(payments)
-        payers, payees, _ = flow_layout(settlement)
-        for nodes in (payers, payees):
-            assert len(nodes) == MAX_NODES
-            assert nodes[-1].key is None
-        assert payers[-1].label == "6 other payers"
-        turnover = sum(transfer.cents for transfer in settlement.transfers)
-        assert sum(node.cents for node in payers) == sum(node.cents for node in payees) == turnover
-
-    def test_labels_never_overlap(self):
-        payments = np.random.default_rng(0).standard_normal(40) ** 3
-        payers, payees, _ = flow_layout(settlement_of(payments - payments.mean(), per_payoff=100.0))
-        lowest = max(node.top + max(node.height, (node.height + SLOT) / 2) for node in (payers[-1], payees[-1]))
-        for nodes in (payers, payees):
-            middles = [node.top + node.height / 2 for node in nodes]
-            assert min(np.diff(middles)) >= SLOT
-            assert middles[0] >= SLOT / 2 - 1e-9 and middles[-1] <= lowest - SLOT / 2 + 1e-9
-            tops = [(node.top, node.top + node.height) for node in nodes]
-            assert all(end + GAP <= start + 1e-9 for (_, end), (start, _) in pairwise(tops))
-
-    def test_names_are_escaped(self):
-        settlement = settle_payments([1.0, -1.0], names=["<script>", "&"])
-        picture = payment_flow(settlement, "<i>", "flow-0")
-        assert "<script>" not in picture and "<i>" not in picture
-        assert "&amp; pays &lt;script&gt;" in picture
