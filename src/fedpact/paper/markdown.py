@@ -56,11 +56,6 @@ def to_html(text: str) -> Markup:
     return Markup(MARKDOWN.render(text))
 
 
-def inline_html(text: str) -> Markup:
-    """One line with its emphasis, code and links."""
-    return Markup(MARKDOWN.renderInline(text))
-
-
 def _index(state: StateInline, silent: bool) -> bool:
     """A rule of the parser: the index of a single letter."""
     found = INDEX.match(state.src, state.pos)

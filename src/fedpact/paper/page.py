@@ -1,6 +1,6 @@
 """The files of a run: every result's numbers as CSV and its picture, and the page about all of them.
 
-The page is made twice from the same results: Markdown for a repository, HTML for people.
+The page is Markdown for a repository, and the same as HTML for people.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.paper.drawing import pictures
-from fedpact.paper.markdown import inline_html, pipe_table, to_html
+from fedpact.paper.markdown import pipe_table, to_html
 from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.report.markup import render
 from fedpact.report.page import style_sheet
@@ -30,7 +30,6 @@ LEAD = (
     "Chen, Liu). Every model-based figure and table, and what the paper says of them, judged by the numbers."
 )
 JUDGEMENT_SIGNS = {Judgement.CONFIRMED: "✓", Judgement.CONDITIONAL: "◐", Judgement.NOT_CONFIRMED: "✗"}
-JUDGEMENT_CLASSES = {Judgement.CONFIRMED: "kept", Judgement.CONDITIONAL: "partly", Judgement.NOT_CONFIRMED: "refuted"}
 FINDING_HEADS = ("The paper says", "Judgement", "What the numbers say")
 
 
@@ -87,27 +86,10 @@ def page_markdown(results: Sequence[Result]) -> str:
 
 
 def page_html(results: Sequence[Result]) -> str:
-    """The page as HTML, in the style of the report."""
-    own_style = files("fedpact.paper").joinpath("page.css").read_text(encoding="utf-8")
-    page = render(
-        "paper.html",
-        package="fedpact.paper",
-        title=TITLE,
-        lead=LEAD,
-        style=style_sheet() + Markup(own_style),
-        tally=_tally_markdown(results),
-        contents={result.name: result.title.partition(":")[0] for result in results},
-        results=results,
-        tables=_tables_markdown,
-        to_html=to_html,
-        inline_html=inline_html,
-        file_names=_file_names,
-        heads=FINDING_HEADS,
-        css=JUDGEMENT_CLASSES,
-        judged=_judged,
-        surprise=_surprise,
-    )
-    return str(page)
+    """The same page as HTML, in the style of the report."""
+    style = style_sheet() + Markup(files("fedpact.paper").joinpath("page.css").read_text(encoding="utf-8"))
+    content = to_html(page_markdown(results))
+    return str(render("paper.html", package="fedpact.paper", title=TITLE, style=style, content=content))
 
 
 def _tally_markdown(results: Sequence[Result]) -> str:
