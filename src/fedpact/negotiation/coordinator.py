@@ -13,6 +13,7 @@ been interrupted: everything a coordinator knows it knows from answers, so the e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,6 @@ from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.protocol import Protocol, ProtocolResult, balance_exactly
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
 from fedpact.negotiation.session import Listener, MemberExcluded, Session
-from fedpact.negotiation.share_discovery import discover_shares
 from fedpact.negotiation.sum_terms import MIN_SUMMED
 from fedpact.negotiation.sums import SumsProtocol
 from fedpact.negotiation.validation import read_answer
@@ -49,9 +49,9 @@ class Rules(NamedTuple):
 
 # By mechanism and protocol.
 NEGOTIATIONS: dict[tuple[str, str], Rules] = {
-    ("externality", "price-discovery"): Rules(discover_prices, tol=3e-15, max_rounds=60),
+    ("externality", "price-discovery"): Rules(partial(discover_prices, mechanism="externality"), tol=3e-15, max_rounds=60),
     ("externality", "sums"): Rules(SumsProtocol("externality"), tol=1e-14, max_rounds=300),
-    ("shapley", "price-discovery"): Rules(discover_shares, tol=1e-13, max_rounds=60),
+    ("shapley", "price-discovery"): Rules(partial(discover_prices, mechanism="shapley"), tol=1e-13, max_rounds=60),
     ("shapley", "sums"): Rules(SumsProtocol("shapley"), tol=1e-14, max_rounds=300),
 }
 NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
