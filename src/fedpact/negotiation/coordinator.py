@@ -49,7 +49,9 @@ class Rules(NamedTuple):
 
 # By mechanism and protocol.
 NEGOTIATIONS: dict[tuple[str, str], Rules] = {
-    ("externality", "price-discovery"): Rules(partial(discover_prices, mechanism="externality"), tol=3e-15, max_rounds=60),
+    ("externality", "price-discovery"): Rules(
+        partial(discover_prices, mechanism="externality"), tol=3e-15, max_rounds=60
+    ),
     ("externality", "sums"): Rules(SumsProtocol("externality"), tol=1e-14, max_rounds=300),
     ("shapley", "price-discovery"): Rules(partial(discover_prices, mechanism="shapley"), tol=1e-13, max_rounds=60),
     ("shapley", "sums"): Rules(SumsProtocol("shapley"), tol=1e-14, max_rounds=300),

@@ -72,7 +72,9 @@ def discover_prices(
             prices=None if model is None or is_shapley else _among_all(session, model.member_worth),
             utilities={index: answer.utility for index, answer in answers.items()},
         )
-        if before is not None and is_last:  # rounding may draw the set of best profiles too wide: then the former stands
+        if (
+            before is not None and is_last
+        ):  # rounding may draw the set of best profiles too wide: then the former stands
             agreed = model if model is not None and is_better and model.gap <= MAX_GAIN_LEFT else before
             return agreed.result(session, number, residual)
         if best is None or not is_better:
@@ -174,7 +176,7 @@ class Model:
         stated = float(np.abs(self.payoffs).sum() + self.costs.sum())
         rest = np.zeros(self.payoffs.size)
         with np.errstate(all="ignore"):
-            first = -self.arrays.marginal_worth(rest) ** 2 / self.arrays.worth_curvature(rest)
+            first = -(self.arrays.marginal_worth(rest) ** 2) / self.arrays.worth_curvature(rest)
         return stated or 1e-3 * float(np.nansum(first))
 
     @property
