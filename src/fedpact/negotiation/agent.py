@@ -9,6 +9,7 @@ passes a `Payoff` with `value`, `slope`, `curvature` and `floor`; it must rise a
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable
@@ -25,6 +26,9 @@ from fedpact.negotiation import sum_terms
 from fedpact.shapley.receiver import ReceiverShares, receiver_potential, receiver_shares
 from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import Refusal
+
+logger = logging.getLogger("flwr.fedpact.agent")  # below Flower's own, so that a node shows it
 
 Question = dict[str, Any]
 Answer = dict[str, Any]
@@ -118,6 +122,22 @@ class Agent:
             **sum_terms.answers_of(self),
         }
         return {"number": question["number"], **kinds[question["kind"]](question)}
+
+    def answer_stranger(self, question: Question) -> Answer:
+        """The answer, for a coordinator that may not see what goes wrong inside: errors may quote private numbers.
+
+        Raises
+        ------
+        Refusal
+            Whatever it is; a text that was not written for the coordinator goes to the member's own log.
+        """
+        try:
+            return self.answer(question)
+        except Refusal:
+            raise
+        except Exception as error:
+            logger.exception("%s cannot answer", self.name)
+            raise Refusal(f"it cannot answer ({type(error).__name__}); its own log says why") from None
 
     def shares(self, at: FloatArray) -> FloatArray:
         """Everybody's Shapley share of its payoff."""

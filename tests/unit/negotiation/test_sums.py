@@ -211,7 +211,7 @@ class Greedy(Liar):
         (Silent, "no answer in time"),
         (Garbage, "it has not answered what it is said to have answered"),
         (Shifted, "it has not answered what it is said to have answered"),
-        (Greedy, "of its own answer its payment is"),
+        (Greedy, "it has not stated the payment that it is said to have stated"),
     ],
 )
 def test_whoever_fails_or_lies_is_found_and_the_others_go_on(mechanism: str, kind: type[Liar], reason: str) -> None:
@@ -240,6 +240,23 @@ def test_a_liar_that_stands_by_its_lie_is_found_by_its_own_numbers() -> None:
     assert list(deal.excluded) == ["agent 1"]
     assert "the masks do not cancel" in deal.excluded["agent 1"]
     assert [event["reason"] for event in deal.trace if event["event"] == "masks opened"] == ["the masks do not cancel"]
+
+
+def test_a_payment_that_does_not_follow_from_its_own_terms_is_found_by_them() -> None:
+    class Stubborn(Greedy):
+        def answer(self, question: dict[str, Any]) -> Any:
+            if question["kind"] != "open":
+                return super().answer(question)
+            from fedpact.negotiation.sum_terms import _seeds
+
+            seeds = {str(peer): seed.hex() for peer, seed in _seeds(self, question["rounds"][0]).items()}
+            return {"number": question["number"], "seeds": [seeds]}
+
+    federation = dense(5)
+    deal = coordinate(with_liar(Stubborn, federation), protocol="sums")
+    assert list(deal.excluded) == ["agent 1"]
+    assert "of its own answer its payment is" in deal.excluded["agent 1"]
+    assert_solved(deal, federation)
 
 
 def test_two_that_contradict_each_other_both_go() -> None:
