@@ -211,9 +211,8 @@ class Agent:
         return np.where(usable, payoffs, 0.0), np.where(usable, slopes, np.inf)
 
     def _introduction(self, question: Question) -> Answer:
-        """Reveals: the caps, which lots matter to its tasks (not how much, not in which direction), and the stiffness.
+        """Reveals: the caps, and which lots matter to its tasks (not how much, not in which direction).
 
-        That is -a'' at nothing times the mean square of the weights: how fast the first samples lose their worth.
         Where sums are negotiated the caps are all that is asked for.
         """
         said: Answer = {
@@ -224,12 +223,9 @@ class Agent:
             said["lot_names"] = list(self.lot_names)
         if self.shared_caps:
             said["shared_caps"] = [{"lots": list(each.lots), "cap": each.cap} for each in self.shared_caps]
-        if question.get("brief") is True:
-            return said
-        curvatures = -self.values * self.payoff.curvature(np.zeros(self.values.size))
-        squares = [float((row[row != 0] ** 2).mean()) if row.any() else 0.0 for row in self.weights]
-        uses = [np.flatnonzero(row).tolist() for row in self.weights]
-        return said | {"tasks": uses, "stiffness": float(curvatures @ np.array(squares))}
+        if question.get("brief") is not True:
+            said["tasks"] = [np.flatnonzero(row).tolist() for row in self.weights]
+        return said
 
     def _marginals(self, question: Question) -> Answer:
         """Reveals, at the contributions asked about: payoffs and costs, their first and second derivatives.
