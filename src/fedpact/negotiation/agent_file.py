@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic, SharedCap
-from fedpact.federation.lots import Ownership, check_shared_caps
+from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.validation import Layout, read_layout, read_shared_caps
 from fedpact.scenario.fields import check_keys
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
@@ -74,7 +74,12 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
     check_keys(record, (*REQUIRED_OF_LOTS, "shared_caps", *OPTIONAL) if several else (*REQUIRED, *OPTIONAL))
     name, index = _name(record["name"]), record["index"]
     if several:
-        count, owners, lot_names = _layout(record)
+        count = record["n_agents"]
+        if type(count) is not int or count < 1:
+            raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
+        _check_index(index, count)
+        layout = read_layout(record, count)
+        owners = list(layout.lot_owners)
         tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"), ("name",))
         lots = _objects(record["lots"], "lots", ("linear", "quadratic", "cap"))
         if len(lots) != owners.count(index):
@@ -85,7 +90,7 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
             )
     else:
         count = _row(record["weights"]).size
-        owners, lot_names, tasks, lots = list(range(count)), (), [record], [record]
+        owners, layout, tasks, lots = list(range(count)), Layout(tuple(range(count))), [record], [record]
         _check_index(index, count)
         own = record["weights"][index]
         if own < 0.0:
@@ -102,35 +107,16 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
         costs=_cost(lots),
         caps=np.array([_cap(lot) for lot in lots]),
         lot_owners=np.array(owners, dtype=np.intp),
-        lot_names=lot_names,
+        lot_names=layout.lot_names,
         task_names=tuple(str(task.get("name", f"task {place}")) for place, task in enumerate(tasks)),
         least_gain=_least_gain(record.get("least_gain", 0.0)),
-        shared_caps=_shared_caps(record.get("shared_caps"), len(lots)),
+        shared_caps=read_shared_caps(record.get("shared_caps"), len(lots)),
     )
-
-
-def _layout(record: Mapping[str, Any]) -> tuple[int, list[int], tuple[str, ...]]:
-    """How many members there are, whose every lot is and what it is called."""
-    count, owners, names = record["n_agents"], record["lot_owners"], record["lot_names"]
-    if type(count) is not int or count < 1:
-        raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
-    _check_index(record["index"], count)
-    if not isinstance(owners, list) or not all(type(owner) is int and 0 <= owner < count for owner in owners):
-        raise InvalidInput(f"lot_owners must list a place from 0 to {count - 1} for each lot, got {short_repr(owners)}")
-    if not isinstance(names, list) or len(names) != len(owners) or not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"lot_names must name each of the {len(owners)} lots, got {short_repr(names)}")
-    return count, owners, tuple(names)
 
 
 def _check_index(given: Any, count: int) -> None:
     if type(given) is not int or not 0 <= given < count:
         raise InvalidInput(f"index must be a place from 0 to {count - 1}, got {short_repr(given)}")
-
-
-def _shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
-    places = tuple(str(place) for place in range(n_own))
-    owners = np.zeros(n_own, dtype=np.intp)
-    return check_shared_caps(given, Ownership(owners, owners, places, places), places, ("the member",))
 
 
 def _objects(given: Any, key: str, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> list[Mapping[str, Any]]:

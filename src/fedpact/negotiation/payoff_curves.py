@@ -48,20 +48,24 @@ class FittedPayoff(Payoff):
         """Offsets may be of any sign, and widths infinite."""
 
     def value(self, y: FloatArray) -> FloatArray:
+        """The payoff, nothing at nothing."""
         return self._integral(y - self.offset) - self._integral(-self.offset)
 
     def slope(self, y: FloatArray) -> FloatArray:
+        """a'(t)."""
         steps, wide = y - self.offset, np.isinf(self.width)
         width = np.where(wide, 1.0, self.width)
         with np.errstate(all="ignore"):
             return np.exp(-self.decay * np.where(wide, steps, width * np.log1p(steps / width)))
 
     def curvature(self, y: FloatArray) -> FloatArray:
+        """a''(t)."""
         with np.errstate(all="ignore"):
             return -self.decay * self.slope(y) / (1.0 + (y - self.offset) / self.width)
 
     @property
     def floor(self) -> FloatArray:
+        """Where the slope is infinite."""
         return self.offset - self.width
 
     def _integral(self, steps: FloatArray) -> FloatArray:

@@ -30,8 +30,7 @@ import numpy as np
 from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.federation.lots import shared_members, take_shared_caps
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, fit_curves
-from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
-from fedpact.negotiation.session import MemberExcluded, Session
+from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
 from fedpact.negotiation.validation import LotAnswer, TaskAnswer
 from fedpact.solvers.interior_point import Maximum, linearised_gains, maximise
 from fedpact.solvers.shapley_equilibrium import PotentialProgram, least_norm_split
@@ -72,9 +71,7 @@ def discover_prices(
             prices=None if model is None or is_shapley else _among_all(session, model.member_worth),
             utilities={index: answer.utility for index, answer in answers.items()},
         )
-        if (
-            before is not None and is_last
-        ):  # rounding may draw the set of best profiles too wide: then the former stands
+        if before is not None and is_last:  # where rounding drew the set of best profiles too wide, the former stands
             agreed = model if model is not None and is_better and model.gap <= MAX_GAIN_LEFT else before
             return agreed.result(session, number, residual)
         if best is None or not is_better:
@@ -182,7 +179,7 @@ class Model:
     @property
     def member_worth(self) -> FloatArray:
         """What one more sample of each lot is worth to each member, (members, lots)."""
-        return sum_by(self.arrays.task_owners, self.worth.T, self.arrays.n_agents).T
+        return np.array(sum_by(self.arrays.task_owners, self.worth.T, self.arrays.n_agents).T)
 
     @cached_property
     def gap(self) -> float:
@@ -241,7 +238,10 @@ class Model:
             received = sum_by(self.arrays.task_owners, self.shares.sum(axis=1), self.arrays.n_agents)
             payments = session.for_everybody(self.shares.sum(axis=0) - received)
         else:
-            prices = _among_all(session, balanced_prices(self.member_worth, self.arrays.lot_owners))
+            prices, own = self.member_worth, (self.arrays.lot_owners, np.arange(self.at.size))
+            prices[own] = 0.0
+            prices[own] = -prices.sum(axis=0)  # who is paid receives what the others pay
+            prices = _among_all(session, prices)
         return ProtocolResult(
             contributions=session.for_all_lots(self.at),
             prices=prices,

@@ -33,8 +33,8 @@ MAX_LOTS, MAX_LOT_NAME = 100_000, 200
 MAX_STATED = 1e50  # numbers beyond it are no payoffs, prices or samples
 
 
-class BadAnswer(Exception):
-    """What is wrong with an answer."""
+class BadAnswer(InvalidInput):
+    """What is wrong with an answer, or with a part of a private file that an answer would state."""
 
 
 class Withdrawal(BadAnswer):
@@ -218,8 +218,8 @@ def acceptance(given: Any, name: str) -> bool:
 
 
 def _tasks(count: int, n_lots: int, **more: Reader) -> Reader:
-    parts = {"payoff": number, "prices": partial(numbers, size=n_lots), "curvature": positive} | more
-    return partial(each_of, part=partial(fields, parts=parts), what="its tasks", count=count)
+    parts: dict[str, Reader] = {"payoff": number, "curvature": positive, "prices": partial(numbers, size=n_lots)}
+    return partial(each_of, part=partial(fields, parts=parts | more), what="its tasks", count=count)
 
 
 def _lots(count: int) -> Reader:
@@ -272,13 +272,13 @@ def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, brief: bool = False) -> Introduction:
     """Checked: a layout, caps of at least zero, and known lots; briefly the layout and the caps alone."""
-    layout = _read_layout(raw, size)
+    layout = read_layout(raw, size)
     owners = np.array(layout.lot_owners)
     own, n_lots = np.flatnonzero(owners == index), owners.size
     caps = np.array(
         each_of(raw.get("caps"), "caps", part=lambda given, _: cap(given, "cap"), what="its lots", count=own.size)
     )
-    shared_caps = _read_shared_caps(raw, own.size)
+    shared_caps = read_shared_caps(raw.get("shared_caps"), own.size)
     for shared in shared_caps:
         caps[list(shared.lots)] = np.minimum(caps[list(shared.lots)], shared.cap)
     if brief:
@@ -298,7 +298,8 @@ def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, brief: b
     )
 
 
-def _read_layout(raw: Mapping[str, Any], size: int) -> Layout:
+def read_layout(raw: Mapping[str, Any], size: int) -> Layout:
+    """Whose every lot is, among so many members, and what it is called."""
     owners, names = raw.get("lot_owners"), raw.get("lot_names", [])
     if (
         not isinstance(owners, list)
@@ -308,20 +309,21 @@ def _read_layout(raw: Mapping[str, Any], size: int) -> Layout:
         raise BadAnswer(
             f"lot_owners must list a member by number, 0 to {size - 1}, for each lot, got {_describe(owners)}"
         )
-    plain = names == [] and owners == list(range(size))
-    named = isinstance(names, list) and len(names) == len(owners)
-    if not plain and (not named or not all(isinstance(name, str) and 0 < len(name) <= MAX_LOT_NAME for name in names)):
+    is_plain = names == [] and owners == list(range(size))
+    is_list = isinstance(names, list) and len(names) == len(owners)
+    if not is_plain and not (
+        is_list and all(isinstance(name, str) and 0 < len(name) <= MAX_LOT_NAME for name in names)
+    ):
         raise BadAnswer(f"lot_names must name each of the {len(owners)} lots, got {_describe(names)}")
     return Layout(tuple(owners), tuple(names))
 
 
-def _read_shared_caps(raw: Mapping[str, Any], n_own: int) -> tuple[SharedCap, ...]:
+def read_shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
+    """Caps that some of its own lots share, by index among these."""
     labels = tuple(str(lot) for lot in range(n_own))
     owners = np.zeros(n_own, dtype=np.intp)
     try:
-        return check_shared_caps(
-            raw.get("shared_caps"), Ownership(owners, owners, labels, labels), labels, ("the member",)
-        )
+        return check_shared_caps(given, Ownership(owners, owners, labels, labels), labels, ("the member",))
     except InvalidInput as error:
         raise BadAnswer(str(error)) from error
 
@@ -347,7 +349,8 @@ def read_profile(
     parts = read_answer("shares" if shares else "prices", raw, **about)
     coalitions, tasks = owners if shares else None, []
     for told, uses, earlier in zip(parts["tasks"], tasks_used, task_histories, strict=True):
-        nothing = {"worth": np.zeros(at.size), "shares": np.zeros(n_agents), "slopes": np.zeros(at.size)}
+        nothing: dict[str, Any] = dict.fromkeys(("worth", "slopes"), np.zeros(at.size))
+        nothing["shares"] = np.zeros(n_agents)
         if told is None:
             _check_outside(at, earlier, coalitions)
             tasks.append(TaskAnswer(at=at, outside=True, **nothing))

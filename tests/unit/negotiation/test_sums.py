@@ -14,7 +14,7 @@ import pytest
 import fedpact as fp
 from fedpact.deals.signatures import KnownKeys, new_signing_key
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, masks, recompute
-from fedpact.negotiation.protocol import balance_exactly
+from fedpact.negotiation.coordinator import balance_exactly
 from fedpact.negotiation.sum_terms import Identity
 from random_cases import cases, some
 from strategies import random_federation
