@@ -212,7 +212,8 @@ class Model:
     @property
     def promised(self) -> float:
         """The gain of going there, of the scale: half of the gradient along the step, which is exact at the end."""
-        return max(0.5 * float(self.gradient @ (self.wanted - self.at)), 0.0) / self.scale
+        gain = 0.5 * float(self.gradient @ (self.wanted - self.at)) / self.scale
+        return gain if gain > np.finfo(float).eps else 0.0
 
     @property
     def smallest(self) -> FloatArray:
