@@ -125,11 +125,11 @@ def _ask_round(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _SummedRound:
-    """A question, everybody's masked answers to it with their signatures, and their sum."""
+    """A question, everybody's masked answers to it with their signatures, and their sum; places as texts, as sent."""
 
     question: dict[str, Any]
-    masked: Mapping[int, str]
-    signatures: Mapping[int, str]
+    masked: Mapping[str, str]
+    signatures: Mapping[str, str]
     total: FloatArray
 
 
@@ -157,16 +157,16 @@ class _Exchange:
             content = {key: part for key, part in question.items() if key != "kind"}
             count = count_of(question)
             read = partial(_read_sums, count=count)
-            masked = self.session.ask("sums", lambda place: content, read)  # noqa: B023 - called at once
-            kept = {place: answer["masked"] for place, answer in masked.items() if answer is not None}
-            if len(kept) == len(masked):
-                signed = {place: answer["signature"] for place, answer in masked.items() if answer is not None}
-                total = total_of(question, {str(place): text for place, text in kept.items()})
-                self._last = _SummedRound(question=question, masked=kept, signatures=signed, total=total)
+            answers = self.session.ask("sums", lambda place: content, read)  # noqa: B023 - called at once
+            stale = [place for place, answer in answers.items() if answer is None]
+            if not stale:
+                masked, signed = _by_text(answers, "masked"), _by_text(answers, "signature")
+                total = total_of(question, masked)
+                self._last = _SummedRound(question=question, masked=masked, signatures=signed, total=total)
                 return total
             self._best = None  # nobody could open it any more
             self._agree_on_keys()
-        self.session.exclude({place: "its key changes with every question" for place in masked if place not in kept})
+        self.session.exclude(dict.fromkeys(stale, "its key changes with every question"))
         raise MemberExcluded
 
     def ask_payments(self, about: str, contributions: FloatArray, sums: FloatArray) -> FloatArray:
@@ -183,7 +183,7 @@ class _Exchange:
         """Raise `MemberExcluded` once it is found who made the last sum contradict itself or what was said before."""
         assert self._last is not None
         disputed = [self._last]
-        amounts = None if payments is None else {str(place): said["payment"] for place, said in payments.items()}
+        amounts = None if payments is None else _by_text(payments, "payment")
         reason = find_contradiction([self._last.question], [self._last.total], amounts)
         if reason is None and climb is not None and self._best is not None:
             disputed = [self._best, self._last]
@@ -230,12 +230,12 @@ class _Exchange:
         members = [int(place) for place in self.session.members]
         content: dict[str, Any] = {
             "rounds": [each.question for each in disputed],
-            "masked": [{str(place): text for place, text in each.masked.items()} for each in disputed],
-            "signatures": [{str(place): text for place, text in each.signatures.items()} for each in disputed],
+            "masked": [each.masked for each in disputed],
+            "signatures": [each.signatures for each in disputed],
         }
         if payments is not None:
-            content["payments"] = {str(place): said["payment"] for place, said in payments.items()}
-            content["payment_signatures"] = {str(place): said["signature"] for place, said in payments.items()}
+            content["payments"] = _by_text(payments, "payment")
+            content["payment_signatures"] = _by_text(payments, "signature")
         seeds = self.session.ask(
             "open",
             lambda place: content,
@@ -265,6 +265,11 @@ class _Exchange:
         return liars
 
 
+def _by_text(answers: Mapping[int, Any], part: str) -> dict[str, Any]:
+    """A part of everybody's answers, by places as they stand in questions."""
+    return {str(place): answer[part] for place, answer in answers.items()}
+
+
 def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> dict[str, str] | None:
     """So many masked numbers and their signature; None if the member has another key now."""
     answer: dict[str, str] = {} if raw.get("stale") is True else read_answer("sums", raw, count=count)
@@ -274,7 +279,7 @@ def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> dict[str, str]
 def _open_terms(summed: _SummedRound, place: int, opened: Mapping[str, str]) -> FloatArray:
     """A member's own numbers, by what it says of its masks."""
     count = count_of(summed.question)
-    masked = masks.decode(summed.masked[place], count)
+    masked = masks.decode(summed.masked[str(place)], count)
     seeds = {int(peer): bytes.fromhex(seed) for peer, seed in opened.items()}
     return masks.to_floats(masks.add(masked, masks.negate(masks.own_mask(place, seeds, count))))
 

@@ -99,12 +99,12 @@ def test_masks_are_not_opened_for_answers_that_nobody_signed(coordinator: Coordi
     exchange.ask("welfare", [AT], 1)
     summed = exchange._last
     assert summed is not None
-    invented = {str(place): text for place, text in summed.masked.items()}
+    invented = dict(summed.masked)
     invented["2"] = masks.encode(masks.negate(masks.decode(invented["2"], count_of(summed.question))))
-    signatures = {str(place): text for place, text in summed.signatures.items()}
+    signatures = dict(summed.signatures)
     question = {"kind": "open", "rounds": [summed.question], "masked": [invented], "signatures": [signatures]}
     assert 'what "County" is said to have answered is not signed by it' in refusal(coordinator.ask(1, question))
-    honest = question | {"masked": [{str(place): text for place, text in summed.masked.items()}]}
+    honest = question | {"masked": [dict(summed.masked)]}
     assert "there is nothing to open" in refusal(coordinator.ask(1, honest))
 
 
@@ -118,8 +118,8 @@ def settle(exchange: _Exchange) -> tuple[dict[str, Any], dict[int, dict[str, Any
     question = {
         "kind": "open",
         "rounds": [summed.question],
-        "masked": [{str(place): text for place, text in summed.masked.items()}],
-        "signatures": [{str(place): text for place, text in summed.signatures.items()}],
+        "masked": [dict(summed.masked)],
+        "signatures": [dict(summed.signatures)],
         "payments": {str(place): said["payment"] for place, said in stated.items()},
         "payment_signatures": {str(place): said["signature"] for place, said in stated.items()},
     }
