@@ -34,6 +34,7 @@ def answer_negotiation(asked: dict[str, Any], context: Context, learner: Learner
             "mechanism": memory.mechanism,
             "members": list(memory.members),
             "agreed": list(memory.agreed),
+            "payment": list(memory.payment),
         }
     )
     return answer
@@ -49,11 +50,13 @@ def _memory(context: Context) -> NodeMemory:
         return NodeMemory(protocol=str(named))
     members: list[Any] = list(kept["members"])  # type: ignore[arg-type]
     agreed: list[Any] = list(kept["agreed"])  # type: ignore[arg-type]
+    payment: list[Any] = list(kept["payment"])  # type: ignore[arg-type]
     return NodeMemory(
         protocol=str(kept["protocol"]),
         mechanism=str(kept["mechanism"]),
         members=tuple(map(int, members)),
         agreed=tuple(map(float, agreed)),
+        payment=tuple(map(float, payment)),
     )
 
 

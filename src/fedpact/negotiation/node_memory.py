@@ -7,7 +7,8 @@ node that knows the others' signing keys answers, in one run,
 * by one protocol: the one its owner names, or that of the first question;
 * about one mechanism: payments under both would tell a payoff beside what is paid at the margin;
 * sums over one set of members: whoever drops out ends the negotiation, and the others begin another run without it;
-* one profile as the one agreed, and what it is paid there.
+* one profile as the one agreed, what it is paid there, and whether it accepts that, for one payment: asked about
+  others, it would tell its utility digit by digit.
 
 The same question asked again is answered again. A node without keys of others believes whatever it is told, and hides
 nothing from a coordinator that lies; it keeps to one protocol and one mechanism only.
@@ -36,12 +37,16 @@ SPOKEN_IN = {
 
 @dataclass(frozen=True, kw_only=True)
 class NodeMemory:
-    """The protocol, the mechanism, who sums, and the profile that was agreed; empty where nothing is known yet."""
+    """The protocol, the mechanism, who sums, the profile that was agreed and the payment that was put to it.
+
+    Empty where nothing is known yet.
+    """
 
     protocol: str = ""
     mechanism: str = ""
     members: tuple[int, ...] = ()
     agreed: tuple[float, ...] = ()
+    payment: tuple[float, ...] = ()
 
     def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> NodeMemory:
         """What is remembered once a question is answered; raises `Refusal` if it must not be."""
@@ -76,4 +81,11 @@ class NodeMemory:
             if kind == "payment" and not agreed:
                 raise Refusal("no profile is agreed yet: it works out no payment")
             agreed = profile
-        return NodeMemory(protocol=self.protocol or spoken, mechanism=mechanism, members=members, agreed=agreed)
+        payment = self.payment
+        if kind == "accept" and knows_keys and self.protocol == SUMS:
+            payment = (float(question["payment"]),)
+            if tuple(question["contributions"]) != agreed or self.payment not in ((), payment):
+                raise Refusal("it accepts or refuses the profile agreed in a run, at one payment, and nothing else")
+        return NodeMemory(
+            protocol=self.protocol or spoken, mechanism=mechanism, members=members, agreed=agreed, payment=payment
+        )

@@ -28,6 +28,7 @@ class Coordinator:
     """Asks the nodes of a run whatever it likes; `exchange` is how an honest one asks for sums."""
 
     def __init__(self, folder: Path, federation: fp.Federation = FEDERATION, **config: Any) -> None:
+        folder.mkdir(exist_ok=True)
         keys = keys_by_name(federation, folder / "keys")
         self.stage = Stage(federation, folder / "run", node_config={place: keys[place] | config for place in keys})
         grid = self.stage.grid()
@@ -154,6 +155,18 @@ def test_payments_are_told_for_one_mechanism_alone(coordinator: Coordinator) -> 
     settle(coordinator.begin())
     question = {"kind": "payment", "about": "shares", "contributions": AT.tolist(), "sums": [0.0] * 5}
     assert "this negotiation is of externality" in refusal(coordinator.ask(1, question))
+
+
+def test_consent_is_no_oracle_of_utilities(coordinator: Coordinator) -> None:
+    """Asked about one payment after the other, a member would tell what a profile is worth to it, digit by digit."""
+    _, stated = settle(coordinator.begin())
+    question = {"kind": "accept", "contributions": AT.tolist(), "payment": stated[1]["payment"]}
+    for other in ({"payment": 0.5}, {"contributions": (0.5 * AT).tolist()}):
+        assert "accepts" in coordinator.ask(1, question)
+        assert "at one payment, and nothing else" in refusal(coordinator.ask(1, question | other))
+    early = Coordinator(coordinator.stage.folder.parent / "again")
+    early.begin()
+    assert "at one payment, and nothing else" in refusal(early.ask(1, question))
 
 
 @pytest.mark.parametrize("about", ["shares", "prices"])
