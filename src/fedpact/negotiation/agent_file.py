@@ -105,9 +105,11 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
         n_agents=count,
         weights=np.array(rows).reshape(len(rows), len(owners)),
         payoff=_joint_payoff([read_payoff("payoff", task["payoff"]) for task in tasks]),
-        values=checked_numbers("value", [number("value", task["value"]) for task in tasks], positive, POSITIVE),
+        values=np.array(
+            [checked_numbers("value", number("value", task["value"]), positive, POSITIVE) for task in tasks]
+        ),
         costs=_cost(lots),
-        caps=checked_numbers("cap", [_cap(lot["cap"]) for lot in lots], lambda caps: caps >= 0.0, "at least zero"),
+        caps=np.array([_cap(lot["cap"]) for lot in lots]),
         lot_owners=np.array(owners, dtype=np.intp),
         lot_names=layout.lot_names,
         task_names=tuple(str(task.get("name", f"task {place}")) for place, task in enumerate(tasks)),
@@ -159,7 +161,8 @@ def _cost(lots: Sequence[Mapping[str, Any]]) -> Cost:
 
 
 def _cap(given: Any) -> float:
-    return np.inf if given in INFINITY_TEXTS else number("cap", given)
+    cap = np.inf if given in INFINITY_TEXTS else number("cap", given)
+    return float(checked_numbers("cap", cap, lambda caps: caps >= 0.0, "at least zero"))
 
 
 def _least_gain(given: Any) -> float:
