@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,14 @@ def test_the_coordinator_hears_caps_keys_masked_numbers_payments_and_consent_onl
             assert set(answers[place]) - {"number"} == said[question["kind"]]
     asked = [questions[0] for questions, _ in channel.heard if questions[0]["kind"] == "sums"]
     assert len({masks.question_digest(question) for question in asked}) == len(asked)
+
+
+def test_without_cryptography_it_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    channel = Listening(agents_of(dense(4)))
+    with pytest.raises(ImportError, match=r'pip install "fedpact\[sums\]"'):
+        coordinate(channel, protocol="sums")
+    assert not channel.heard
 
 
 def test_two_members_are_told_to_use_another_protocol() -> None:
