@@ -208,7 +208,7 @@ def _show_lots(deal: Deal, unit: Unit) -> None:
 
 def _study_lies(federation: Federation, mechanism: str, numbers: Path, *, as_json: bool) -> None:
     """What lying would gain: a page on the terminal, its numbers as a file."""
-    from fedpact.negotiation.lies import lie_study  # noqa: PLC0415 - only for studies
+    from fedpact.comparison.lies import lie_study  # noqa: PLC0415 - only for studies
 
     check_table_name(numbers)
     with counter("members and pairs") as count:

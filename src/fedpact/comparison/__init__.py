@@ -1,7 +1,7 @@
 """Mechanisms side by side: on one federation, while its numbers are uncertain, over parameters, on many at once.
 
 Who leaves belongs here too: `groups` finds the group that gains most by leaving, `departures` plays leaving until
-nobody does, `manipulation` says what lies, and posing as several, gain.
+nobody does, `lies` says what lies, and posing as several, gain.
 
 May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms.
 """
@@ -12,7 +12,7 @@ from fedpact.comparison.comparison import Comparison, compare
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS
 from fedpact.comparison.groups import BlockingGroup, blocking_group, least_core
-from fedpact.comparison.manipulation import splitting_gain
+from fedpact.comparison.lies import splitting_gain
 from fedpact.comparison.members import BestMembers, best_members
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation

@@ -12,7 +12,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.comparison.departures import StableFederation, stable_federation
 from fedpact.comparison.groups import BlockingGroup, blocking_group
-from fedpact.comparison.manipulation import MAX_AGENTS_LYING, misreporting_gains
+from fedpact.comparison.lies import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.members import BestMembers, best_members
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, addition_text, recommend

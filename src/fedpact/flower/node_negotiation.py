@@ -27,9 +27,15 @@ def answer_negotiation(asked: dict[str, Any], context: Context, learner: Learner
     memory = _memory(context).after(asked, knows_keys=identity.known.is_given)
     if asked.get("kind") == "introduce":
         own = within_its_data(own, learner(context), samples_per_unit(context))
-    answer = replace(own, secret=_mask_secret(context), identity=identity).answer(asked)
+    answer = replace(own, secret=_mask_secret(context), identity=identity).answer_stranger(asked)
     context.state[MEMORY] = ConfigRecord(
-        {"protocol": memory.protocol, "members": list(memory.members), "agreed": list(memory.agreed)}
+        {
+            "protocol": memory.protocol,
+            "mechanism": memory.mechanism,
+            "members": list(memory.members),
+            "agreed": list(memory.agreed),
+            "payment": list(memory.payment),
+        }
     )
     return answer
 
@@ -44,8 +50,13 @@ def _memory(context: Context) -> NodeMemory:
         return NodeMemory(protocol=str(named))
     members: list[Any] = list(kept["members"])  # type: ignore[arg-type]
     agreed: list[Any] = list(kept["agreed"])  # type: ignore[arg-type]
+    payment: list[Any] = list(kept["payment"])  # type: ignore[arg-type]
     return NodeMemory(
-        protocol=str(kept["protocol"]), members=tuple(map(int, members)), agreed=tuple(map(float, agreed))
+        protocol=str(kept["protocol"]),
+        mechanism=str(kept["mechanism"]),
+        members=tuple(map(int, members)),
+        agreed=tuple(map(float, agreed)),
+        payment=tuple(map(float, payment)),
     )
 
 

@@ -128,7 +128,7 @@ def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is
     scale = abs(said["payoff"]) + said["cost"] + turnover
     utility = said["payoff"] - said["cost"] + given.payment
     enough = given.utility is None or utility >= given.utility - STATEMENT_ROUNDING * scale
-    _require("utility", enough, f"it is {utility:.9g}, less than the {given.utility} named")
+    _require("utility", enough, f"it is less than the {given.utility} named")
     if least_gain is not None:
         # How much it falls short stays its own business.
         _require(
@@ -155,7 +155,8 @@ def _check_unpriced(agent: Agent, given: _Statement, worth: FloatArray, said: Ma
     rounding = STATEMENT_ROUNDING * (abs(said["payoff"]) + said["cost"] + abs(due) + abs(value))
     most = math.inf if own >= agent.caps[0] * (1.0 - STATEMENT_ROUNDING) and own > 0.0 else due + rounding
     fits = due - rounding <= given.priced_payment <= most
-    _require("payment", fits, f"it is {given.priced_payment:.9g}, by its costs and what data is worth to it {due:.9g}")
+    reason = f"{given.priced_payment:.9g} does not follow from its costs and what data is worth to it"
+    _require("payment", fits, reason)  # what does follow stays its own business
 
 
 def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: FloatArray, scale: float) -> None:
@@ -175,9 +176,7 @@ def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: Fl
         "they are not what the data is worth to it at the margin",
     )
     gain = _own_gain(agent, given, float(prices[agent.index]))
-    _require(
-        "own contribution", gain <= STATEMENT_ROUNDING * scale, f"another one would be better for it by {gain:.3g}"
-    )
+    _require("own contribution", gain <= STATEMENT_ROUNDING * scale, "another one would be better for it")
 
 
 def _own_gain(agent: Agent, given: _Statement, price: float) -> float:

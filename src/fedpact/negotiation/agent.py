@@ -9,6 +9,7 @@ passes a `Payoff` with `value`, `slope`, `curvature` and `floor`; it must rise a
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable
@@ -25,6 +26,9 @@ from fedpact.negotiation import sum_terms
 from fedpact.shapley.receiver import ReceiverShares, receiver_potential, receiver_shares
 from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import Refusal
+
+logger = logging.getLogger("flwr.fedpact.agent")  # below Flower's own, so that a node shows it
 
 Question = dict[str, Any]
 Answer = dict[str, Any]
@@ -119,6 +123,22 @@ class Agent:
         }
         return {"number": question["number"], **kinds[question["kind"]](question)}
 
+    def answer_stranger(self, question: Question) -> Answer:
+        """The answer, for a coordinator that may not see what goes wrong inside: errors may quote private numbers.
+
+        Raises
+        ------
+        Refusal
+            Whatever it is; a text that was not written for the coordinator goes to the member's own log.
+        """
+        try:
+            return self.answer(question)
+        except Refusal:
+            raise
+        except Exception as error:
+            logger.exception("%s cannot answer", self.name)
+            raise Refusal(f"it cannot answer ({type(error).__name__}); its own log says why") from None
+
     def shares(self, at: FloatArray) -> FloatArray:
         """Everybody's Shapley share of its payoff."""
         found = [self._task_shares(task, at).values for task in range(self.values.size)]
@@ -191,9 +211,8 @@ class Agent:
         return np.where(usable, payoffs, 0.0), np.where(usable, slopes, np.inf)
 
     def _introduction(self, question: Question) -> Answer:
-        """Reveals: the caps, which lots matter to its tasks (not how much, not in which direction), and the stiffness.
+        """Reveals: the caps, and which lots matter to its tasks (not how much, not in which direction).
 
-        That is -a'' at nothing times the mean square of the weights: how fast the first samples lose their worth.
         Where sums are negotiated the caps are all that is asked for.
         """
         said: Answer = {
@@ -204,12 +223,9 @@ class Agent:
             said["lot_names"] = list(self.lot_names)
         if self.shared_caps:
             said["shared_caps"] = [{"lots": list(each.lots), "cap": each.cap} for each in self.shared_caps]
-        if question.get("brief") is True:
-            return said
-        curvatures = -self.values * self.payoff.curvature(np.zeros(self.values.size))
-        squares = [float((row[row != 0] ** 2).mean()) if row.any() else 0.0 for row in self.weights]
-        uses = [np.flatnonzero(row).tolist() for row in self.weights]
-        return said | {"tasks": uses, "stiffness": float(curvatures @ np.array(squares))}
+        if question.get("brief") is not True:
+            said["tasks"] = [np.flatnonzero(row).tolist() for row in self.weights]
+        return said
 
     def _marginals(self, question: Question) -> Answer:
         """Reveals, at the contributions asked about: payoffs and costs, their first and second derivatives.

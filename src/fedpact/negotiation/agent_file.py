@@ -8,21 +8,19 @@ entry for each of its own `tasks` (name, weights of all lots, payoff, value) and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic, SharedCap
-from fedpact.federation.lots import Ownership, check_shared_caps
-from fedpact.federation.payoffs import FAMILIES
+from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic
 from fedpact.negotiation.agent import Agent
-from fedpact.scenario.fields import check_keys
-from fedpact.utils.arrays import FloatArray
+from fedpact.negotiation.validation import Layout, read_layout, read_shared_caps
+from fedpact.scenario.fields import INFINITY_TEXTS, check_keys, number, numbers
+from fedpact.scenario.reading import read_payoff
+from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 
 MAX_NAME = 200
-MAX_NUMBER = 1e300
 REQUIRED = ("name", "index", "weights", "payoff", "value", "linear", "quadratic", "cap")
 REQUIRED_OF_LOTS = ("name", "index", "n_agents", "lot_owners", "lot_names", "tasks", "lots")
 # What may stand beside it; all but the first is for people (`fedpact.fitting.member.MemberNotes`).
@@ -72,9 +70,16 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
     if missing:
         raise InvalidInput(f"this is no member's file: {', '.join(missing)} missing; `fedpact fit --member` writes one")
     check_keys(record, (*REQUIRED_OF_LOTS, "shared_caps", *OPTIONAL) if several else (*REQUIRED, *OPTIONAL))
-    name, index = _name(record["name"]), record["index"]
+    name, index = record["name"], record["index"]
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME:
+        raise InvalidInput(f"name must be a text of 1 to {MAX_NAME} characters, got {short_repr(name)}")
     if several:
-        count, owners, lot_names = _layout(record)
+        count = record["n_agents"]
+        if type(count) is not int or count < 1:
+            raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
+        _check_index(index, count)
+        layout = read_layout(record, count)
+        owners = list(layout.lot_owners)
         tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"), ("name",))
         lots = _objects(record["lots"], "lots", ("linear", "quadratic", "cap"))
         if len(lots) != owners.count(index):
@@ -84,53 +89,38 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
                 "tasks and lots must not both be empty: the member has nothing to give and nothing to gain"
             )
     else:
-        count = _row(record["weights"]).size
-        owners, lot_names, tasks, lots = list(range(count)), (), [record], [record]
+        count = len(_weights(record))
+        owners, layout, tasks, lots = list(range(count)), Layout(tuple(range(count))), [record], [record]
         _check_index(index, count)
-        own = record["weights"][index]
-        if own < 0.0:
+        if (own := record["weights"][index]) < 0.0:
             raise InvalidInput(f"weights[{index}] must be at least 0, got {own:g}: its own data does not harm it")
         _check_names(record.get("agents"), name, index, count)
-    rows = [_row(task["weights"], len(owners)) for task in tasks]
+    rows = [_weights(task) for task in tasks]
+    if any(len(row) != len(owners) for row in rows):
+        raise InvalidInput(f"weights must have a number for each of the {len(owners)} lots, got {list(map(len, rows))}")
+    least_gain = record.get("least_gain", 0.0)
     return Agent(
         name=name,
         index=index,
         n_agents=count,
         weights=np.array(rows).reshape(len(rows), len(owners)),
-        payoff=_joint_payoff([task["payoff"] for task in tasks]),
-        values=np.array([_number(task, "value", low=np.finfo(float).tiny) for task in tasks]),
+        payoff=_joint_payoff([read_payoff("payoff", task["payoff"]) for task in tasks]),
+        values=np.array(
+            [checked_numbers("value", number("value", task["value"]), positive, POSITIVE) for task in tasks]
+        ),
         costs=_cost(lots),
-        caps=np.array([_cap(lot) for lot in lots]),
+        caps=np.array([_cap(lot["cap"]) for lot in lots]),
         lot_owners=np.array(owners, dtype=np.intp),
-        lot_names=lot_names,
+        lot_names=layout.lot_names,
         task_names=tuple(str(task.get("name", f"task {place}")) for place, task in enumerate(tasks)),
-        least_gain=_least_gain(record.get("least_gain", 0.0)),
-        shared_caps=_shared_caps(record.get("shared_caps"), len(lots)),
+        least_gain=None if least_gain is None else _least_gain(least_gain),
+        shared_caps=read_shared_caps(record.get("shared_caps"), len(lots)),
     )
-
-
-def _layout(record: Mapping[str, Any]) -> tuple[int, list[int], tuple[str, ...]]:
-    """How many members there are, whose every lot is and what it is called."""
-    count, owners, names = record["n_agents"], record["lot_owners"], record["lot_names"]
-    if type(count) is not int or count < 1:
-        raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
-    _check_index(record["index"], count)
-    if not isinstance(owners, list) or not all(type(owner) is int and 0 <= owner < count for owner in owners):
-        raise InvalidInput(f"lot_owners must list a place from 0 to {count - 1} for each lot, got {short_repr(owners)}")
-    if not isinstance(names, list) or len(names) != len(owners) or not all(isinstance(name, str) for name in names):
-        raise InvalidInput(f"lot_names must name each of the {len(owners)} lots, got {short_repr(names)}")
-    return count, owners, tuple(names)
 
 
 def _check_index(given: Any, count: int) -> None:
     if type(given) is not int or not 0 <= given < count:
         raise InvalidInput(f"index must be a place from 0 to {count - 1}, got {short_repr(given)}")
-
-
-def _shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
-    places = tuple(str(place) for place in range(n_own))
-    owners = np.zeros(n_own, dtype=np.intp)
-    return check_shared_caps(given, Ownership(owners, owners, places, places), places, ("the member",))
 
 
 def _objects(given: Any, key: str, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> list[Mapping[str, Any]]:
@@ -145,9 +135,15 @@ def _objects(given: Any, key: str, wanted: tuple[str, ...], more: tuple[str, ...
     return given
 
 
-def _joint_payoff(given: list[Any]) -> Payoff:
+def _weights(task: Mapping[str, Any]) -> list[float]:
+    given = task["weights"]
+    if not isinstance(given, list) or not given:
+        raise InvalidInput(f"weights must be a list of finite numbers, one per member, got {short_repr(given)}")
+    return checked_numbers("weights", numbers("weights", given), np.isfinite, "finite").tolist()
+
+
+def _joint_payoff(curves: Sequence[Payoff]) -> Payoff:
     """The curves of all tasks, which must be of one family."""
-    curves = [_payoff(each) for each in given]
     if len({type(curve) for curve in curves}) > 1:
         families = ", ".join(dict.fromkeys(curve.family for curve in curves))
         raise InvalidInput(f"payoff.family must be the same for all tasks of a member, got {families}")
@@ -157,30 +153,21 @@ def _joint_payoff(given: list[Any]) -> Payoff:
     return type(curves[0])(**{name: np.concatenate([np.ravel(c.parameters[name]) for c in curves]) for name in names})
 
 
-def _cost(given: Sequence[Mapping[str, Any]]) -> Cost:
-    linear, quadratic = ([_number(each, key, low=0.0) for each in given] for key in ("linear", "quadratic"))
-    if any(not (rate or bend) for rate, bend in zip(linear, quadratic, strict=True)):
+def _cost(lots: Sequence[Mapping[str, Any]]) -> Cost:
+    linear, quadratic = ([number(key, lot[key]) for lot in lots] for key in ("linear", "quadratic"))
+    if not all(map(any, zip(linear, quadratic, strict=True))):
         raise InvalidInput("linear must be positive, got 0: contributing costs a member something")
     return Quadratic(np.array(linear), np.array(quadratic)) if any(quadratic) else Linear(np.array(linear))
 
 
-def _cap(record: Mapping[str, Any]) -> float:
-    return np.inf if record["cap"] in ("inf", np.inf) else _number(record, "cap", low=0.0)
+def _cap(given: Any) -> float:
+    cap = np.inf if given in INFINITY_TEXTS else number("cap", given)
+    return float(checked_numbers("cap", cap, lambda caps: caps >= 0.0, "at least zero"))
 
 
-def _least_gain(given: Any) -> float | None:
-    if given is not None and not _is_number(given):
-        raise InvalidInput(
-            f"least_gain must be a finite number, or null to take any deal, got {short_repr(given)}: what the member "
-            f"asks of a deal beyond training alone"
-        )
-    return None if given is None else float(given)
-
-
-def _name(given: Any) -> str:
-    if not isinstance(given, str) or not given.strip() or len(given) > MAX_NAME:
-        raise InvalidInput(f"name must be a text of 1 to {MAX_NAME} characters, got {short_repr(given)}")
-    return given
+def _least_gain(given: Any) -> float:
+    stated = number("least_gain", given, "a finite number, or null to take any deal")
+    return float(checked_numbers("least_gain", stated, np.isfinite, "finite, or null to take any deal"))
 
 
 def _check_names(given: Any, name: str, index: int, count: int) -> None:
@@ -195,41 +182,3 @@ def _check_names(given: Any, name: str, index: int, count: int) -> None:
         raise InvalidInput(
             f"agents[{index}] must be the member itself, {name!r} at index {index}, got {given[index]!r}"
         )
-
-
-def _row(given: Any, n_lots: int | None = None) -> FloatArray:
-    if not isinstance(given, list) or not given:
-        raise InvalidInput(f"weights must be a list of finite numbers, one per member, got {short_repr(given)}")
-    for place, weight in enumerate(given):
-        if not _is_number(weight):
-            raise InvalidInput(f"weights[{place}] must be a finite number, got {short_repr(weight)}")
-    if n_lots is not None and len(given) != n_lots:
-        raise InvalidInput(f"weights must have a number for each of the {n_lots} lots, got {len(given)}")
-    return np.array(given, dtype=np.float64)
-
-
-def _payoff(given: Any) -> Payoff:
-    family = given.get("family") if isinstance(given, dict) else None
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InvalidInput(f"payoff.family must be one of {', '.join(FAMILIES)}, got {short_repr(family)}")
-    parameters = {name: number for name, number in given.items() if name != "family"}
-    known = list(signature(FAMILIES[family]).parameters)
-    with error_context("payoff"):
-        check_keys(given, ["family", *known])
-    for name in known:
-        if name not in parameters:
-            raise InvalidInput(f"payoff must have the parameters of {family}: {', '.join(known)}; {name} is missing")
-        _number(given, name, low=0.0)
-    return FAMILIES[family](**{name: np.array([number], dtype=np.float64) for name, number in parameters.items()})
-
-
-def _number(record: Mapping[str, Any], key: str, *, low: float) -> float:
-    given = record[key]
-    if not _is_number(given) or given < low:
-        rule = "at least 0" if low == 0.0 else "positive"
-        raise InvalidInput(f"{key} must be a finite number, {rule}, got {short_repr(given)}")
-    return float(given)
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= MAX_NUMBER

@@ -12,6 +12,7 @@ been interrupted: everything a coordinator knows it knows from answers, so the e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,31 +29,28 @@ from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.masks import require_cryptography
 from fedpact.negotiation.message_game import GameForm
 from fedpact.negotiation.price_discovery import discover_prices
-from fedpact.negotiation.protocol import Protocol, ProtocolResult, balance_exactly
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
-from fedpact.negotiation.session import Listener, MemberExcluded, Session
-from fedpact.negotiation.share_discovery import discover_shares
+from fedpact.negotiation.session import Listener, MemberExcluded, ProtocolResult, Session
 from fedpact.negotiation.sum_terms import MIN_SUMMED
-from fedpact.negotiation.sums import SumsProtocol
+from fedpact.negotiation.sums import negotiate_sums
 from fedpact.negotiation.validation import read_answer
-from fedpact.utils.arrays import checked_numbers
+from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput
 
 
 class Rules(NamedTuple):
-    """A protocol with its usual tolerance and limit of rounds."""
+    """When a protocol stops by itself, and when it gives up."""
 
-    protocol: Protocol
     tol: float
     max_rounds: int
 
 
 # By mechanism and protocol.
 NEGOTIATIONS: dict[tuple[str, str], Rules] = {
-    ("externality", "price-discovery"): Rules(discover_prices, tol=3e-15, max_rounds=60),
-    ("externality", "sums"): Rules(SumsProtocol("externality"), tol=1e-14, max_rounds=300),
-    ("shapley", "price-discovery"): Rules(discover_shares, tol=1e-13, max_rounds=60),
-    ("shapley", "sums"): Rules(SumsProtocol("shapley"), tol=1e-14, max_rounds=300),
+    ("externality", "price-discovery"): Rules(tol=3e-15, max_rounds=60),
+    ("externality", "sums"): Rules(tol=1e-14, max_rounds=300),
+    ("shapley", "price-discovery"): Rules(tol=1e-13, max_rounds=60),
+    ("shapley", "sums"): Rules(tol=1e-14, max_rounds=300),
 }
 NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
 PROTOCOLS = tuple(dict.fromkeys(protocol for _, protocol in NEGOTIATIONS))
@@ -265,11 +263,14 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
     """The deal of whoever is at the other end, by the rules of a header."""
     session = Session(channel, listener)
     session.introduce(brief=header.protocol == "sums")
-    protocol = negotiation_rules(header.mechanism, header.protocol).protocol
-    _check_lots(session, header)
+    if (header.mechanism, header.protocol) != ("externality", "price-discovery"):
+        require_own_caps(session, f"negotiating {header.mechanism!r} by {header.protocol}")
+    protocol = negotiate_sums if header.protocol == "sums" else discover_prices
     start, rounds = np.zeros(session.n_lots), 0
     while True:
-        result = protocol(session, tol=header.tol, max_rounds=header.max_rounds, start=start)
+        result = protocol(
+            session, mechanism=header.mechanism, tol=header.tol, max_rounds=header.max_rounds, start=start
+        )
         rounds += result.rounds
         start = result.contributions
         if not result.is_agreed:
@@ -281,12 +282,6 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
             return deal
         except MemberExcluded:
             start = session.for_all_lots(start[session.lots])
-
-
-def _check_lots(session: Session, header: Header) -> None:
-    """Raise `InvalidInput` where lots share caps and this knows none."""
-    if (header.mechanism, header.protocol) != ("externality", "price-discovery"):
-        require_own_caps(session, f"negotiating {header.mechanism!r} by {header.protocol}")
 
 
 def _ask_consent(session: Session, deal: Deal) -> None:
@@ -302,7 +297,6 @@ def _ask_consent(session: Session, deal: Deal) -> None:
 def _settle(session: Session, result: ProtocolResult, header: Header, rounds: int) -> Deal:
     """The deal of what a protocol came to: through the game form where it applies, otherwise as the protocol says."""
     contributions, prices, payments, messages = result.contributions, result.prices, result.payments, None
-    side = result.side_payments
     form = _game_form(session) if header.game and prices is not None else None
     if prices is not None:
         payments = -(prices * contributions).sum(axis=1)
@@ -316,8 +310,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         contributions = session.for_all_lots(outcome.contributions)
         payments = session.for_everybody(outcome.payments)
     assert payments is not None
-    due = payments if side is None else payments + side
-    payments = session.for_everybody(balance_exactly(due[session.members]))  # they sum to zero but for the last digit
+    payments = session.for_everybody(balance_exactly(payments[session.members]))
     settled_by = result.settled_by if form is None else "message game"
     session.notify({"event": "settled", "by": settled_by})
     return Deal(
@@ -326,7 +319,6 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         contributions=contributions,
         payments=payments,
         prices=prices,
-        side_payments=side,
         excluded=dict(session.excluded),
         scenario=header.scenario,
         lot_owners=tuple(session.names[owner] for owner in session.lot_owners) if session.layout.lot_names else None,
@@ -372,3 +364,22 @@ def _final_messages(session: Session, proposed: Messages) -> Messages:
         lambda raw, place: read_answer("messages", raw, proposals=proposals[place], prices=prices[place]),
     )
     return Messages(proposals=proposals, prices=prices)
+
+
+def balance_exactly(payments: FloatArray) -> FloatArray:
+    """The payments on a grid on which they sum to exactly zero; what rounding leaves is shared out in order.
+
+    Examples
+    --------
+    >>> balance_exactly(np.array([0.1, 0.2, -0.3])).sum()
+    np.float64(0.0)
+    """
+    size = float(np.abs(payments).sum())
+    if size == 0.0:
+        return np.zeros_like(payments)
+    grid = max(2.0 ** (int(np.frexp(size)[1]) - 52), math.ulp(0.0))  # sums of so few digits are exact
+    units = np.rint(payments / grid).astype(np.int64)
+    each, left = divmod(int(units.sum()), units.size)
+    units -= each
+    units[:left] -= 1
+    return np.asarray(units * grid)

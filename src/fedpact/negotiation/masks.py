@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, MissingExtra
+from fedpact.utils.errors import InvalidInput, MissingExtra, Refusal
 
 Residues = NDArray[np.uint64]  # (numbers, 2): the lower and the upper half of a number modulo 2^128
 
@@ -51,7 +51,7 @@ def pair_seed(secret: bytes, peer: str, digest: bytes) -> bytes:
 
     Raises
     ------
-    InvalidInput
+    Refusal
         If the peer's key is none.
     """
     from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415 - optional dependency
@@ -83,13 +83,13 @@ def to_residues(numbers: Sequence[float] | FloatArray) -> Residues:
 
     Raises
     ------
-    InvalidInput
+    Refusal
         If one is not finite or too large.
     """
     given = np.asarray(numbers, dtype=np.float64)
     if not (np.abs(given) <= MAX_MASKED).all():
         # Not the number itself: this goes to the coordinator.
-        raise InvalidInput(f"numbers in sums must lie within {MAX_MASKED:.3g}; state payoffs in a larger unit")
+        raise Refusal(f"numbers in sums must lie within {MAX_MASKED:.3g}; state payoffs in a larger unit")
     whole = b"".join((int(number) % MODULUS).to_bytes(BYTES, "little") for number in np.ldexp(given, FRACTION_BITS))
     return np.frombuffer(whole, dtype="<u8").astype(np.uint64).reshape(-1, 2)
 
@@ -155,4 +155,4 @@ def _shared_secret(secret: bytes, peer: str) -> bytes:
     try:
         return bytes(key.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(peer))))
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"a member's key must be an X25519 key in hexadecimal, got {peer!r:.80}") from error
+        raise Refusal(f"a member's key must be an X25519 key in hexadecimal, got {peer!r:.80}") from error

@@ -197,15 +197,9 @@ class MessageGame:
     def outcome(self, messages: Messages) -> GameOutcome:
         """The contributions, prices, payments and utilities of any messages."""
         settled = self.form.settle(messages)
-        contributions, payments = settled.contributions, settled.payments
-        return GameOutcome(
-            contributions=contributions,
-            prices=settled.prices,
-            payments=payments,
-            utilities=read_only_copy(
-                self.federation.arrays.payoffs(contributions) - self.federation.spending(contributions) + payments
-            ),
-        )
+        payoffs = self.federation.arrays.payoffs(settled.contributions)
+        utilities = payoffs - self.federation.spending(settled.contributions) + settled.payments
+        return GameOutcome(**vars(settled), utilities=read_only_copy(utilities))
 
     def equilibrium_messages(self, contributions: ArrayLike | None = None) -> Messages:
         """Messages at which everybody proposes a welfare optimum and the prices are its personal prices.

@@ -1,199 +1,186 @@
-"""A curve through what an agent has answered: the shape of its payoff along the one direction it depends on.
+"""Curves through what members have answered: a payoff as a function of data valued at the member's own prices.
 
-In t, the change in data valued at the agent's own prices (units of payoff), the slope is the hyperbola
+In t, the change in that value (units of payoff) since the member was asked, the slope is the hyperbola
 
     a'(t) = (1 + t / width)^(-decay width),        width = infinity standing for e^(-decay t),
 
-1 at t = 0, where the agent was asked; `decay` is the curvature it states. The width is fitted to the payoff at one
-other place: the last one it was asked about, or contributing nothing, which is worth nothing. The four families are of
-this form, so for them the curve is the payoff itself; for any other concave payoff it is a model that agrees with it in
-value, slope and curvature at one place and in value at another. Where the slope at the other place shows that the
-curvature stated is of no use, the curve is the exponential through both payoffs.
+1 at t = 0; `decay` is the curvature stated. The width is fitted to the payoff at one other profile: the last one asked
+about, or contributing nothing, which is worth nothing. The four families are of this form, so for them the curve is the
+payoff itself; for any other concave payoff it is a model that agrees with it in value, slope and curvature at one
+profile and in value at another. Where the slope at the other profile shows that the curvature stated is of no use, the
+curve is the exponential through both payoffs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from scipy.special import lambertw
 
+from fedpact.federation import Exponential, Payoff, PowerLaw
 from fedpact.negotiation.validation import TaskAnswer
 from fedpact.utils.arrays import FloatArray
 
 ASSUMED_POWER = 1.2  # decay x width where nothing else is known
 MAX_WIDTH = 1e6  # in decay lengths: wider ones are exponentials
 MIN_WIDTH = 1e-9
-MIN_DISTANCE = 1e-2  # decay lengths: the payoff at a nearer place says too little about the width
+MIN_DISTANCE = 1e-2  # decay lengths: the payoff at a nearer profile says too little about the width
+MIN_CURVATURE = 1e-12  # of one over the value of the data asked about: less is none
 MAX_SLOPE_ERROR = 2.0  # times the slope stated
-MIN_BEND = 1e-12
 NEARLY_LOG = 1e-14  # decay x width - 1: nearer to 1 the integral is a logarithm to the last digit
 HALVINGS = 40  # leaves 1e-11 of a width
+MIN_POWER, MAX_POWER = 1e-6, 200.0  # of the power laws that stand for logarithms and for exponentials
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PayoffCurves:
-    """One curve per member; agent i's t at contributions s is prices_i s - offset_i.
+@dataclass(frozen=True, eq=False)
+class FittedPayoff(Payoff):
+    """The curves as a family of payoffs: t is y - offset, where y is the data valued at the prices."""
 
-    `prices` is (agents, agents), of the place where the curve was taken; the others have an entry per agent.
-    """
-
-    prices: FloatArray
     offset: FloatArray
     decay: FloatArray
     width: FloatArray
+    family: ClassVar[str] = "fitted"
 
-    def steps(self, contributions: FloatArray) -> FloatArray:
-        """t of every agent."""
-        return self.prices @ contributions - self.offset
+    def __post_init__(self) -> None:
+        """Offsets may be of any sign, and widths infinite."""
 
-    def payoffs(self, steps: FloatArray) -> FloatArray:
-        """The payoff above that at t = 0; minus infinity outside the domain."""
-        return integral(steps, self.decay, self.width)
+    def value(self, y: FloatArray) -> FloatArray:
+        """The payoff, nothing at nothing."""
+        return self._integral(y - self.offset) - self._integral(-self.offset)
 
-    def slopes(self, steps: FloatArray) -> FloatArray:
+    def slope(self, y: FloatArray) -> FloatArray:
         """a'(t)."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return np.exp(-self.decay * self._length(steps))
+        steps, wide = y - self.offset, np.isinf(self.width)
+        width = np.where(wide, 1.0, self.width)
+        with np.errstate(all="ignore"):
+            return np.exp(-self.decay * np.where(wide, steps, width * np.log1p(steps / width)))
 
-    def bends(self, steps: FloatArray) -> FloatArray:
-        """-a''(t)."""
-        with np.errstate(invalid="ignore"):
-            return self.decay * self.slopes(steps) / (1.0 + steps / self.width)
+    def curvature(self, y: FloatArray) -> FloatArray:
+        """a''(t)."""
+        with np.errstate(all="ignore"):
+            return -self.decay * self.slope(y) / (1.0 + (y - self.offset) / self.width)
 
     @property
     def floor(self) -> FloatArray:
-        """The lowest prices_i s in the domain."""
+        """Where the slope is infinite."""
         return self.offset - self.width
 
-    def _length(self, steps: FloatArray) -> FloatArray:
-        """width log(1 + t / width), t for exponentials."""
-        wide = np.isinf(self.width)
-        width = np.where(wide, 1.0, self.width)
-        return np.where(wide, steps, width * np.log1p(np.where(wide, 0.0, steps) / width))
+    def _integral(self, steps: FloatArray) -> FloatArray:
+        """Of a' from 0 to t."""
+        with np.errstate(all="ignore"):
+            exponential = -np.expm1(-self.decay * steps) / self.decay
+            return np.where(np.isinf(self.width), exponential, _hyperbola(steps, self.decay, self.width))
 
+    def as_family(self) -> tuple[FloatArray, FloatArray, Payoff]:
+        """Exponentials if all are, otherwise power laws, with factors on the prices and values.
 
-def integral(steps: FloatArray, decay: FloatArray, width: FloatArray) -> FloatArray:
-    """The integral of a' from 0 to t, by entry; minus infinity at the floor and below."""
-    wide = np.isinf(width)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        finite = np.where(wide, 1.0, width)
-        inside = steps > -finite
-        hyperbola = _hyperbola(np.where(inside, steps, 0.0), decay, finite)
-        exponential = -np.expm1(-decay * steps) / decay
-        return np.where(wide, exponential, np.where(inside, hyperbola, -np.inf))
+        The Shapley value has an integral for these. A power law has the slope and the curvature of its curve at t = 0.
+        """
+        offset, decay, wide = self.offset, self.decay, np.isinf(self.width)
+        if wide.all():
+            return np.ones_like(decay), np.exp(decay * offset) / decay, Exponential(decay)
+        power = np.clip(np.where(wide, np.inf, decay * self.width - 1.0), MIN_POWER, None)
+        power = np.minimum(power, np.maximum(MAX_POWER, 2.0 * decay * offset))
+        width = (power + 1.0) / decay
+        to_floor = width - offset  # from nothing
+        values = to_floor / power * np.exp(-(power + 1.0) * np.log(to_floor / width))
+        return 1.0 / to_floor, values, PowerLaw(power)
 
 
 def _hyperbola(steps: FloatArray, decay: FloatArray, width: FloatArray) -> FloatArray:
-    """The integral where the width is finite and t inside the domain."""
+    """The integral of a' where the width is finite and t inside the domain."""
     excess = decay * width - 1.0
     excess = np.where(np.abs(excess) < NEARLY_LOG, NEARLY_LOG, excess)
     return -width / excess * np.expm1(-excess * np.log1p(steps / width))
 
 
-def fit_curves(histories: Sequence[Sequence[TaskAnswer]], members: np.ndarray) -> PayoffCurves:
-    """The curve of every member, from all its answers; `members` are their places."""
-    taken = [_base_answer(history) for history in histories]
-    prices = np.array([place.worth for place in taken])
-    offset = np.array([place.worth @ place.at for place in taken])
-    decay = np.array([_decay(place) for place in taken])
-    other = [_elsewhere(place, history, d) for place, history, d in zip(taken, histories, decay, strict=True)]
-    steps, gains, slopes = np.array(other).T
+def fit_curves(histories: Sequence[Sequence[TaskAnswer]]) -> tuple[FloatArray, FittedPayoff]:
+    """The prices (tasks, lots) and the curve of every task, from all answers about it."""
+    bases = [_base_answer(history) for history in histories]
+    prices = np.array([base.worth for base in bases])
+    offset = np.array([base.worth @ base.at for base in bases])
+    decay = np.array([_decay(base) for base in bases])
+    others = [_elsewhere(*each) for each in zip(bases, histories, decay, strict=True)]
+    steps, gains, slopes = np.array(others).reshape(-1, 3).T
     width = _widths(steps, gains, decay, offset)
-    curves = PayoffCurves(prices=prices[:, members], offset=offset, decay=decay, width=width)
-    unsaid = np.array([not _bends(place) for place in taken])
-    return _correct_curves(curves, steps, gains, slopes, unsaid)
-
-
-def _correct_curves(
-    curves: PayoffCurves, steps: FloatArray, gains: FloatArray, slopes: FloatArray, unsaid: np.ndarray
-) -> PayoffCurves:
-    """With the exponential through both payoffs where a curve is off by more than a factor at the other place.
-
-    The same where no curvature was stated.
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        off = unsaid | (np.abs(np.log(curves.slopes(steps) / slopes)) > np.log(MAX_SLOPE_ERROR))
-    off &= (gains < steps) & ((steps < 0.0) | (gains > 0.0))  # concave and rising at all
-    if not off.any():
-        return curves
-    decay, width = curves.decay.copy(), curves.width.copy()
-    decay[off], width[off] = _exponentials(steps[off], gains[off]), np.inf
-    return PayoffCurves(prices=curves.prices, offset=curves.offset, decay=decay, width=width)
-
-
-def _exponentials(steps: FloatArray, gains: FloatArray) -> FloatArray:
-    """The decay at which the integral of e^(-decay t) from 0 to `steps` is `gains`; bisection, in the logarithm."""
-    size = np.abs(steps)
-    low = 1e-15 / size
-    high = np.maximum(np.where(steps > 0.0, 1.0 / np.where(steps > 0.0, gains, 1.0), 700.0 / size), low)
-    for _ in range(HALVINGS):
-        middle = np.sqrt(low * high)
-        more = -np.expm1(-middle * steps) / middle > gains
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return high
+    with np.errstate(all="ignore"):
+        off = np.abs(np.log(FittedPayoff(offset, decay, width).slope(offset + steps) / slopes))
+    of_no_use = (off > np.log(MAX_SLOPE_ERROR)) | np.array([not _is_curved(base) for base in bases])
+    of_no_use &= (gains < steps) & ((steps < 0.0) | (gains > 0.0))  # concave and rising at all
+    decay = np.where(of_no_use, _exponential_decay(steps, gains), decay)
+    return prices, FittedPayoff(offset, decay, np.where(of_no_use, np.inf, width))
 
 
 def _base_answer(history: Sequence[TaskAnswer]) -> TaskAnswer:
-    """Where the curve is taken: the last place, or the last at which the agent had not enough."""
-    inside = [place for place in history if not place.outside]
-    wanting = [place for place in inside if place.worth.any()]
-    return inside[-1] if not wanting or inside[-1].worth.any() else wanting[-1]
+    """Where the curve is taken: the last profile, or the last at which the member had not enough."""
+    inside = [answer for answer in history if not answer.outside]
+    return next((answer for answer in reversed(inside) if answer.worth.any()), inside[-1])
 
 
-def _decay(place: TaskAnswer) -> float:
+def _decay(base: TaskAnswer) -> float:
     """The curvature stated; where it is none, one that makes itself felt over the contributions asked about."""
-    return place.curvature if _bends(place) else 1.0 / (_stretch(place) or 1.0)
+    return base.curvature if _is_curved(base) else 1.0 / (_value_of_data(base) or 1.0)
 
 
-def _bends(place: TaskAnswer) -> bool:
-    """Whether the curvature stated makes itself felt at all."""
-    return place.curvature * _stretch(place) > MIN_BEND
+def _is_curved(base: TaskAnswer) -> bool:
+    return base.curvature * _value_of_data(base) > MIN_CURVATURE
 
 
-def _stretch(place: TaskAnswer) -> float:
+def _value_of_data(base: TaskAnswer) -> float:
     """What contributions like those asked about, and one more sample of each, are worth at the margin."""
-    return float(np.abs(place.worth).sum()) * (1.0 + float(place.at.max()))
+    return float(np.abs(base.worth).sum()) * (1.0 + float(base.at.max()))
 
 
-def _elsewhere(here: TaskAnswer, history: Sequence[TaskAnswer], decay: float) -> tuple[float, float, float]:
-    """t, the payoff above that here, and the slope at the place to fit to; t = 0 if there is none.
+def _elsewhere(base: TaskAnswer, history: Sequence[TaskAnswer], decay: float) -> tuple[float, float, float]:
+    """t, the payoff above that at the base, and the slope at the profile to fit to; t = 0 if there is none.
 
     The slope is NaN where it is not known.
     """
-    size = float(np.abs(here.worth).sum())
-    for place in reversed(history):
-        step = float(here.worth @ (place.at - here.at))
-        slope = float(np.abs(place.worth).sum()) / size if size > 0.0 else 1.0
-        if (
-            not place.outside
-            and step != 0.0
-            and (abs(step) * decay >= MIN_DISTANCE or abs(slope - 1.0) >= MIN_DISTANCE)
-        ):
-            return step, place.payoff - here.payoff, slope
-    step = -float(here.worth @ here.at)
-    return (step, -here.payoff, np.nan) if abs(step) * decay >= MIN_DISTANCE else (0.0, 0.0, np.nan)
+    size = float(np.abs(base.worth).sum())
+    for answer in reversed(history):
+        step = float(base.worth @ (answer.at - base.at))
+        slope = float(np.abs(answer.worth).sum()) / size if size > 0.0 else 1.0
+        is_far = abs(step) * decay >= MIN_DISTANCE or abs(slope - 1.0) >= MIN_DISTANCE
+        if not answer.outside and step != 0.0 and is_far:
+            return step, answer.payoff - base.payoff, slope
+    step = -float(base.worth @ base.at)
+    return (step, -base.payoff, np.nan) if abs(step) * decay >= MIN_DISTANCE else (0.0, 0.0, np.nan)
+
+
+def _exponential_decay(steps: FloatArray, gains: FloatArray) -> FloatArray:
+    """The decay at which the integral of e^(-decay t) from 0 to `steps` is `gains`.
+
+    With x = decay t it is (1 - e^-x) / x = gains / steps, which Lambert's function solves, on one branch for steps
+    ahead and on the other for steps back.
+    """
+    with np.errstate(all="ignore"):
+        mean_slope = gains / steps
+        argument = -np.exp(-1.0 / mean_slope) / mean_slope
+        product = np.where(steps > 0.0, lambertw(argument, 0).real, lambertw(argument, -1).real)
+        return np.nan_to_num((1.0 / mean_slope + product) / steps, nan=1.0, posinf=1.0)
 
 
 def _widths(steps: FloatArray, gains: FloatArray, decay: FloatArray, offset: FloatArray) -> FloatArray:
     """The widths at which the integral from 0 to `steps` is `gains`; nothing contributed lies in the domain.
 
     The integral moves one way as the curve becomes wider: bisection, in the logarithm of the distance from the furthest
-    place known to the edge of the domain.
+    profile known to the edge of the domain.
     """
-    known = steps != 0.0
     furthest = np.maximum(np.maximum(-steps, offset), 0.0)
     low = furthest * 1e-12 + MIN_WIDTH * ASSUMED_POWER / decay
     high = low + MAX_WIDTH / decay
     narrowest = furthest + low
     assumed = np.maximum(ASSUMED_POWER / decay, narrowest)
-
     with np.errstate(over="ignore"):
         toward = np.sign(steps)
-        wide = toward * (_hyperbola(steps, decay, furthest + high) - gains) >= 0.0
-        narrow = ~(toward * (_hyperbola(steps, decay, narrowest) - gains) > 0.0)
+        is_wide = toward * (_hyperbola(steps, decay, furthest + high) - gains) >= 0.0
+        is_narrow = ~(toward * (_hyperbola(steps, decay, narrowest) - gains) > 0.0)
         for _ in range(HALVINGS):
             middle = np.sqrt(low * high)
             more = toward * (_hyperbola(steps, decay, furthest + middle) - gains) > 0.0
             low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return np.where(known, np.where(wide, np.inf, np.where(narrow, narrowest, furthest + high)), assumed)
+    fitted = np.where(is_wide, np.inf, np.where(is_narrow, narrowest, furthest + high))
+    return np.where(steps != 0.0, fitted, assumed)

@@ -1,177 +1,306 @@
 """Price discovery: the coordinator asks what contributions are worth at the margin, and moves to where nobody gains.
 
-Each round everybody says, of the same contributions, its payoff, its marginal prices a_i' w_ij, one curvature number
-and its costs. The coordinator goes to the maximiser of the model these make (`fedpact.negotiation.welfare_model`).
-Where that turns out worse, or outside somebody's domain, it goes back: the model learns from the failure, and the next
-step is at most half as long.
+Each round everybody says, of the same contributions, its payoffs, its marginal prices a_i' w_ij, one curvature number
+for each and its costs. Under the Shapley mechanism it adds how its payoffs are shared out, phi_ij, and the derivatives
+of these: Shapley values are linear in the game, so every receiver works out its own part from its own row.
 
-Stopping inequality: the model promises at most `tol` of what is at stake, or falls no further below `STALLED_GAIN`, and
-the linearised gain, which bounds what any profile could add, is at most `MAX_GAIN_LEFT` of it.
+The coordinator's model of what was said is a federation: its weights are the prices, its payoffs the curves fitted to
+the answers (`fedpact.negotiation.payoff_curves`), its costs quadratic, corrected to first order so that the gradient at
+the profile asked about is the one stated. It is solved as any other: the welfare optimum, or the maximiser of the
+potential (`fedpact.solvers`), is what everybody is asked about next. For the four families the curves are the payoffs
+themselves, and two or three rounds suffice; for any other payoff the profile at which the model promises nothing more
+is still the right one. Where the objective turns out to fall along a step, or the step ends outside somebody's domain,
+the next goes part of the way.
+
+Payments follow from the prices, or are shares less payoffs, p_i = sum_k phi_ki - sum_j phi_ij. Where several profiles
+are as good, the last round moves to the one of smallest norm, so that equal members are treated alike.
+
+Stopping inequality: the model's step promises at most `tol` of what is at stake, or falls no further below
+`STALLED_GAIN`, and the linearised gain, which bounds what any profile could add, is at most `MAX_GAIN_LEFT` of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
-from fedpact.negotiation.session import MemberExcluded, Session
-from fedpact.negotiation.validation import ProfileAnswer
-from fedpact.negotiation.welfare_model import WelfareModel
+from fedpact.federation.arrays import FederationArrays, sum_by
+from fedpact.federation.lots import shared_members, take_shared_caps
+from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, fit_curves
+from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
+from fedpact.negotiation.validation import LotAnswer, TaskAnswer
+from fedpact.solvers.interior_point import Maximum, linearised_gains, maximise
+from fedpact.solvers.shapley_equilibrium import PotentialProgram, least_norm_split
+from fedpact.solvers.welfare import WelfareProgram, canonical_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
-WELFARE_ROUNDING = 1e-12  # of what is at stake
 STALLED_GAIN = 1e-10  # of what is at stake: an end where rounding lets it fall no further
-MAX_GAIN_LEFT = 1e-7  # of what is at stake: the most welfare an agreement may miss
+MAX_GAIN_LEFT = 1e-7  # of what is at stake: the most an agreement may miss
 SAME_PROFILE = 1e-9  # of the contributions: nearer profiles are the same
+ROUNDING = 1e-12  # of what is at stake
+MIN_STEP_SHARE, MAX_STEP_SHARE = 0.1, 0.7  # of a step that went too far
+STRETCH, MAX_STRETCHES = 64.0, 12  # of a box without caps in which the model is maximised
+NEARLY_OVER = 0.99  # of that box: the maximiser may lie beyond it
 
 
-def discover_prices(session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
-    """Contributions no member would change at its prices.
-
-    `start` is where to begin; those who are out contribute nothing.
-    """
-    search = PriceSearch(session, start, tol)
+def discover_prices(
+    session: Session, *, mechanism: str, tol: float, max_rounds: int, start: FloatArray
+) -> ProtocolResult:
+    """Contributions that no member would change; `start` is where to begin, those who are out contribute nothing."""
+    is_shapley = mechanism == "shapley"
+    profile, best, residual, is_last = start, None, np.inf, False
     for number in range(1, max_rounds + 1):
-        profile = search.profile
         try:
-            answers = session.ask_about(profile)
+            answers = session.ask_about(profile, shares=is_shapley)
         except MemberExcluded:
-            here = session.for_all_lots(profile[session.lots])
-            return ProtocolResult(contributions=here, prices=None, rounds=number)
-        model = search.model_of(answers)
-        notify_prices(session, number, profile, answers, model=model, residual=search.advance(model))
-        if search.agreed is not None:
-            return price_result(session, search.agreed, number, search.residual)
-    return price_result(session, search.require_agreement(max_rounds), max_rounds, search.residual)
+            return ProtocolResult(contributions=session.for_all_lots(profile[session.lots]), rounds=number)
+        is_outside = any(answer.outside for answer in answers.values())
+        model = None if is_outside else Model.of(session, profile[session.lots], is_shapley=is_shapley)
+        asked, before, is_better = profile, best, model is not None and (best is None or model.rises_from(best))
+        if model is not None and is_better:
+            last, residual, best = residual, model.promised, model
+        session.notify_round(
+            number,
+            contributions=asked,
+            residual=residual if is_better else None,
+            welfare=None if model is None else model.welfare,
+            prices=None if model is None or is_shapley else _among_all(session, model.member_worth),
+            utilities={index: answer.utility for index, answer in answers.items()},
+        )
+        if before is not None and is_last:  # where rounding drew the set of best profiles too wide, the former stands
+            agreed = model if model is not None and is_better and model.gap <= MAX_GAIN_LEFT else before
+            return agreed.result(session, number, residual)
+        if best is None or not is_better:
+            profile = _step_back(session, best, model, profile)
+            continue
+        profile = session.for_all_lots(best.wanted)
+        if (residual <= tol or (residual <= STALLED_GAIN and residual >= last)) and best.gap <= MAX_GAIN_LEFT:
+            smallest = best.smallest
+            if np.abs(smallest - best.at).max(initial=0.0) <= SAME_PROFILE * (1.0 + best.at.max(initial=0.0)):
+                return best.result(session, number, residual)
+            profile, is_last = session.for_all_lots(smallest), True
+    if best is not None and best.gap <= MAX_GAIN_LEFT:
+        return best.result(session, max_rounds, residual)
+    raise NotConverged(f"no agreement within {max_rounds} rounds: {_suspicion(session, best)}", result=best)
 
 
-class PriceSearch:
-    """Where the coordinator stands: the profile to ask about next, and the best one so far.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Model:
+    """What the members have said of a profile, and the federation that they describe.
 
-    Where several profiles are as good, it ends at the one that treats equal agents alike.
+    Attributes
+    ----------
+    at
+        The profile, of the members' lots.
+    arrays
+        The federation: members by their number among those who take part.
+    worth, payoffs, shares
+        As stated there: (tasks, lots), (tasks,) and, under the Shapley mechanism, (tasks, members).
+    costs, gradient
+        As stated: of every lot, and of the welfare or the potential less costs.
     """
 
-    def __init__(self, session: Session, start: FloatArray, tol: float) -> None:
-        self.session, self.profile, self.tol = session, start, tol
-        self.best: WelfareModel | None = None
-        self.agreed: WelfareModel | None = None
-        self.residual = np.inf
-        self._before_canonical: tuple[WelfareModel, float] | None = None
-        self._surprises = np.zeros(session.size)
+    at: FloatArray
+    arrays: FederationArrays
+    worth: FloatArray
+    payoffs: FloatArray
+    shares: FloatArray
+    costs: FloatArray
+    gradient: FloatArray
+    is_shapley: bool
 
-    def model_of(self, answers: Mapping[int, ProfileAnswer]) -> WelfareModel | None:
-        """The model of what everybody has said, lastly these answers; None if somebody is outside its domain now."""
-        if any(answer.outside for answer in answers.values()):
-            return None
-        return WelfareModel.of(self.session, self.profile[self.session.lots])
+    @classmethod
+    def of(cls, session: Session, at: FloatArray, *, is_shapley: bool) -> Model:
+        """From all that the members have answered, lastly about this profile."""
+        members, lots = session.members, session.lots
+        histories = [session.task_histories[int(task)] for task in session.tasks]
+        answers = [history[-1] for history in histories]
+        cost_histories = [session.lot_histories[int(lot)] for lot in lots]
+        costs = [history[-1] for history in cost_histories]
+        prices, payoff = fit_curves(histories)
+        values, shared = np.ones(len(answers)), take_shared_caps(session.shared_caps, lots)
+        if is_shapley:
+            factors, values, payoff = payoff.as_family()  # type: ignore[assignment]
+            prices = prices * factors[:, None]
+        marginal_costs = np.array([cost.marginal_cost for cost in costs])
+        cost_curvatures = np.array([_cost_curvature(*each) for each in zip(cost_histories, lots, strict=True)])
+        gradients = np.array([answer.slopes if is_shapley else answer.worth for answer in answers])
+        model = cls(
+            at=at,
+            arrays=FederationArrays(
+                weights=prices[:, lots],
+                values=values,
+                linear=marginal_costs - cost_curvatures * at,
+                quadratic=0.5 * cost_curvatures,
+                caps=session.caps[lots],
+                payoff=payoff,
+                names=tuple(session.names[member] for member in members),
+                lot_owners=np.searchsorted(members, session.lot_owners[lots]),
+                task_owners=np.searchsorted(members, session.task_owners[session.tasks]),
+                shared=shared_members(shared, lots.size),
+                shared_limits=np.array([each.cap for each in shared]),
+                joining_costs=np.zeros(members.size),
+                budgets=np.full(members.size, np.inf),
+            ),
+            worth=np.array([answer.worth[lots] for answer in answers]),
+            payoffs=np.array([answer.payoff for answer in answers]),
+            shares=np.array([answer.shares[members] for answer in answers]) if is_shapley else np.zeros((0, 0)),
+            costs=np.array([cost.cost for cost in costs]),
+            gradient=gradients.sum(axis=0)[lots] - marginal_costs,
+            is_shapley=is_shapley,
+        )
+        correction = model.gradient - model.program(np.maximum(at, 1.0)).gradient(at[None])[0]
+        return replace(model, arrays=replace(model.arrays, linear=model.arrays.linear - correction))
 
-    def require_agreement(self, max_rounds: int) -> WelfareModel:
-        """What was found after the last round, if that will do; raises `NotConverged`."""
-        if self.agreed is not None:
-            return self.agreed
-        if self.best is not None and self.best.gap <= MAX_GAIN_LEFT:
-            return self.best
-        raise NotConverged(f"no agreement within {max_rounds} rounds: {self.suspicion()}", result=self.best)
+    def program(self, upper: FloatArray) -> WelfareProgram | PotentialProgram:
+        """What is to be maximised, within bounds."""
+        if self.is_shapley:
+            return PotentialProgram(self.arrays, bounds=(upper, np.array([self.scale])))
+        return WelfareProgram(self.arrays, upper=upper, scale=np.array([self.scale]))
 
-    def advance(self, model: WelfareModel | None) -> float | None:
-        """Take in what was said of the profile (None: somebody is outside) and choose the next; the gain promised."""
-        best = self.best
-        self._compare(model)
-        if model is None or (best is not None and model.welfare < best.welfare - WELFARE_ROUNDING * best.scale):
-            self._step_back()
-            return None
-        wanted, promised = model.best()
-        last, residual = self.residual, max(promised, 0.0) / model.scale
-        self.best, self.residual = model, residual
-        if (residual <= self.tol or (residual <= STALLED_GAIN and residual >= last)) and model.gap <= MAX_GAIN_LEFT:
-            self._conclude(model)
+    @property
+    def welfare(self) -> float:
+        """At the profile, as stated."""
+        return float(self.payoffs.sum() - self.costs.sum())
+
+    @cached_property
+    def scale(self) -> float:
+        """The size of what is at stake."""
+        stated = float(np.abs(self.payoffs).sum() + self.costs.sum())
+        rest = np.zeros(self.payoffs.size)
+        with np.errstate(all="ignore"):
+            first = -(self.arrays.marginal_worth(rest) ** 2) / self.arrays.worth_curvature(rest)
+        return stated or 1e-3 * float(np.nansum(first))
+
+    @property
+    def member_worth(self) -> FloatArray:
+        """What one more sample of each lot is worth to each member, (members, lots)."""
+        return np.array(sum_by(self.arrays.task_owners, self.worth.T, self.arrays.n_agents).T)
+
+    @cached_property
+    def gap(self) -> float:
+        """How much more there can be at most, of the scale: the linearised gain over what payoffs can buy.
+
+        Payoffs are concave, so whatever the curves are like there is no more, as long as the costs of a better profile
+        are at most twice the payoffs and costs of this one (under the Shapley mechanism, of the potential).
+        """
+        harmonic = float((1.0 / np.arange(1, self.arrays.n_agents + 1)).sum()) if self.is_shapley else 1.0
+        budget, curvature = 2.0 * harmonic * self.scale, 4.0 * self.arrays.quadratic
+        linear = np.maximum(self.arrays.linear, 0.0)
+        with np.errstate(divide="ignore"):
+            affordable = 2.0 * budget / (linear + np.sqrt(linear**2 + curvature * budget))
+        upper = np.maximum(np.minimum(self.arrays.caps, affordable), self.at)
+        return float(linearised_gains(self.program(upper), self.at[None])[0][0])
+
+    @cached_property
+    def wanted(self) -> FloatArray:
+        """The profile that the model is largest at; this one where numbers nobody can mean allow no other."""
+        caps = self.arrays.caps
+        box = np.where(np.isfinite(caps), caps, STRETCH * (1.0 + self.at.max(initial=0.0)))
+        for _ in range(MAX_STRETCHES):
+            found = maximise(self.program(box)).contributions[0]
+            beyond = ~np.isfinite(caps) & (found >= NEARLY_OVER * box)
+            if not beyond.any():
+                break
+            box = np.where(beyond, STRETCH * box, box)
+        return found if np.isfinite(found).all() else self.at
+
+    @property
+    def promised(self) -> float:
+        """The gain of going there, of the scale: half of the gradient along the step, which is exact at the end."""
+        gain = 0.5 * float(self.gradient @ (self.wanted - self.at)) / self.scale
+        return gain if gain > np.finfo(float).eps else 0.0
+
+    @property
+    def smallest(self) -> FloatArray:
+        """The profile of smallest norm that is as good as this one."""
+        finite = np.where(np.isfinite(self.arrays.caps), self.arrays.caps, 2.0 * (1.0 + self.at.max(initial=0.0)))
+        program = self.program(finite)
+        if isinstance(program, PotentialProgram):
+            return least_norm_split(program, self.at)
+        here = Maximum(contributions=self.at[None], gains=linearised_gains(program, self.at[None])[0], iterations=0)
+        return canonical_optimum(program, here).contributions
+
+    def rises_from(self, before: Model) -> bool:
+        """Whether what is maximised is larger than at a profile before; the potential, by both ends' gradients."""
+        if self.is_shapley:
+            rise = float((before.gradient + self.gradient) @ (self.at - before.at))
+            return rise >= -STALLED_GAIN * self.scale
+        return self.welfare >= before.welfare - ROUNDING * before.scale
+
+    def result(self, session: Session, rounds: int, residual: float) -> ProtocolResult:
+        """What everybody agrees on: this profile, and the prices or the shares stated there."""
+        prices = payments = None
+        if self.is_shapley:
+            received = sum_by(self.arrays.task_owners, self.shares.sum(axis=1), self.arrays.n_agents)
+            payments = session.for_everybody(self.shares.sum(axis=0) - received)
         else:
-            self.profile = self.session.for_all_lots(wanted)
-        return residual
-
-    def suspicion(self) -> str:
-        """Who may be to blame."""
-        table = self.session
-        outside = {int(task): sum(it.outside for it in table.task_histories[int(task)]) for task in table.tasks}
-        task = max(outside, key=lambda each: outside[each])
-        if outside[task]:
-            name = table.names[int(table.task_owners[task])]
-            return f'member "{name}" was outside the domain of its payoff in {outside[task]} of them'
-        place = int(np.argmax(self._surprises))
-        return (
-            f'the answers of member "{self.session.names[place]}" were furthest from what its earlier ones had promised'
+            prices, own = self.member_worth, (self.arrays.lot_owners, np.arange(self.at.size))
+            prices[own] = 0.0
+            prices[own] = -prices.sum(axis=0)  # who is paid receives what the others pay
+            prices = _among_all(session, prices)
+        return ProtocolResult(
+            contributions=session.for_all_lots(self.at),
+            prices=prices,
+            payments=payments,
+            rounds=rounds,
+            settled_by="Shapley shares" if self.is_shapley else "personal prices",
+            residual=residual,
+            welfare=self.welfare,
         )
 
-    def _compare(self, model: WelfareModel | None) -> None:
-        """How far what was said is from what the best model so far led to expect."""
-        if model is None or self.best is None:
-            return
-        found = model.utilities - self.best.utilities
-        with np.errstate(invalid="ignore"):
-            off = np.abs(found - self.best.gains(model.at))
-        self._surprises[self.session.members] += np.where(np.isfinite(off), off, 0.0)
 
-    def _step_back(self) -> None:
-        """The profile asked about was no good: a step at most half as long, from the best one."""
-        if self._before_canonical is not None:  # the face was drawn too wide by rounding: what was found stands
-            self.agreed, self.residual = self._before_canonical
-            return
-        if self.best is None:
-            self.profile = 0.5 * self.profile
-            return
-        at = self.best.at
-        tried = float(np.linalg.norm(self.profile[self.session.lots] - at))
-        wanted, _ = WelfareModel.of(self.session, at).best()  # in the light of what was said since
-        length = float(np.linalg.norm(wanted - at))
-        share = min(1.0, 0.5 * tried / length) if length > 0.0 else 0.0
-        self.profile = self.session.for_all_lots(at + share * (wanted - at))
-
-    def _conclude(self, model: WelfareModel) -> None:
-        """Agree, or first move to the agreement that treats equal agents alike."""
-        canonical = model.least_norm() if self._before_canonical is None else None
-        if canonical is not None and np.abs(canonical - model.at).max() > SAME_PROFILE * (1.0 + np.abs(model.at).max()):
-            self._before_canonical = model, self.residual
-            self.profile = self.session.for_all_lots(canonical)
-        else:
-            self.agreed = model
+def _cost_curvature(history: Sequence[LotAnswer], lot: int) -> float:
+    """As stated; as the marginal costs say, where they have risen at quite another rate since the last other amount."""
+    now = history[-1]
+    for before in reversed(history):
+        moved = float(now.at[lot] - before.at[lot])
+        if abs(moved) > MIN_DISTANCE * float(now.at[lot]):
+            risen = max((now.marginal_cost - before.marginal_cost) / moved, 0.0)
+            agrees = risen <= MAX_SLOPE_ERROR * now.cost_curvature and now.cost_curvature <= MAX_SLOPE_ERROR * risen
+            rounding = ROUNDING * now.marginal_cost / abs(moved)
+            return now.cost_curvature if agrees or abs(risen - now.cost_curvature) <= rounding else risen
+    return now.cost_curvature
 
 
-def notify_prices(
-    session: Session,
-    number: int,
-    profile: FloatArray,
-    answers: Mapping[int, ProfileAnswer],
-    *,
-    model: WelfareModel | None,
-    residual: float | None,
-) -> None:
-    """The event of a round: what everybody has said of a profile."""
-    session.notify_round(
-        number,
-        contributions=profile,
-        residual=residual,
-        welfare=None if model is None else model.welfare,
-        prices=None if model is None else _among_everybody(session, model.agent_worth),
-        utilities={place: answer.utility for place, answer in answers.items()},
-    )
+def _step_back(session: Session, best: Model | None, model: Model | None, profile: FloatArray) -> FloatArray:
+    """To where the gradient along the step vanishes, or halfway back where somebody was outside."""
+    if best is None:
+        return 0.5 * profile
+    step, share = profile[session.lots] - best.at, 0.5
+    if model is not None:
+        ahead, there = float(best.gradient @ step), float(model.gradient @ step)
+        share = float(np.clip(ahead / (ahead - there), MIN_STEP_SHARE, MAX_STEP_SHARE)) if ahead > there else share
+    return session.for_all_lots(best.at + share * step)
 
 
-def price_result(session: Session, model: WelfareModel, rounds: int, residual: float) -> ProtocolResult:
-    """What everybody agrees on: the profile of a model, at the prices stated there."""
-    return ProtocolResult(
-        contributions=session.for_all_lots(model.at),
-        prices=_among_everybody(session, balanced_prices(model.agent_worth, model.lot_members)),
-        rounds=rounds,
-        residual=residual,
-        welfare=model.welfare,
-    )
-
-
-def _among_everybody(session: Session, prices: FloatArray) -> FloatArray:
+def _among_all(session: Session, prices: FloatArray) -> FloatArray:
     """Prices between the members as those between everybody; zero for those who are out."""
     everybody = np.zeros((session.size, session.n_lots))
     everybody[np.ix_(session.members, session.lots)] = prices
     return everybody
+
+
+def _suspicion(session: Session, best: Model | None) -> str:
+    """Who may be to blame: whoever was outside its domain most often, or whose answers fit one curve least."""
+    histories = [session.task_histories[int(task)] for task in session.tasks]
+    names = [session.names[int(session.task_owners[task])] for task in session.tasks]
+    outside = [sum(answer.outside for answer in history) for history in histories]
+    if any(outside) or best is None:
+        task = int(np.argmax(outside))
+        return f'member "{names[task]}" was outside the domain of its payoff in {outside[task]} of them'
+    misfits = [_misfit(history) for history in histories]
+    return f'the answers of member "{names[int(np.argmax(misfits))]}" fit together least'
+
+
+def _misfit(history: Sequence[TaskAnswer]) -> float:
+    """How far the payoffs stated are from the curve through the last of them."""
+    prices, payoff = fit_curves([history])
+    base = history[-1]
+    here = payoff.value(prices @ base.at)[0] - base.payoff
+    off = [payoff.value(prices @ answer.at)[0] - answer.payoff - here for answer in history]
+    return float(np.nan_to_num(np.abs(off)).sum())

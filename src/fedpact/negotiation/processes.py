@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.agent_file import MAX_NAME, agent_from_record, record_of_agent
-from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.errors import InvalidInput, Refusal, error_context
 from fedpact.utils.files import read_text, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line
 
@@ -55,9 +55,9 @@ def serve(path: Path) -> None:
     for line in sys.stdin:
         question = json.loads(line)
         try:
-            _say(agent.answer(question))
-        except Exception as error:  # the coordinator is told, and deals with it
-            _say({"number": question.get("number"), "error": f"{type(error).__name__}: {error}"})
+            _say(agent.answer_stranger(question))
+        except Refusal as reason:  # the coordinator is told, and deals with it
+            _say({"number": question.get("number"), "error": str(reason)})
 
 
 def _say(entry: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,41 @@ AnswerT = TypeVar("AnswerT")
 Listener = Callable[[Event], None]
 Content = Callable[[int], dict[str, Any]]
 Read = Callable[[dict[str, Any], int], AnswerT]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProtocolResult:
+    """What a protocol comes to.
+
+    Attributes
+    ----------
+    contributions
+        Everybody's, per lot.
+    prices
+        Personal prices, (n, lots), every column summing to zero; None where the protocol knows none.
+    payments
+        Everybody's, summing to zero; None where they follow from the prices. With neither somebody had to go, and the
+        contributions are where to go on from.
+    rounds
+        How often everybody was asked.
+    settled_by
+        What the payments are, where there is no message game.
+    residual, welfare
+        The gain still promised as a share of what is at stake, and the welfare by what the agents say.
+    """
+
+    contributions: FloatArray
+    prices: FloatArray | None = None
+    payments: FloatArray | None = None
+    rounds: int
+    settled_by: str = "personal prices"
+    residual: float = np.inf
+    welfare: float = np.nan
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether there is something to settle."""
+        return self.prices is not None or self.payments is not None
 
 
 class MemberExcluded(Exception):
@@ -86,11 +122,6 @@ class Session:
     def tasks(self) -> NDArray[np.intp]:
         """The tasks of those who take part."""
         return np.flatnonzero(np.isin(self.task_owners, self.members))
-
-    @property
-    def absent(self) -> list[int]:
-        """The lots of those who are out."""
-        return [int(lot) for lot in np.setdiff1d(np.arange(self.n_lots), self.lots)]
 
     @property
     def caps(self) -> FloatArray:

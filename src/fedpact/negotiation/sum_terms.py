@@ -27,7 +27,7 @@ from fedpact.deals.signatures import KnownKeys, is_signature
 from fedpact.federation.arrays import Owners
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, OutsideDomain
+from fedpact.utils.errors import Refusal
 
 if TYPE_CHECKING:
     from fedpact.negotiation.agent import Agent
@@ -99,7 +99,7 @@ def answer_payment(agent: Agent, question: dict[str, Any]) -> dict[str, Any]:
     terms = _terms(agent, question | {"points": [question["contributions"]]})
     own = agent.own_lots
     due = payment_of(question["about"], agent.index, own=own, terms=terms, sums=sums, contributions=contributions)
-    return {"payment": due} | _signature(agent, payment_text(question["contributions"], agent.index, due))
+    return {"payment": due} | _signature(agent, payment_text(question, agent.index, due))
 
 
 def answer_text(question: Mapping[str, Any], place: int, masked: str) -> bytes:
@@ -107,9 +107,10 @@ def answer_text(question: Mapping[str, Any], place: int, masked: str) -> bytes:
     return masks.PURPOSE + b" answer " + masks.question_digest(question) + f" {place} {masked}".encode()
 
 
-def payment_text(contributions: Sequence[float], place: int, payment: float) -> bytes:
-    """What a member signs of its payment: that it is this at the profile agreed."""
-    return masks.PURPOSE + f" payment {list(contributions)!r} {place} {payment!r}".encode()
+def payment_text(question: Mapping[str, Any], place: int, payment: float) -> bytes:
+    """What a member signs of its payment: that it is this at the profile agreed, and by these sums."""
+    about, contributions, sums = question["about"], list(question["contributions"]), list(question["sums"])
+    return masks.PURPOSE + f" payment {about} {contributions!r} {sums!r} {place} {payment!r}".encode()
 
 
 def _signature(agent: Agent, text: bytes) -> dict[str, str]:
@@ -129,23 +130,27 @@ def answer_open(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
     """Reveals: its terms of the rounds in dispute, and only if what all have answered there contradicts itself.
 
     Without that a coordinator could ask for any round to be opened. Where the member knows the others' signing keys,
-    what these have answered counts only if they have signed it.
+    what these have answered counts only if they have signed it, and their payments only if signed for these sums.
     """
-    rounds, masked = question["rounds"], question["masked"]
-    payments = question.get("payments")
+    rounds, masked, payments = question["rounds"], question["masked"], question.get("payments")
+    totals = [total_of(*each) for each in zip(rounds, masked, strict=True)]
     for place, (asked, answers) in enumerate(zip(rounds, masked, strict=True)):
         own = masks.encode(_masked_terms(agent, asked))
         if answers[str(agent.index)] != own:
-            raise InvalidInput("it has not answered what it is said to have answered")
+            raise Refusal("it has not answered what it is said to have answered")
         if agent.identity is not None and agent.identity.known.is_given:
             texts = {peer: answer_text(asked, int(peer), text) for peer, text in answers.items()}
             _check_signed(agent, asked, texts, question["signatures"][place])
-    if payments is not None and agent.identity is not None and agent.identity.known.is_given:
-        at = rounds[-1]["points"][0]
-        texts = {peer: payment_text(at, int(peer), float(payment)) for peer, payment in payments.items()}
-        _check_signed(agent, rounds[-1], texts, question["payment_signatures"])
-    if find_contradiction(rounds, [total_of(*each) for each in zip(rounds, masked, strict=True)], payments) is None:
-        raise InvalidInput("there is nothing to open: the sums do not contradict themselves")
+    if payments is not None:
+        at, sums = rounds[-1]["points"][0], totals[-1].tolist()
+        settlement = {"about": rounds[-1]["about"], "contributions": at, "sums": sums}
+        if payments[str(agent.index)] != answer_payment(agent, settlement)["payment"]:
+            raise Refusal("it has not stated the payment that it is said to have stated")
+        if agent.identity is not None and agent.identity.known.is_given:
+            texts = {peer: payment_text(settlement, int(peer), float(payment)) for peer, payment in payments.items()}
+            _check_signed(agent, rounds[-1], texts, question["payment_signatures"])
+    if find_contradiction(rounds, totals, payments) is None:
+        raise Refusal("there is nothing to open: the sums do not contradict themselves")
     return {"seeds": [{str(peer): seed.hex() for peer, seed in _seeds(agent, asked).items()} for asked in rounds]}
 
 
@@ -215,9 +220,9 @@ def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:
     """The seeds that the member shares with all others for a question; refuses those that would bare it."""
     members, keys = question["members"], question["keys"]
     if len(set(members)) != len(members) or agent.index not in members or len(members) < MIN_SUMMED:
-        raise InvalidInput(f"a sum must be over at least {MIN_SUMMED} members, itself among them, got {members!r:.80}")
+        raise Refusal(f"a sum must be over at least {MIN_SUMMED} members, itself among them, got {members!r:.80}")
     if len({keys[place] for place in members}) != len(members):
-        raise InvalidInput("every member must have a key of its own")
+        raise Refusal("every member must have a key of its own")
     if agent.identity is not None:
         _check_signatures(agent.identity, agent.index, question)
     digest = masks.question_digest(question)
@@ -229,19 +234,19 @@ def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any])
     if not identity.known.is_given:
         return
     if not question.get("signatures"):
-        raise InvalidInput("nobody's key is signed: somebody may listen")
+        raise Refusal("nobody's key is signed: somebody may listen")
     names = {place: str(question["names"][place]) for place in question["members"]}
     if len(set(names.values())) != len(names):
-        raise InvalidInput(f"every member must have a name of its own, got {list(names.values())!r:.80}")
+        raise Refusal(f"every member must have a name of its own, got {list(names.values())!r:.80}")
     for place, name in names.items():
         if place == own:
             continue
         public = identity.known.key_of(name, place)
         if public is None:
-            raise InvalidInput(f'"{name}" is not among the members whose signing keys it knows: it may be made up')
+            raise Refusal(f'"{name}" is not among the members whose signing keys it knows: it may be made up')
         signature = question["signatures"].get(str(place))
         if not is_signature(public, signed_text(name, question["keys"][place]), signature):
-            raise InvalidInput(f'the key of "{name}" is not signed by it: somebody may listen')
+            raise Refusal(f'the key of "{name}" is not signed by it: somebody may listen')
 
 
 def _check_signed(
@@ -254,7 +259,7 @@ def _check_signed(
             name = str(asked["names"][place])
             public = agent.identity.known.key_of(name, place)
             if public is None or not is_signature(public, texts[str(place)], signatures.get(str(place))):
-                raise InvalidInput(f'what "{name}" is said to have answered is not signed by it: it opens nothing')
+                raise Refusal(f'what "{name}" is said to have answered is not signed by it: it opens nothing')
 
 
 def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
@@ -285,7 +290,7 @@ def _program_terms(agent: Agent, about: str, at: FloatArray) -> FloatArray:
 def _agreed_prices(agent: Agent, at: FloatArray) -> FloatArray:
     tasks, _ = _say(agent, "prices", at)
     if any("outside" in task for task in tasks):
-        raise OutsideDomain("the profile agreed is outside the domain of its payoff")
+        raise Refusal("the profile agreed is outside the domain of its payoff")
     return np.asarray(np.sum([np.zeros(at.size), *[task["prices"] for task in tasks]], axis=0))
 
 

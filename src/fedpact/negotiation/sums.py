@@ -32,9 +32,8 @@ import numpy as np
 
 from fedpact.federation.arrays import Owners
 from fedpact.negotiation import masks
-from fedpact.negotiation.protocol import ProtocolResult, balance_exactly
 from fedpact.negotiation.quasi_newton import QuasiNewton
-from fedpact.negotiation.session import MemberExcluded, Session
+from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
 from fedpact.negotiation.sum_terms import (
     HEADER,
     MIN_SUMMED,
@@ -54,88 +53,83 @@ MAX_KEY_CHANGES = 3  # times keys are agreed on anew for one question
 OWN_PAYMENT_TOLERANCE = 1e-9  # of a member's terms and payment
 
 
-class SumsProtocol:
-    """The protocol for one mechanism."""
+def negotiate_sums(
+    session: Session, *, mechanism: str, tol: float, max_rounds: int, start: FloatArray
+) -> ProtocolResult:
+    """The result; raises `NotConverged` if there is none within so many rounds, or too few members are left."""
+    members, lots, climb, number = session.members, session.lots, None, 0
+    try:
+        exchange = _Exchange(session)
+        climb = QuasiNewton(session.caps[lots], tol=tol, start=start[lots], logarithmic=mechanism == "shapley")
+        for number in range(1, max_rounds + 1):
+            residual, welfare = _ask_round(session, exchange, climb, mechanism, number)
+            if climb.is_done and climb.best is not None:
+                at = session.for_all_lots(climb.best.at)
+                about = SETTLEMENTS[mechanism]
+                payments = exchange.ask_payments(about, at, exchange.ask(about, [at], 0))
+                return ProtocolResult(
+                    contributions=at,
+                    payments=session.for_everybody(payments),
+                    rounds=number,
+                    settled_by="own payments",
+                    residual=residual,
+                    welfare=welfare,
+                )
+    except MemberExcluded:
+        here = np.array(start)
+        if climb is not None and climb.best is not None:
+            here[lots] = climb.best.at
+        return ProtocolResult(contributions=session.for_all_lots(here[session.lots]), rounds=number)
+    promised = "nothing" if climb is None else f"{climb.promised:.1e} of payoff"
+    names = ", ".join(f'"{session.names[place]}"' for place in members)
+    raise NotConverged(
+        f"no agreement within {max_rounds} rounds: the last step still promised {promised}, and sums do not say "
+        f"which of {names} is to blame"
+    )
 
-    def __init__(self, mechanism: str) -> None:
-        self.mechanism = mechanism
 
-    def __call__(self, session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
-        """The result; raises `NotConverged` if there is none within so many rounds, or too few members are left."""
-        members, lots, climb, number = session.members, session.lots, None, 0
-        try:
-            exchange = _Exchange(session)
-            climb = QuasiNewton(session.caps[lots], tol=tol, start=start[lots], logarithmic=self.mechanism == "shapley")
-            for number in range(1, max_rounds + 1):
-                residual, welfare = self._round(session, exchange, climb, number)
-                if climb.is_done and climb.best is not None:
-                    at = session.for_all_lots(climb.best.at)
-                    payments = self._payments(exchange, at)
-                    return ProtocolResult(
-                        contributions=at,
-                        payments=session.for_everybody(payments),
-                        rounds=number,
-                        settled_by="own payments",
-                        residual=residual,
-                        welfare=welfare,
-                    )
-        except MemberExcluded:
-            here = np.array(start)
-            if climb is not None and climb.best is not None:
-                here[lots] = climb.best.at
-            return ProtocolResult(contributions=session.for_all_lots(here[session.lots]), rounds=number)
-        promised = "nothing" if climb is None else f"{climb.promised:.1e} of payoff"
-        names = ", ".join(f'"{session.names[place]}"' for place in members)
-        raise NotConverged(
-            f"no agreement within {max_rounds} rounds: the last step still promised {promised}, and sums do not say "
-            f"which of {names} is to blame"
-        )
-
-    def _round(self, session: Session, exchange: _Exchange, climb: QuasiNewton, number: int) -> tuple[float, float]:
-        """Ask about the points of the climb, and let it go on; the gain still promised, and welfare."""
-        points = climb.points
-        profiles = [session.for_all_lots(point) for point in points]
-        told = exchange.ask(PROGRAMS[self.mechanism], profiles, number).reshape(len(points), -1)
-        exchange.check(number, climb)
-        outside, values, payoffs, costs = told[:, :HEADER].T
-        values = np.where(outside > 0, -np.inf, values)
-        highest = int(np.argmax(values))
-        if climb.best is None or values[highest] > climb.best.value:
-            exchange.stake = float(abs(payoffs[highest]) + costs[highest])
-        climb.tell(
-            values.tolist(),
-            [row[HEADER:][session.lots] for row in told],
-            stake=exchange.stake,
-        )
-        assert climb.best is not None
-        for place, point in enumerate(points):
-            if climb.best.at is point:
-                exchange.keep_best(float(payoffs[place]), float(costs[place]))
-        at_first = 0.0 if climb.is_done else 1.0  # with nothing on the table all is still to be gained
-        residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else at_first
-        session.notify_round(
-            number,
-            contributions=session.for_all_lots(climb.best.at),
-            residual=residual if np.isfinite(residual) else None,
-            welfare=exchange.welfare,
-            prices=None,
-            utilities={},
-        )
-        return residual, exchange.welfare
-
-    def _payments(self, exchange: _Exchange, contributions: FloatArray) -> FloatArray:
-        """What everybody works out that it is paid, by member; exactly balanced."""
-        about = SETTLEMENTS[self.mechanism]
-        return exchange.ask_payments(about, contributions, exchange.ask(about, [contributions], 0))
+def _ask_round(
+    session: Session, exchange: _Exchange, climb: QuasiNewton, mechanism: str, number: int
+) -> tuple[float, float]:
+    """Ask about the points of the climb, and let it go on; the gain still promised, and welfare."""
+    points = climb.points
+    profiles = [session.for_all_lots(point) for point in points]
+    told = exchange.ask(PROGRAMS[mechanism], profiles, number).reshape(len(points), -1)
+    exchange.check(number, climb)
+    outside, values, payoffs, costs = told[:, :HEADER].T
+    values = np.where(outside > 0, -np.inf, values)
+    highest = int(np.argmax(values))
+    if climb.best is None or values[highest] > climb.best.value:
+        exchange.stake = float(abs(payoffs[highest]) + costs[highest])
+    climb.tell(
+        values.tolist(),
+        [row[HEADER:][session.lots] for row in told],
+        stake=exchange.stake,
+    )
+    assert climb.best is not None
+    for place, point in enumerate(points):
+        if climb.best.at is point:
+            exchange.keep_best(float(payoffs[place]), float(costs[place]))
+    at_first = 0.0 if climb.is_done else 1.0  # with nothing on the table all is still to be gained
+    residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else at_first
+    session.notify_round(
+        number,
+        contributions=session.for_all_lots(climb.best.at),
+        residual=residual if np.isfinite(residual) else None,
+        welfare=exchange.welfare,
+        prices=None,
+        utilities={},
+    )
+    return residual, exchange.welfare
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _SummedRound:
-    """A question, everybody's masked answers to it with their signatures, and their sum."""
+    """A question, everybody's masked answers to it with their signatures, and their sum; places as texts, as sent."""
 
     question: dict[str, Any]
-    masked: Mapping[int, str]
-    signatures: Mapping[int, str]
+    masked: Mapping[str, str]
+    signatures: Mapping[str, str]
     total: FloatArray
 
 
@@ -163,25 +157,25 @@ class _Exchange:
             content = {key: part for key, part in question.items() if key != "kind"}
             count = count_of(question)
             read = partial(_read_sums, count=count)
-            masked = self.session.ask("sums", lambda place: content, read)  # noqa: B023 - called at once
-            kept = {place: answer["masked"] for place, answer in masked.items() if answer is not None}
-            if len(kept) == len(masked):
-                signed = {place: answer["signature"] for place, answer in masked.items() if answer is not None}
-                total = total_of(question, {str(place): text for place, text in kept.items()})
-                self._last = _SummedRound(question=question, masked=kept, signatures=signed, total=total)
+            answers = self.session.ask("sums", lambda place: content, read)  # noqa: B023 - called at once
+            stale = [place for place, answer in answers.items() if answer is None]
+            if not stale:
+                masked, signed = _by_text(answers, "masked"), _by_text(answers, "signature")
+                total = total_of(question, masked)
+                self._last = _SummedRound(question=question, masked=masked, signatures=signed, total=total)
                 return total
             self._best = None  # nobody could open it any more
             self._agree_on_keys()
-        self.session.exclude({place: "its key changes with every question" for place in masked if place not in kept})
+        self.session.exclude(dict.fromkeys(stale, "its key changes with every question"))
         raise MemberExcluded
 
     def ask_payments(self, about: str, contributions: FloatArray, sums: FloatArray) -> FloatArray:
-        """What everybody works out from the last sum that it is paid, by member; exactly balanced."""
+        """What everybody works out from the last sum that it is paid, by member."""
         self.check(0)
         content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
         stated = self.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
         self.check(0, payments=stated)
-        return balance_exactly(np.array([stated[int(place)]["payment"] for place in self.session.members]))
+        return np.array([stated[int(place)]["payment"] for place in self.session.members])
 
     def check(
         self, number: int, climb: QuasiNewton | None = None, payments: Mapping[int, dict[str, Any]] | None = None
@@ -189,7 +183,7 @@ class _Exchange:
         """Raise `MemberExcluded` once it is found who made the last sum contradict itself or what was said before."""
         assert self._last is not None
         disputed = [self._last]
-        amounts = None if payments is None else {str(place): said["payment"] for place, said in payments.items()}
+        amounts = None if payments is None else _by_text(payments, "payment")
         reason = find_contradiction([self._last.question], [self._last.total], amounts)
         if reason is None and climb is not None and self._best is not None:
             disputed = [self._best, self._last]
@@ -236,12 +230,12 @@ class _Exchange:
         members = [int(place) for place in self.session.members]
         content: dict[str, Any] = {
             "rounds": [each.question for each in disputed],
-            "masked": [{str(place): text for place, text in each.masked.items()} for each in disputed],
-            "signatures": [{str(place): text for place, text in each.signatures.items()} for each in disputed],
+            "masked": [each.masked for each in disputed],
+            "signatures": [each.signatures for each in disputed],
         }
         if payments is not None:
-            content["payments"] = {str(place): said["payment"] for place, said in payments.items()}
-            content["payment_signatures"] = {str(place): said["signature"] for place, said in payments.items()}
+            content["payments"] = _by_text(payments, "payment")
+            content["payment_signatures"] = _by_text(payments, "signature")
         seeds = self.session.ask(
             "open",
             lambda place: content,
@@ -271,6 +265,11 @@ class _Exchange:
         return liars
 
 
+def _by_text(answers: Mapping[int, Any], part: str) -> dict[str, Any]:
+    """A part of everybody's answers, by places as they stand in questions."""
+    return {str(place): answer[part] for place, answer in answers.items()}
+
+
 def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> dict[str, str] | None:
     """So many masked numbers and their signature; None if the member has another key now."""
     answer: dict[str, str] = {} if raw.get("stale") is True else read_answer("sums", raw, count=count)
@@ -280,7 +279,7 @@ def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> dict[str, str]
 def _open_terms(summed: _SummedRound, place: int, opened: Mapping[str, str]) -> FloatArray:
     """A member's own numbers, by what it says of its masks."""
     count = count_of(summed.question)
-    masked = masks.decode(summed.masked[place], count)
+    masked = masks.decode(summed.masked[str(place)], count)
     seeds = {int(peer): bytes.fromhex(seed) for peer, seed in opened.items()}
     return masks.to_floats(masks.add(masked, masks.negate(masks.own_mask(place, seeds, count))))
 

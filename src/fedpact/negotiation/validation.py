@@ -27,14 +27,14 @@ from fedpact.utils.errors import InvalidInput
 CONTRADICTION_TOLERANCE = 1e-9
 PROPORTION_TOLERANCE = 1e-9
 SHARE_TOLERANCE = 1e-8  # of the payoff: shares come from a quadrature
-KEY_DIGITS, SEED_DIGITS = 64, 64
+HEX_DIGITS = 64  # of a key, and of a seed
 MAX_TEXT = 1000  # characters of a signature
 MAX_LOTS, MAX_LOT_NAME = 100_000, 200
 MAX_STATED = 1e50  # numbers beyond it are no payoffs, prices or samples
 
 
-class BadAnswer(Exception):
-    """What is wrong with an answer."""
+class BadAnswer(InvalidInput):
+    """What is wrong with an answer, or with a part of a private file that an answer would state."""
 
 
 class Withdrawal(BadAnswer):
@@ -53,15 +53,14 @@ class Layout:
 class Introduction:
     """Who owns what, the caps of the agent's own lots, and which lots matter to it.
 
-    `uses` is in all, its own lots among them, and `task_uses` for each of its tasks. `stiffness` says how fast data
-    loses its worth to it, 0 where it does not say. `shared_caps` are by index among its own lots.
+    `uses` is in all, its own lots among them, and `task_uses` for each of its tasks. `shared_caps` are by index among
+    its own lots.
     """
 
     layout: Layout
     caps: FloatArray
     uses: NDArray[np.bool_]
     task_uses: tuple[NDArray[np.bool_], ...] = ()
-    stiffness: float = 0.0
     shared_caps: tuple[SharedCap, ...] = ()
 
 
@@ -88,7 +87,7 @@ class TaskAnswer:
     curvature
         -a'' / a'^2: how fast that falls.
     shares, slopes
-        Everybody's Shapley share of the payoff, and its derivative by each lot; empty where that was not asked for.
+        Everybody's Shapley share of the payoff, and its derivative by each lot; zero where that was not asked for.
     """
 
     at: FloatArray
@@ -137,94 +136,80 @@ positive = partial(number, low=0.0)
 
 def cap(given: Any, name: str) -> float:
     """At least zero, or infinite."""
-    endless = (isinstance(given, str) and given == "inf") or (isinstance(given, float) and given == np.inf)
-    return np.inf if endless else positive(given, name)
+    is_endless = (isinstance(given, str) and given == "inf") or (isinstance(given, float) and given == np.inf)
+    return np.inf if is_endless else positive(given, name)
 
 
-def numbers(size: int) -> Reader:
+def numbers(given: Any, name: str, *, size: int) -> FloatArray:
     """So many finite numbers."""
-
-    def read(given: Any, name: str) -> FloatArray:
-        if not isinstance(given, list) or len(given) != size:
-            raise BadAnswer(f"{name} must list {size} numbers, got {len(given) if isinstance(given, list) else 'none'}")
-        found = [_finite(each) for each in given]
-        for index, stated in enumerate(found):
-            if stated is None or abs(stated) > MAX_STATED:
-                raise BadAnswer(f"{name}[{index}] must be a finite number, got {_describe(given[index])}")
-        return np.array(found, dtype=np.float64)
-
-    return read
+    if not isinstance(given, list) or len(given) != size:
+        raise BadAnswer(f"{name} must list {size} numbers, got {len(given) if isinstance(given, list) else 'none'}")
+    found = [_finite(each) for each in given]
+    for index, stated in enumerate(found):
+        if stated is None or abs(stated) > MAX_STATED:
+            raise BadAnswer(f"{name}[{index}] must be a finite number, got {_describe(given[index])}")
+    return np.array(found, dtype=np.float64)
 
 
-def indices(size: int, what: str) -> Reader:
-    """Some of so many things, by number, each once: whether each is among them."""
-
-    def read(given: Any, name: str) -> NDArray[np.bool_]:
-        if not isinstance(given, list) or not all(type(each) is int and 0 <= each < size for each in given):
-            raise BadAnswer(f"{name} must list {what} by number, from 0 to {size - 1}, got {_describe(given)}")
-        if len(set(given)) != len(given):
-            raise BadAnswer(f"{name} must list each of the {what} once")
-        return np.isin(np.arange(size), given)
-
-    return read
+def agreed(given: Any, name: str, *, numbers_agreed: FloatArray) -> FloatArray:
+    """Final messages are those agreed on: others would move money between third members, at no cost to its own."""
+    stated = numbers(given, name, size=numbers_agreed.size)
+    if np.abs(stated - numbers_agreed).max() > PROPORTION_TOLERANCE * np.abs(numbers_agreed).max():
+        raise BadAnswer(f"its final {name} are not those that were agreed")
+    return stated
 
 
-def each_of(count: int | None, what: str, part: Reader) -> Reader:
+def lot_indices(given: Any, name: str, *, size: int) -> NDArray[np.bool_]:
+    """Some of so many lots, by number, each once: whether each is among them."""
+    if not isinstance(given, list) or not all(type(each) is int and 0 <= each < size for each in given):
+        raise BadAnswer(f"{name} must list lots by number, from 0 to {size - 1}, got {_describe(given)}")
+    if len(set(given)) != len(given):
+        raise BadAnswer(f"{name} must list each of the lots once")
+    return np.isin(np.arange(size), given)
+
+
+def each_of(given: Any, name: str, *, part: Reader, what: str, count: int | None = None) -> list[Any]:
     """A list with an entry for each of so many things; of any length with None."""
-
-    def read(given: Any, name: str) -> list[Any]:
-        if not isinstance(given, list) or (count is not None and len(given) != count):
-            many = "" if count is None else f", {count} in all"
-            raise BadAnswer(f"{name} must have an entry for each of {what}{many}, got {_describe(given)}")
-        return [part(entry, f"{name}[{index}]") for index, entry in enumerate(given)]
-
-    return read
+    if not isinstance(given, list) or (count is not None and len(given) != count):
+        many = "" if count is None else f", {count} in all"
+        raise BadAnswer(f"{name} must have an entry for each of {what}{many}, got {_describe(given)}")
+    return [part(entry, name) for entry in given]
 
 
-def fields(**parts: Reader) -> Reader:
+def fields(given: Any, name: str, *, parts: Mapping[str, Reader]) -> dict[str, Any] | None:
     """An object with these parts; one that says it is outside, where that may be, has no others."""
-
-    def read(given: Any, name: str) -> dict[str, Any] | None:
-        if not isinstance(given, dict):
-            raise BadAnswer(f"says {_describe(given)} of {name}, where it must answer with an object")
-        if "prices" in parts and given.get("outside") is True:
-            return None
-        return {key: part(given.get(key), key) for key, part in parts.items()}
-
-    return read
+    if not isinstance(given, dict):
+        raise BadAnswer(f"says {_describe(given)} of {name}, where it must answer with an object")
+    if "prices" in parts and given.get("outside") is True:
+        return None
+    return {key: part(given.get(key), key) for key, part in parts.items()}
 
 
-def text(digits: int | None = None) -> Reader:
-    """A text; with `digits` so many hexadecimal ones, otherwise one that may be missing."""
-
-    def read(given: Any, name: str) -> str:
-        if digits is None:
-            if given is None:
-                return ""
-            if not isinstance(given, str) or len(given) > MAX_TEXT:
-                raise BadAnswer(f"{name} must be a text, got {_describe(given)}")
-        elif not isinstance(given, str) or len(given) != digits or not set(given) <= set("0123456789abcdef"):
-            raise BadAnswer(f"{name} must be {digits} hexadecimal digits, got {_describe(given)}")
-        return given
-
-    return read
+def hexadecimal(given: Any, name: str) -> str:
+    """A key or a seed."""
+    if not isinstance(given, str) or len(given) != HEX_DIGITS or not set(given) <= set("0123456789abcdef"):
+        raise BadAnswer(f"{name} must be {HEX_DIGITS} hexadecimal digits, got {_describe(given)}")
+    return given
 
 
-def masked(count: int) -> Reader:
+def signature(given: Any, name: str) -> str:
+    """A text, or none where the member does not sign."""
+    if given is not None and (not isinstance(given, str) or len(given) > MAX_TEXT):
+        raise BadAnswer(f"{name} must be a text, got {_describe(given)}")
+    return given or ""
+
+
+def masked_numbers(given: Any, name: str, *, count: int) -> str:
     """So many masked numbers, as they came."""
-
-    def read(given: Any, name: str) -> str:
-        try:
-            masks.decode(given, count)
-        except InvalidInput as error:
-            raise BadAnswer(str(error)) from error
-        return str(given)
-
-    return read
+    try:
+        masks.decode(given, count)
+    except InvalidInput as error:
+        raise BadAnswer(str(error)) from error
+    return str(given)
 
 
-def verdict(given: Any, name: str) -> bool:
-    """That it accepts the deal; raises `Withdrawal` if it does not."""
+def acceptance(given: Any, name: str) -> bool:
+    """Whether it accepts the deal; who does not leaves."""
     if given is False:
         raise Withdrawal("it refuses the deal, which is worth less to it than training alone or than it asks for")
     if given is not True:
@@ -232,47 +217,43 @@ def verdict(given: Any, name: str) -> bool:
     return given
 
 
-def agreed(numbers_agreed: FloatArray) -> Reader:
-    """Final messages are those agreed on: others would move money between third members, at no cost to its own."""
-
-    def read(given: Any, name: str) -> FloatArray:
-        stated: FloatArray = numbers(numbers_agreed.size)(given, name)
-        if np.abs(stated - numbers_agreed).max() > PROPORTION_TOLERANCE * np.abs(numbers_agreed).max():
-            raise BadAnswer(f"its final {name} are not those that were agreed")
-        return stated
-
-    return read
-
-
-# By kind of question: what an answer has, as functions of what its parts are about.
-SCHEMAS: Mapping[str, Callable[..., Reader]] = {
-    "prices": lambda n_tasks, n_own, n_lots: fields(tasks=_tasks(n_tasks, n_lots), lots=_lots(n_own)),
-    "shares": lambda n_tasks, n_own, n_lots, n_agents: fields(
-        tasks=_tasks(n_tasks, n_lots, shares=numbers(n_agents), slopes=numbers(n_lots)), lots=_lots(n_own)
-    ),
-    "messages": lambda proposals, prices: fields(proposals=agreed(proposals), prices=agreed(prices)),
-    "accept": lambda: fields(accepts=verdict),
-    "key": lambda: fields(key=text(KEY_DIGITS), signature=text()),
-    "sums": lambda count: fields(masked=masked(count), signature=text()),
-    "payment": lambda: fields(payment=number, signature=text()),
-    "open": lambda peers, rounds: fields(
-        seeds=each_of(rounds, "the rounds", fields(**{str(peer): text(SEED_DIGITS) for peer in peers}))
-    ),
-}
-
-
 def _tasks(count: int, n_lots: int, **more: Reader) -> Reader:
-    parts = fields(payoff=number, prices=numbers(n_lots), curvature=positive, **more)
-    return each_of(count, "its tasks", parts)
+    parts: dict[str, Reader] = {"payoff": number, "curvature": positive, "prices": partial(numbers, size=n_lots)}
+    return partial(each_of, part=partial(fields, parts=parts | more), what="its tasks", count=count)
 
 
 def _lots(count: int) -> Reader:
-    return each_of(count, "its lots", fields(cost=positive, marginal_cost=positive, cost_curvature=positive))
+    parts = dict.fromkeys(("cost", "marginal_cost", "cost_curvature"), positive)
+    return partial(each_of, part=partial(fields, parts=parts), what="its lots", count=count)
+
+
+def _seeds(peers: Sequence[int], rounds: int) -> Reader:
+    parts = dict.fromkeys((str(peer) for peer in peers), hexadecimal)
+    return partial(each_of, part=partial(fields, parts=parts), what="the rounds", count=rounds)
+
+
+# By kind of question: the parts of its answer, as functions of what they are about.
+SCHEMAS: Mapping[str, Callable[..., Mapping[str, Reader]]] = {
+    "prices": lambda n_tasks, n_own, n_lots, n_agents: {"tasks": _tasks(n_tasks, n_lots), "lots": _lots(n_own)},
+    "shares": lambda n_tasks, n_own, n_lots, n_agents: {
+        "tasks": _tasks(n_tasks, n_lots, shares=partial(numbers, size=n_agents), slopes=partial(numbers, size=n_lots)),
+        "lots": _lots(n_own),
+    },
+    "messages": lambda proposals, prices: {
+        "proposals": partial(agreed, numbers_agreed=proposals),
+        "prices": partial(agreed, numbers_agreed=prices),
+    },
+    "accept": lambda: {"accepts": acceptance},
+    "key": lambda: {"key": hexadecimal, "signature": signature},
+    "sums": lambda count: {"masked": partial(masked_numbers, count=count), "signature": signature},
+    "payment": lambda: {"payment": number, "signature": signature},
+    "open": lambda peers, rounds: {"seeds": _seeds(peers, rounds)},
+}
 
 
 def read_answer(kind: str, raw: Mapping[str, Any], **about: Any) -> Any:
     """The parts of an answer to a question of some kind, checked."""
-    return SCHEMAS[kind](**about)(raw, "its answer")
+    return {key: part(raw.get(key), key) for key, part in SCHEMAS[kind](**about).items()}
 
 
 def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
@@ -291,34 +272,34 @@ def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, brief: bool = False) -> Introduction:
     """Checked: a layout, caps of at least zero, and known lots; briefly the layout and the caps alone."""
-    layout = _read_layout(raw, size)
+    layout = read_layout(raw, size)
     owners = np.array(layout.lot_owners)
     own, n_lots = np.flatnonzero(owners == index), owners.size
-    caps = np.array(each_of(own.size, "its lots", lambda given, _: cap(given, "cap"))(raw.get("caps"), "caps"))
-    shared_caps = _read_shared_caps(raw, own.size)
+    caps = np.array(
+        each_of(raw.get("caps"), "caps", part=lambda given, _: cap(given, "cap"), what="its lots", count=own.size)
+    )
+    shared_caps = read_shared_caps(raw.get("shared_caps"), own.size)
     for shared in shared_caps:
         caps[list(shared.lots)] = np.minimum(caps[list(shared.lots)], shared.cap)
     if brief:
         uses = np.ones(n_lots, dtype=bool)
         return Introduction(layout=layout, caps=caps, uses=uses, shared_caps=shared_caps)
-    known = indices(n_lots, "lots")
-    tasks = each_of(None, "its tasks", lambda given, _: known(given, "tasks"))(raw.get("tasks"), "tasks")
+    tasks = each_of(raw.get("tasks"), "tasks", part=partial(lot_indices, size=n_lots), what="its tasks")
     if not tasks and not own.size:
         raise BadAnswer("tasks must list which lots matter to each task, and it has neither tasks nor lots")
     if not layout.lot_names and len(tasks) != 1:
         raise BadAnswer(f"tasks must have one entry where everybody has one lot and one task, got {len(tasks)}")
-    uses = np.any([owners == index, *tasks], axis=0)
     return Introduction(
         layout=layout,
         caps=caps,
-        uses=uses,
+        uses=np.any([owners == index, *tasks], axis=0),
         task_uses=tuple(tasks),
-        stiffness=positive(raw.get("stiffness", 0.0), "stiffness"),
         shared_caps=shared_caps,
     )
 
 
-def _read_layout(raw: Mapping[str, Any], size: int) -> Layout:
+def read_layout(raw: Mapping[str, Any], size: int) -> Layout:
+    """Whose every lot is, among so many members, and what it is called."""
     owners, names = raw.get("lot_owners"), raw.get("lot_names", [])
     if (
         not isinstance(owners, list)
@@ -328,20 +309,21 @@ def _read_layout(raw: Mapping[str, Any], size: int) -> Layout:
         raise BadAnswer(
             f"lot_owners must list a member by number, 0 to {size - 1}, for each lot, got {_describe(owners)}"
         )
-    plain = names == [] and owners == list(range(size))
-    named = isinstance(names, list) and len(names) == len(owners)
-    if not plain and (not named or not all(isinstance(name, str) and 0 < len(name) <= MAX_LOT_NAME for name in names)):
+    is_plain = names == [] and owners == list(range(size))
+    is_list = isinstance(names, list) and len(names) == len(owners)
+    if not is_plain and not (
+        is_list and all(isinstance(name, str) and 0 < len(name) <= MAX_LOT_NAME for name in names)
+    ):
         raise BadAnswer(f"lot_names must name each of the {len(owners)} lots, got {_describe(names)}")
     return Layout(tuple(owners), tuple(names))
 
 
-def _read_shared_caps(raw: Mapping[str, Any], n_own: int) -> tuple[SharedCap, ...]:
+def read_shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
+    """Caps that some of its own lots share, by index among these."""
     labels = tuple(str(lot) for lot in range(n_own))
     owners = np.zeros(n_own, dtype=np.intp)
     try:
-        return check_shared_caps(
-            raw.get("shared_caps"), Ownership(owners, owners, labels, labels), labels, ("the member",)
-        )
+        return check_shared_caps(given, Ownership(owners, owners, labels, labels), labels, ("the member",))
     except InvalidInput as error:
         raise BadAnswer(str(error)) from error
 
@@ -363,27 +345,17 @@ def read_profile(
     """
     owners, tasks_used = np.array(introduction.layout.lot_owners), introduction.task_uses
     own = np.flatnonzero(owners == index)
-    about = {"n_tasks": len(tasks_used), "n_own": own.size, "n_lots": at.size}
-    kind, about = ("shares", about | {"n_agents": n_agents}) if shares else ("prices", about)
-    parts = read_answer(kind, raw, **about)
-    empty = np.zeros(0)
-    tasks = []
+    about = {"n_tasks": len(tasks_used), "n_own": own.size, "n_lots": at.size, "n_agents": n_agents}
+    parts = read_answer("shares" if shares else "prices", raw, **about)
+    coalitions, tasks = owners if shares else None, []
     for told, uses, earlier in zip(parts["tasks"], tasks_used, task_histories, strict=True):
-        coalitions = owners if shares else None
+        nothing: dict[str, Any] = dict.fromkeys(("worth", "slopes"), np.zeros(at.size))
+        nothing["shares"] = np.zeros(n_agents)
         if told is None:
             _check_outside(at, earlier, coalitions)
-            nothing = np.zeros(at.size)
-            given = (np.zeros(n_agents), nothing) if shares else (empty, empty)
-            tasks.append(TaskAnswer(at=at, outside=True, worth=nothing, shares=given[0], slopes=given[1]))
+            tasks.append(TaskAnswer(at=at, outside=True, **nothing))
             continue
-        answer = TaskAnswer(
-            at=at,
-            payoff=told["payoff"],
-            worth=told["prices"],
-            curvature=told["curvature"],
-            shares=told.get("shares", empty),
-            slopes=told.get("slopes", empty),
-        )
+        answer = TaskAnswer(at=at, **nothing | {("worth" if key == "prices" else key): told[key] for key in told})
         if not introduction.layout.lot_names and answer.worth[index] < 0.0:
             raise BadAnswer("says that its own data harms it")
         _check_task(answer, uses, earlier, coalitions)
@@ -393,9 +365,7 @@ def read_profile(
     lots = []
     for stated, lot, most, costs in zip(parts["lots"], own, introduction.caps, lot_histories, strict=True):
         cost = LotAnswer(at=at, **stated)
-        _check_cost(cost, int(lot), float(most))
-        for before in costs:
-            _check_costs(before, cost, int(lot))
+        _check_cost(cost, int(lot), float(most), costs)
         lots.append(cost)
     return ProfileAnswer(tasks=tuple(tasks), lots=tuple(lots))
 
@@ -421,7 +391,7 @@ def _check_task(
             continue
         moved = now.at - before.at
         _check_tangents("payoff", before.payoff, now.payoff, before.worth * moved, now.worth * moved)
-        check_proportions(before.worth, now.worth)
+        _check_proportions(before.worth, now.worth)
 
 
 def _check_shares(
@@ -452,10 +422,10 @@ def _check_shares(
                 raise BadAnswer("contradicts its earlier answer: its shares rise faster where there is more data")
 
 
-def check_proportions(before: FloatArray, now: FloatArray, *, tol: float = PROPORTION_TOLERANCE) -> None:
+def _check_proportions(before: FloatArray, now: FloatArray) -> None:
     """What data is worth at the margin keeps its proportions: they are those of the weights."""
     sizes = float(np.abs(before).sum()), float(np.abs(now).sum())
-    if min(sizes) > 0.0 and np.abs(now / sizes[1] - before / sizes[0]).max() > tol:
+    if min(sizes) > 0.0 and np.abs(now / sizes[1] - before / sizes[0]).max() > PROPORTION_TOLERANCE:
         raise BadAnswer("contradicts its earlier answer: the data of others is worth other proportions to it now")
 
 
@@ -483,19 +453,16 @@ def _check_outside(at: FloatArray, earlier: Sequence[TaskAnswer], coalitions: Ow
             )
 
 
-def _check_cost(now: LotAnswer, lot: int, most: float) -> None:
-    """Nothing costs nothing, and a convex cost is at most its margin."""
+def _check_cost(now: LotAnswer, lot: int, most: float, earlier: Sequence[LotAnswer]) -> None:
+    """Nothing costs nothing, a convex cost is at most its margin, and its tangents lie below it."""
     if np.isinf(most) and now.marginal_cost == 0.0 and now.cost_curvature == 0.0:
         raise BadAnswer("says that contributing without end costs nothing")
     own = float(now.at[lot])
     if (own == 0.0 and now.cost > 0.0) or now.cost > now.marginal_cost * own * (1.0 + CONTRADICTION_TOLERANCE):
         raise BadAnswer(f"says that {own:g} samples cost it {now.cost:g}, at a marginal cost of {now.marginal_cost:g}")
-
-
-def _check_costs(before: LotAnswer, now: LotAnswer, lot: int) -> None:
-    """Tangents lie below a convex cost."""
-    step = float(now.at[lot] - before.at[lot])
-    _check_tangents("cost", -before.cost, -now.cost, -before.marginal_cost * step, -now.marginal_cost * step)
+    for before in earlier:
+        step = own - float(before.at[lot])
+        _check_tangents("cost", -before.cost, -now.cost, -before.marginal_cost * step, -now.marginal_cost * step)
 
 
 def _check_tangents(

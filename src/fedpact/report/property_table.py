@@ -8,7 +8,7 @@ from typing import Any
 
 from fedpact.certificates import Claim, Verdict
 from fedpact.comparison import Comparison
-from fedpact.comparison.manipulation import FACTORS
+from fedpact.comparison.lies import FACTORS
 from fedpact.deals import Outcome
 from fedpact.mechanisms import compared_mechanisms
 from fedpact.report.numbers import Unit

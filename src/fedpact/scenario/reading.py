@@ -208,7 +208,8 @@ def _home(field: str, given: Any) -> Any:
     return given if given == "all" else numbers(field, given)
 
 
-def _payoff(field: str, given: Any) -> Payoff:
+def read_payoff(field: str, given: Any) -> Payoff:
+    """The payoff of a table with a family and its parameters."""
     parameters = [key for family in FAMILIES.values() for key in family.parameter_names()]
     given = table(field, given, ["family", *parameters], required=["family"])
     name = text(f"{field}.family", given["family"])
@@ -252,7 +253,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "costs": _costs,
     "caps": capacities,
     "values": numbers,
-    "payoff": _payoff,
+    "payoff": read_payoff,
     "lot_owners": name_list,
     "lot_names": name_list,
     "task_owners": name_list,

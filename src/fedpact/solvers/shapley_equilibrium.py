@@ -172,7 +172,7 @@ def potential_optimum(federation: Federation, probability: float | None = None) 
             program = PotentialProgram(federation.arrays, probability, rough=integral.FINE, bounds=bounds)
             found = maximise(program, precision=INTEGRAL_GAIN)
     found.require_converged()
-    return read_only_copy(_least_norm(program, found.contributions[0]))
+    return read_only_copy(least_norm_split(program, found.contributions[0]))
 
 
 def potential_optima(arrays: FederationArrays, probability: float | None = None) -> FloatArray | None:
@@ -187,7 +187,7 @@ def potential_optima(arrays: FederationArrays, probability: float | None = None)
         for place in np.flatnonzero(found.converged).tolist():
             bounds = program.upper[place], program.scale[place]
             single = PotentialProgram(flat.at(place) if arrays.shape else flat, probability, bounds=bounds)
-            contributions[place] = _least_norm(single, contributions[place])
+            contributions[place] = least_norm_split(single, contributions[place])
     return contributions.reshape(*arrays.shape, -1)
 
 
@@ -202,7 +202,7 @@ def best_response(federation: Federation, profile: FloatArray, agent: int) -> Fl
         found = maximise(part).require_converged()
     answer = profile.copy()
     answer[own] = found.contributions[0]
-    return _least_norm(program, answer, agents=(agent,))[own]
+    return least_norm_split(program, answer, agents=(agent,))[own]
 
 
 def split_dimension(federation: Federation, contributions: FloatArray) -> int:
@@ -238,7 +238,7 @@ def _own_faces(
     return faces
 
 
-def _least_norm(
+def least_norm_split(
     program: PotentialProgram, contributions: FloatArray, agents: tuple[int, ...] | None = None
 ) -> FloatArray:
     """The same equilibrium with the split of smallest norm between each member's collinear lots."""

@@ -155,6 +155,10 @@ class ErrorCollector:
             raise InvalidInput.first_of(self.errors)
 
 
+class Refusal(InvalidInput):
+    """Why a member does not answer: the text goes to the coordinator, and quotes no number of the member's."""
+
+
 class OutsideDomain(InvalidInput):
     """A contribution profile at which some agent's reach leaves the domain of its payoff."""
 

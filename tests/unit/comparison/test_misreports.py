@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.manipulation import FACTORS, misreporting_gains
+from fedpact.comparison.lies import FACTORS, misreporting_gains
 
 WEIGHTS = [[1.0, 0.5, 0.2], [0.3, 1.0, 0.8], [0.6, 0.1, 1.0]]
 

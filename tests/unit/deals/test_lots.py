@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.comparison.lies import best_lies
 from fedpact.deals.deal_file import deal_from_record, deal_record, outcome_record
 from fedpact.deals.stated import contradictions
 from fedpact.mechanisms import AccuracyShaping, ProportionalSharing
-from fedpact.negotiation.lies import best_lies
 from old_hospitals import example, hospitals_with_privacy
 
 FEDERATION = example("hospitals-lots").federation

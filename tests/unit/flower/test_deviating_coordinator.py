@@ -15,6 +15,7 @@ from fedpact.negotiation import masks
 from fedpact.negotiation.session import Session
 from fedpact.negotiation.sum_terms import count_of
 from fedpact.negotiation.sums import _Exchange
+from fedpact.negotiation.validation import read_answer
 from fedpact.scenario.examples import example
 from unit.flower.in_process import Stage
 from unit.flower.test_run_negotiation import keys_by_name
@@ -26,9 +27,10 @@ AT = 0.3 * FEDERATION.caps
 class Coordinator:
     """Asks the nodes of a run whatever it likes; `exchange` is how an honest one asks for sums."""
 
-    def __init__(self, folder: Path, **config: Any) -> None:
-        keys = keys_by_name(FEDERATION, folder / "keys")
-        self.stage = Stage(FEDERATION, folder / "run", node_config={place: keys[place] | config for place in keys})
+    def __init__(self, folder: Path, federation: fp.Federation = FEDERATION, **config: Any) -> None:
+        folder.mkdir(exist_ok=True)
+        keys = keys_by_name(federation, folder / "keys")
+        self.stage = Stage(federation, folder / "run", node_config={place: keys[place] | config for place in keys})
         grid = self.stage.grid()
         present = roll_call(grid, FEDERATION.n_agents, run="0" * 64, patience=0.0, timeout=0.02)
         self.channel = FlowerChannel(grid, present, timeout=0.02)
@@ -98,13 +100,84 @@ def test_masks_are_not_opened_for_answers_that_nobody_signed(coordinator: Coordi
     exchange.ask("welfare", [AT], 1)
     summed = exchange._last
     assert summed is not None
-    invented = {str(place): text for place, text in summed.masked.items()}
+    invented = dict(summed.masked)
     invented["2"] = masks.encode(masks.negate(masks.decode(invented["2"], count_of(summed.question))))
-    signatures = {str(place): text for place, text in summed.signatures.items()}
+    signatures = dict(summed.signatures)
     question = {"kind": "open", "rounds": [summed.question], "masked": [invented], "signatures": [signatures]}
     assert 'what "County" is said to have answered is not signed by it' in refusal(coordinator.ask(1, question))
-    honest = question | {"masked": [{str(place): text for place, text in summed.masked.items()}]}
+    honest = question | {"masked": [dict(summed.masked)]}
     assert "there is nothing to open" in refusal(coordinator.ask(1, honest))
+
+
+def settle(exchange: _Exchange) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
+    """The settlement as an honest coordinator asks for it: an `open` question about it, and everybody's payments."""
+    sums = exchange.ask("prices", [AT], 0)
+    summed = exchange._last
+    assert summed is not None
+    content = {"about": "prices", "contributions": AT.tolist(), "sums": sums.tolist()}
+    stated = exchange.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
+    question = {
+        "kind": "open",
+        "rounds": [summed.question],
+        "masked": [dict(summed.masked)],
+        "signatures": [dict(summed.signatures)],
+        "payments": {str(place): said["payment"] for place, said in stated.items()},
+        "payment_signatures": {str(place): said["signature"] for place, said in stated.items()},
+    }
+    return question, stated
+
+
+def test_masks_are_not_opened_for_payments_that_nobody_stated(coordinator: Coordinator) -> None:
+    """Neither for one put into another's mouth, nor for one put into the member's own."""
+    exchange = coordinator.begin()
+    question, stated = settle(exchange)
+    assert "there is nothing to open" in refusal(coordinator.ask(1, question))
+    for liar, reason in ((2, 'what "County" is said to have answered is not signed'), (1, "it has not stated")):
+        invented = question["payments"] | {str(liar): stated[liar]["payment"] + 1e6}
+        assert reason in refusal(coordinator.ask(1, question | {"payments": invented}))
+
+
+def test_a_payment_signed_for_invented_sums_opens_no_masks(coordinator: Coordinator) -> None:
+    """County signs what follows from sums that nobody formed; the others do not take that for a contradiction."""
+    exchange = coordinator.begin()
+    question, _ = settle(exchange)
+    invented = {"kind": "payment", "about": "prices", "contributions": AT.tolist(), "sums": [1e6] * 5}
+    trapped = coordinator.ask(2, invented)
+    contradiction = question | {
+        "payments": question["payments"] | {"2": trapped["payment"]},
+        "payment_signatures": question["payment_signatures"] | {"2": trapped["signature"]},
+    }
+    assert 'what "County" is said to have answered is not signed' in refusal(coordinator.ask(1, contradiction))
+
+
+def test_payments_are_told_for_one_mechanism_alone(coordinator: Coordinator) -> None:
+    """Under both, a member would tell its payoff beside what it pays at the margin."""
+    settle(coordinator.begin())
+    question = {"kind": "payment", "about": "shares", "contributions": AT.tolist(), "sums": [0.0] * 5}
+    assert "this negotiation is of externality" in refusal(coordinator.ask(1, question))
+
+
+def test_consent_is_no_oracle_of_utilities(coordinator: Coordinator) -> None:
+    """Asked about one payment after the other, a member would tell what a profile is worth to it, digit by digit."""
+    _, stated = settle(coordinator.begin())
+    question = {"kind": "accept", "contributions": AT.tolist(), "payment": stated[1]["payment"]}
+    for other in ({"payment": 0.5}, {"contributions": (0.5 * AT).tolist()}):
+        assert "accepts" in coordinator.ask(1, question)
+        assert "at one payment, and nothing else" in refusal(coordinator.ask(1, question | other))
+    early = Coordinator(coordinator.stage.folder.parent / "again")
+    early.begin()
+    assert "at one payment, and nothing else" in refusal(early.ask(1, question))
+
+
+@pytest.mark.parametrize("about", ["shares", "prices"])
+def test_a_profile_outside_the_domain_is_refused_without_the_data_it_reaches(tmp_path: Path, about: str) -> None:
+    weights = FEDERATION.weights.copy()
+    weights[1, 2] = -731.25
+    coordinator = Coordinator(tmp_path, FEDERATION.replace(weights=weights))
+    exchange = coordinator.begin()
+    profile = np.where(np.arange(5) == 2, FEDERATION.caps, 0.0)
+    text = refusal(coordinator.ask(1, exchange._question(about, [profile], 0)))
+    assert not any(character.isdigit() for character in text), text
 
 
 def test_no_error_quotes_a_private_number(tmp_path: Path) -> None:

@@ -153,3 +153,12 @@ def test_least_gain() -> None:
     assert "least gain" in check_statement(AGENT, SOUND, least_gain=gain - 1e-4)
     with pytest.raises(Refused, match=r"^least gain: it asks for more$"):
         check_statement(AGENT, SOUND, least_gain=gain + 1e-4)
+
+
+@pytest.mark.parametrize("given", [{"payment": 7.0}, {"utility": 9e9, "payment": SOUND["payment"]}])
+def test_why_it_does_not_sign_quotes_no_number_of_its_own(given: dict[str, Any]) -> None:
+    """A coordinator of sums, where no prices are named, could ask about any profile."""
+    with pytest.raises(Refused) as refused:
+        check_statement(AGENT, SOUND | {"prices": None} | given)
+    stated = str(refused.value).replace("9000000000.0", "").replace("7", "")
+    assert not any(character.isdigit() for character in stated), stated

@@ -30,8 +30,15 @@ def after(*questions: dict[str, Any], knows_keys: bool = True, protocol: str = "
 def test_an_honest_negotiation_in_sums_is_answered() -> None:
     introduced = [{"kind": "introduce", "brief": True}, {"kind": "key"}]
     found = after(*introduced, sums(), sums(points=[PROFILE, PROFILE]), sums("prices"), sums("prices"), payment())
-    assert found == NodeMemory(protocol="sums", members=(0, 1, 2, 3, 4), agreed=tuple(PROFILE))
-    after(*introduced, sums(), sums("prices"), payment(), payment(), {"kind": "accept"})
+    assert found == NodeMemory(protocol="sums", mechanism="externality", members=(0, 1, 2, 3, 4), agreed=tuple(PROFILE))
+    after(
+        *introduced,
+        sums(),
+        sums("prices"),
+        payment(),
+        payment(),
+        {"kind": "accept", "contributions": PROFILE, "payment": 1.0},
+    )
 
 
 def test_an_honest_price_discovery_is_answered() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import fedpact as fp
 from fedpact.deals.signatures import KnownKeys, new_signing_key
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, masks, recompute
-from fedpact.negotiation.protocol import balance_exactly
+from fedpact.negotiation.coordinator import balance_exactly
 from fedpact.negotiation.sum_terms import Identity
 from random_cases import cases, some
 from strategies import random_federation
@@ -88,6 +89,14 @@ def test_the_coordinator_hears_caps_keys_masked_numbers_payments_and_consent_onl
             assert set(answers[place]) - {"number"} == said[question["kind"]]
     asked = [questions[0] for questions, _ in channel.heard if questions[0]["kind"] == "sums"]
     assert len({masks.question_digest(question) for question in asked}) == len(asked)
+
+
+def test_without_cryptography_it_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    channel = Listening(agents_of(dense(4)))
+    with pytest.raises(ImportError, match=r'pip install "fedpact\[sums\]"'):
+        coordinate(channel, protocol="sums")
+    assert not channel.heard
 
 
 def test_two_members_are_told_to_use_another_protocol() -> None:
@@ -211,7 +220,7 @@ class Greedy(Liar):
         (Silent, "no answer in time"),
         (Garbage, "it has not answered what it is said to have answered"),
         (Shifted, "it has not answered what it is said to have answered"),
-        (Greedy, "of its own answer its payment is"),
+        (Greedy, "it has not stated the payment that it is said to have stated"),
     ],
 )
 def test_whoever_fails_or_lies_is_found_and_the_others_go_on(mechanism: str, kind: type[Liar], reason: str) -> None:
@@ -240,6 +249,23 @@ def test_a_liar_that_stands_by_its_lie_is_found_by_its_own_numbers() -> None:
     assert list(deal.excluded) == ["agent 1"]
     assert "the masks do not cancel" in deal.excluded["agent 1"]
     assert [event["reason"] for event in deal.trace if event["event"] == "masks opened"] == ["the masks do not cancel"]
+
+
+def test_a_payment_that_does_not_follow_from_its_own_terms_is_found_by_them() -> None:
+    class Stubborn(Greedy):
+        def answer(self, question: dict[str, Any]) -> Any:
+            if question["kind"] != "open":
+                return super().answer(question)
+            from fedpact.negotiation.sum_terms import _seeds
+
+            seeds = {str(peer): seed.hex() for peer, seed in _seeds(self, question["rounds"][0]).items()}
+            return {"number": question["number"], "seeds": [seeds]}
+
+    federation = dense(5)
+    deal = coordinate(with_liar(Stubborn, federation), protocol="sums")
+    assert list(deal.excluded) == ["agent 1"]
+    assert "of its own answer its payment is" in deal.excluded["agent 1"]
+    assert_solved(deal, federation)
 
 
 def test_two_that_contradict_each_other_both_go() -> None:

@@ -162,13 +162,12 @@ def test_domains_reach_upwards() -> None:
         ({"tasks": [[0], [1]]}, "tasks must have one entry"),
         ({"lot_owners": [0, 1, 9]}, "lot_owners must list a member by number"),
         ({"lot_owners": [0, 0, 1]}, "lot_names must name each of the 3 lots"),
-        ({"stiffness": -1.0}, "stiffness must lie between"),
     ],
 )
 def test_introductions(change: dict[str, Any], message: str) -> None:
     raw = {"caps": ["inf"], "tasks": [[0, 2]], "lot_owners": [0, 1, 2]}
     met = read_introduction(raw, 0, 3)
-    assert met.caps.tolist() == [np.inf] and met.uses.tolist() == [True, False, True] and met.stiffness == 0.0
+    assert met.caps.tolist() == [np.inf] and met.uses.tolist() == [True, False, True]
     assert read_introduction(raw | {"caps": [float("inf")]}, 0, 3).caps.tolist() == [np.inf]
     assert read_introduction(raw, 1, 3).uses.all(), "its own data, which it may not use"
     with pytest.raises(BadAnswer, match=message):

@@ -1,39 +1,46 @@
-"""What lies gain: the worst that a search finds, of one member and of two together, and what refusal changes.
+"""What a member gains by lying, or by posing as several: a few lies, the worst that a search finds, and those of pairs.
 
-The checks of a negotiation find contradictions, not lies: whoever multiplies its numbers by a factor throughout cannot
-be told from a member for whom that is the truth.
+**Misreporting.** A liar reports its costs and its values times a factor, and the weights of the others' data to it
+times another; a factor below zero claims that the others' data harms it. The outcome follows from the reports, and
+liars are judged by their true payoffs and costs. No check finds such a lie: whoever multiplies its numbers by a factor
+throughout cannot be told from a member for whom that is the truth.
 
-A liar reports its costs and its values times a factor, and the weights of the others' data to it times another; a
-factor below zero claims that the others' data harms it. The search tries a grid of each kind alone, then goes on from
-the best in all three at once, in steps that shrink while nothing better is found: an adaptive liar that knows
-everybody's numbers. Two that collude lie both, or one for both, and count what they gain together.
+`misreporting_gains` tries a few factors on costs and values, for one member at a time, all in one batch: enough to
+compare mechanisms. `best_lies` tries a grid of each kind alone, then goes on from the best in all three at once, in
+steps that shrink while nothing better is found: an adaptive liar that knows everybody's numbers. Two that collude lie
+both, or one for both, and count what they gain together. With refusal a member leaves that has less than by itself, by
+its own true numbers, and the others deal anew without it, as negotiations and nodes do by default (`least_gain = 0`):
+then nobody who is honest ends below standing alone, whatever the lie. Honest members of a mechanism that does not give
+everybody that much leave as well, also when nobody lies. That a search finds no lie that pays proves nothing.
 
-The outcome follows from the reports, and liars are judged by their true payoffs and costs. With refusal a member leaves
-that has less than by itself, by its own true numbers, and the others deal anew without it, as negotiations and nodes do
-by default (`least_gain = 0`): then nobody who is honest ends below standing alone, whatever the lie. Honest members of
-a mechanism that does not give everybody that much leave as well, also when nobody lies.
-
-A search finds lies that pay; that it finds none proves nothing. `fedpact.comparison.manipulation` tries a few in one
-batch, to compare mechanisms.
+**Posing as several.** A federation knows its members by name. An agent that enters under k names shares its cap and its
+value among them (`fedpact.federation.splitting`); what its names have under the mechanism adds up. Under M^E nothing is
+gained: prices are linear, so an even split is an equilibrium at the same prices. M^Shap counts orders of names, and
+pays for more. Where a mechanism has several equilibria, those that its `solve` chooses are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Federation, Linear, Quadratic
+from fedpact.comparison.batches import solve_arrays
+from fedpact.deals.outcome import Outcome
+from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.mechanisms import Mechanism, mechanism_named
+from fedpact.federation.splitting import agent_index, split_agent
+from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
 from fedpact.utils.words import join_names
 
+FACTORS = (0.5, 0.8, 1.25, 2.0)  # of a few lies, on costs and on values
+MAX_AGENTS_LYING = 8  # beyond, solving for every lie of everybody takes long
 TRUTH = (1.0, 1.0, 1.0)  # factors on costs, values, and weights of the others
 COSTS, VALUES = (0.25, 0.5, 0.8, 1.25, 2.0, 4.0), (0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
 WEIGHTS = (-0.5, -0.1, 0.0, 0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
@@ -47,6 +54,62 @@ UTILITY_TOL = 1e-7  # of the values: less is rounding
 
 Factors = tuple[float, float, float]
 Lies = dict[int, Factors]
+
+
+def misreporting_gains(outcome: Outcome, mechanism: Mechanism) -> Mapping[str, float]:
+    """By name, the most a member gains by one of the lies tried; NaN where none of its reports has an outcome.
+
+    Examples
+    --------
+    >>> from fedpact.mechanisms import ExternalityMechanism
+    >>> from fedpact.scenario.examples import hospitals
+    >>> outcome = ExternalityMechanism().solve(hospitals().federation)
+    >>> round(misreporting_gains(outcome, ExternalityMechanism())["Clinic"])
+    20638
+    """
+    federation, true = outcome.federation, outcome.arrays
+    n_agents, n_factors = federation.n_agents, len(FACTORS)
+    lie = np.ones((n_agents * n_factors, n_agents))
+    liars = np.repeat(np.arange(n_agents), n_factors)
+    lie[np.arange(liars.size), liars] = np.tile(FACTORS, n_agents)
+    of_costs, of_values = np.concatenate([lie, np.ones_like(lie)]), np.concatenate([np.ones_like(lie), lie])
+    reports = true.repeated(
+        len(of_costs),
+        linear=true.linear * of_costs[:, true.lot_owners],
+        quadratic=true.quadratic * of_costs[:, true.lot_owners],
+        values=true.values * of_values[:, true.task_owners],
+    )
+    found = solve_arrays(federation, reports, mechanism)
+    spent = true.spending(found.contributions) + true.joining_costs
+    utilities = found.payoffs / of_values - spent + found.payments
+    own = utilities[np.arange(2 * liars.size), np.tile(liars, 2)].reshape(2, n_agents, n_factors)
+    gains = own - outcome.utilities[:, None]
+    return dict(zip(federation.names, np.fmax.reduce(gains, axis=(0, 2)).tolist(), strict=True))
+
+
+def splitting_gain(federation: Federation, mechanism: Mechanism | str, agent: int | str, parts: int = 2) -> float:
+    """What an agent gains by posing as `parts` agents that share its cap and value, in units of payoff.
+
+    Parameters
+    ----------
+    federation, mechanism
+        The instance, and the rules as an object or by name.
+    agent
+        By name or by number.
+    parts
+        How many names it uses, at least two.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> round(splitting_gain(homogeneous, "shapley", 0), 4), abs(splitting_gain(homogeneous, "externality", 0)) < 1e-12
+    (0.0242, True)
+    """
+    rules = resolve_mechanism(mechanism)
+    split, posing = split_agent(federation, agent, parts)
+    honest = rules.solve(federation).utilities[agent_index(federation, agent)]
+    return float(rules.solve(split).utilities[posing].sum() - honest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,19 +184,20 @@ class LieStudy:
 
 def report_with(federation: Federation, lies: Lies) -> Federation:
     """The federation as it looks when some agents lie."""
+    true = federation.arrays
     costs, values, uses = (np.ones(federation.n_agents) for _ in TRUTH)
     for agent, factors in lies.items():
         costs[agent], values[agent], uses[agent] = factors
-    linear, quadratic = federation.costs.linear * costs, federation.costs.quadratic * costs
-    reported = federation.replace(
-        costs=Quadratic(linear, quadratic) if quadratic.any() else Linear(linear), values=federation.values * values
+    others = true.weights - true.own_weights
+    return federation.with_arrays(
+        replace(
+            true,
+            linear=true.linear * costs[true.lot_owners],
+            quadratic=true.quadratic * costs[true.lot_owners],
+            values=true.values * values[true.task_owners],
+            weights=true.own_weights + others * uses[true.task_owners, None],
+        )
     )
-    if (uses == 1.0).all():
-        return reported
-    true = federation.weights
-    weights = true * uses[:, None]
-    np.fill_diagonal(weights, true.diagonal())
-    return reported.replace(weights=weights)
 
 
 def best_lies(
@@ -173,7 +237,7 @@ def best_lies(
     (('Clinic',), True)
     """
     require_single_lots(federation, "the search for lies")
-    rules = mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism
+    rules = resolve_mechanism(mechanism)
     if rules.name in WITHOUT_REPORTS:
         raise InvalidInput(f"under {rules.name} nobody reports anything, so there is nothing to lie about")
     search = _Search(federation, rules, refusal)
@@ -203,7 +267,7 @@ def lie_study(
     progress: Callable[[int, int], None] | None = None,
 ) -> LieStudy:
     """Search for the lies that gain most; `progress` is called with how many members and pairs were tried, of all."""
-    rules = mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism
+    rules = resolve_mechanism(mechanism)
     size = federation.n_agents
     counts = {together: size if together == 1 else size * (size - 1) // 2 for together in (1, 2) if together <= size}
     lies, done = [], 0

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.comparison.lies import TRUTH, best_lies, lie_study, report_with
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
-from fedpact.negotiation.lies import TRUTH, best_lies, lie_study, report_with
 from fedpact.solvers.standalone import standalone_optimum
 from old_hospitals import example, hospitals
 from random_cases import cases
