@@ -16,7 +16,7 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import run_main
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.check import check_ledger
 from fedpact.scenario.examples import example
 from random_cases import some
 from unit.flower.in_process import Stage
@@ -95,7 +95,7 @@ def test_every_change_is_found_or_moves_no_money(
             relink(entries)
         rechain(copied, entries)
         try:
-            found = audit_ledger(copied)
+            found = check_ledger(copied)
         except fp.InvalidInput:  # it is no ledger any more
             continue
         if (kind, at) in STATED_NOT_CHECKED:
