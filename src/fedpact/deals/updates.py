@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import MAX_FILE_BYTES, read_arrays, read_bytes, replace_files
+from fedpact.utils.files import read_arrays, read_bytes, replace_files
 
 Arrays = Mapping[str, NDArray[Any]]  # by name, in a model's own order
 MAX_MEMBERS_BY_SUBSETS = 12  # members: with so many or fewer all subsets are listed and drawn from
@@ -114,7 +114,7 @@ class TrainingUpdates:
             if hashlib.sha256(content).hexdigest() != digest:
                 raise InvalidInput("the file was changed: it does not have the digest in the ledger")
             try:
-                stored = read_arrays(content, "write it anew, as it was", max_bytes=MAX_FILE_BYTES)
+                stored = read_arrays(content, "write it anew, as it was", max_bytes=len(content))  # not compressed
                 listed = json.loads(str(stored["rounds"]))
                 return cls(rounds=[_stored_round(stored, number, each) for number, each in enumerate(listed)])
             except InvalidInput:

@@ -117,6 +117,13 @@ ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
 }
 
 
+# What an entry of a settlement holds that is signed, or follows from what is.
+SETTLED_FIELDS = (
+    *("deal", "cents", "decimals", "currency", "per_payoff", "balances", "transfers", "minimal", "agreed", "delivered"),
+    *("agreed_balances", "confirmed", "signatures", "delivered_by", "paid_shares"),
+)
+
+
 class ClaimBroken(Exception):
     """Why a claim does not hold."""
 
@@ -210,11 +217,12 @@ def check_record(path: Path) -> CheckedLedger | CheckedTranscript:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedTranscript(Checked):
-    """A transcript, the deal that its exchanges come to, and the one that it states, if it does."""
+    """A transcript, the deal that its exchanges come to, and the one that is stated, if one is, as plain data too."""
 
     transcript: Transcript
     recomputed: Deal
     deal: Deal | None
+    stated: Mapping[str, Any] | None
 
     @cached_property
     def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
@@ -226,7 +234,7 @@ class CheckedTranscript(Checked):
         """What the transcript states and its exchanges say nothing about."""
         header = self.transcript.header
         words = [key for key in ("title", "scenario") if getattr(header, key)]
-        return [*words, *(key for key in self.transcript.deal or () if key not in deal_record(self.recomputed))]
+        return [*words, *(key for key in self.stated or () if key not in deal_record(self.recomputed))]
 
 
 def check_transcript(path: Path) -> CheckedTranscript:
@@ -239,8 +247,8 @@ def check_transcript(path: Path) -> CheckedTranscript:
     """
     transcript = read_transcript(path)
     recomputed = recompute(transcript)
-    stated = None if transcript.deal is None else stated_deal(transcript)
-    return CheckedTranscript(transcript=transcript, recomputed=recomputed, deal=stated)
+    deal = None if transcript.deal is None else stated_deal(transcript)
+    return CheckedTranscript(transcript=transcript, recomputed=recomputed, deal=deal, stated=transcript.deal)
 
 
 def _check_recomputed(found: CheckedTranscript) -> str:
@@ -254,8 +262,8 @@ def _check_recomputed(found: CheckedTranscript) -> str:
 
 
 def _check_negotiation(found: CheckedTranscript) -> str:
-    assert found.transcript.deal is not None
-    wrong = negotiation_contradictions(found.transcript.deal, found.recomputed)
+    assert found.stated is not None
+    wrong = negotiation_contradictions(found.stated, found.recomputed)
     if wrong:
         raise ClaimBroken("; ".join(wrong))
     return "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
@@ -362,7 +370,11 @@ class CheckedLedger(Checked):
     @property
     def unchecked(self) -> list[str]:
         """What a signed ledger states and nobody has signed: the rest is signed, or follows from what is."""
-        return ["when its last entry was written"] if self.chain.is_signed else []
+        if not self.chain.is_signed:
+            return []
+        settled = self.entries[SETTLED].content if SETTLED in self.entries else {}
+        beside = [f"{key!r:.80} in the settlement" for key in settled if key not in SETTLED_FIELDS]
+        return ["when its last entry was written", *beside]
 
     # Signatures
 
@@ -628,20 +640,22 @@ def _check_transcript(found: CheckedLedger) -> str:
     stated = agreed.get("transcript")
     if stated is None:
         raise ClaimOpen("the deal was not negotiated here")
-    path, deal = found.file(stated), found.stated_deal
+    path = found.file(stated)
     with error_context(path.name):
         transcript = read_transcript(path)
         recomputed = recompute(transcript)
-    if recomputed.agents != deal.agents:
+    if recomputed.agents != found.stated_deal.agents:
         raise ClaimBroken(f"{path.name} is of other members")
-    differing = deal.differences(recomputed)
-    if differing:
-        raise ClaimBroken(f'{path.name} comes to another deal for "{differing[0]}"')
-    wrong = negotiation_contradictions(agreed["deal"], recomputed)
+    told = CheckedTranscript(
+        transcript=transcript, recomputed=recomputed, deal=found.stated_deal, stated=agreed["deal"]
+    )
     if stated["exchanges"] != transcript.count:
-        wrong.append(f"exchanges is {transcript.count}, the file says {stated['exchanges']!r:.80}")
-    if wrong:
-        raise ClaimBroken(f"by {path.name} " + "; ".join(wrong))
+        raise ClaimBroken(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
+    for check in (_check_recomputed, _check_negotiation):
+        try:
+            check(told)
+        except ClaimBroken as reason:
+            raise ClaimBroken(f"by {path.name} {reason}") from reason
     return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
 
 
@@ -712,7 +726,7 @@ def _check_settlement(found: CheckedLedger) -> str:
         ("agreed_balances", "the pay stated as agreed is not that of the deal"),
         ("agreed", "the contributions stated as agreed are not those of the deal"),
     ):
-        if content.get(part) is not None and content[part] != stated.get(part):
+        if (found.chain.is_signed or content.get(part) is not None) and content.get(part) != stated.get(part):
             raise ClaimBroken(why)
     return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
 
@@ -1169,7 +1183,7 @@ class CheckedDeal(Checked):
         found |= {check.name: _finding(check.run, self) for check in DEAL_CHECKS if check.applies(self)}
         for name, finding in self.record.findings.items() if self.record is not None else ():
             if finding.holds is False or name not in found:
-                found[name] = finding
+                found = {key: each for key, each in found.items() if key != name} | {name: finding}
         return found
 
     @cached_property

@@ -212,6 +212,15 @@ def test_a_strategy_under_a_deal_is_verified_too(tmp_path: Path) -> None:
     assert (accuracies == 0.5).all() and (sizes == 5).all()
 
 
+def test_updates_that_are_small_on_the_disk_alone_are_not_read(tmp_path: Path) -> None:
+    """They are written as they are: an archive that holds more than its bytes was made by somebody else."""
+    np.savez_compressed(tmp_path / "updates.npz", rounds=np.array("[]"), large=np.zeros(10**7))
+    content = (tmp_path / "updates.npz").read_bytes()
+    assert len(content) < 10**5
+    with pytest.raises(fp.InvalidInput, match="what the archive holds takes 77 MiB of memory"):
+        TrainingUpdates.load(tmp_path / "updates.npz", hashlib.sha256(content).hexdigest())
+
+
 SUBSETS_OF_THREE = [tuple(float(number >> place & 1) for place in range(3)) for number in range(1, 8)]
 
 
