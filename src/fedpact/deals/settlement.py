@@ -210,36 +210,26 @@ def settle(
         "currency": PAYOFF_UNIT if money is None else money.currency,
         "decimals": usual if decimals is None else decimals,
     }
-    due = _settle_with_sponsor(agreed.payments, agreed.agents, sponsor, unit)
     if delivered is None:
-        return due
+        return _settle_with_sponsor(agreed.payments, agreed.agents, sponsor, unit)
     given = checked_delivery(agreed, delivered)
-    due_now = payments_for_delivered(deal, given, between_members=between_members)
-    paid = _settle_with_sponsor(due_now, agreed.agents, sponsor, unit)
-    return replace(
-        paid,
-        agreed=tuple(agreed.contributions.tolist()),
-        delivered=tuple(given.tolist()),
-        agreed_cents=due.cents,
-    )
+    due = payments_for_delivered(deal, given, between_members=between_members)
+    return settle_delivered(agreed, given, due, sponsor=sponsor, **unit)
 
 
-def settle_shares(deal: Deal, shares: Sequence[Sequence[float | None]], counted: Settlement) -> Settlement:
-    """The transfers when of what the row's member owes the column's for its data these shares are paid.
+def settle_delivered(
+    deal: Deal, delivered: FloatArray, payments: FloatArray, *, sponsor: str | None = None, **unit: Any
+) -> Settlement:
+    """The transfers of the payments due for what was delivered, beside what was agreed.
 
-    Parameters
-    ----------
-    deal
-        With prices.
-    counted
-        The settlement by what was counted: it has the unit of money, and what was agreed and delivered.
+    `unit` is the currency, its decimals, and how much of it a unit of payoff is worth.
     """
-    assert deal.prices is not None
-    rows = [[math.nan if share is None else share for share in row] for row in shares]
-    payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), rows)
-    unit = {"per_payoff": counted.per_payoff, "currency": counted.currency, "decimals": counted.decimals}
-    paid = settle_payments(payments, names=deal.agents, **unit)  # type: ignore[arg-type]
-    return replace(paid, agreed=counted.agreed, delivered=counted.delivered, agreed_cents=counted.agreed_cents)
+    return replace(
+        _settle_with_sponsor(payments, deal.agents, sponsor, unit),
+        agreed=tuple(deal.contributions.tolist()),
+        delivered=tuple(delivered.tolist()),
+        agreed_cents=_settle_with_sponsor(deal.payments, deal.agents, sponsor, unit).cents,
+    )
 
 
 def _settle_with_sponsor(
@@ -441,6 +431,11 @@ def agreed_transfers(deal: Deal, prices: FloatArray) -> FloatArray:
     inside = np.zeros(len(given), dtype=bool)
     inside[deal.members] = True
     return np.asarray(np.where(inside[:, None] & inside, owed, 0.0))
+
+
+def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
+    """(n, n): shares of transfers as plain data holds them; NaN where nothing is paid."""
+    return np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
 
 
 def payments_for_shares(payments: FloatArray, owed: FloatArray, shares: ArrayLike) -> FloatArray:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.deals import Deal
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED, VERIFIED
-from fedpact.deals.settlement import agreed_transfers
+from fedpact.deals.settlement import agreed_transfers, share_matrix
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
@@ -257,11 +257,6 @@ def agreed_contributions(deal: Deal) -> FloatArray:
     given = np.zeros(len(deal.agents))
     given[deal.members] = deal.contributions[deal.members]
     return given
-
-
-def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
-    """(n, n): shares as plain data holds them; NaN where nothing is paid."""
-    return np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
 
 
 def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:

@@ -18,7 +18,7 @@ from flwr.app import Context
 
 from fedpact.deals import Deal
 from fedpact.deals.ledger import TRAINED, VERIFIED, Entry
-from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle_payments
+from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle_payments, share_matrix
 from fedpact.deals.signatures import (
     check_subsets,
     is_signed_by,
@@ -27,7 +27,7 @@ from fedpact.deals.signatures import (
     signed_delivery,
     verification_terms,
 )
-from fedpact.fitting.calibration import Calibration, same_shares, share_matrix
+from fedpact.fitting.calibration import Calibration, same_shares
 from fedpact.flower.statement import Refused
 from fedpact.scenario import load_scenario
 from fedpact.utils.errors import InvalidInput, short_repr

@@ -36,7 +36,15 @@ from fedpact.deals.ledger import (
     VERIFY,
     is_end,
 )
-from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
+from fedpact.deals.settlement import (
+    MONEY_DECIMALS,
+    PAYOFF_DECIMALS,
+    PAYOFF_UNIT,
+    agreed_transfers,
+    payments_for_shares,
+    settle_delivered,
+    share_matrix,
+)
 from fedpact.deals.signatures import (
     deal_document,
     document_digest,
@@ -305,13 +313,14 @@ class SignedRun:
     ) -> tuple[Settlement, list[list[float | None]] | None]:
         """What everybody is paid, and the shares that are paid for where the deal is settled by what arrived."""
         given = [delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)]
-        counted = settle(deal, money=self.terms.money, decimals=self.terms.decimals, delivered=given)
         if not settles_by_delivery(document):
-            return counted, None
+            return settle(deal, money=self.terms.money, decimals=self.terms.decimals, delivered=given), None
         verified, calibration = self.entry(VERIFIED), self._deal_entry().content["verification"]["calibration"]
         models = [] if verified is None else verified.content["models"]
         shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
-        return settle_shares(deal, shares, counted), shares
+        assert deal.prices is not None
+        payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), share_matrix(shares))
+        return settle_delivered(deal, np.array(given), payments, **document["money"]), shares
 
     # The ledger
 

@@ -51,7 +51,9 @@ from fedpact.deals.settlement import (
     delivered_contributions,
     payments_for_delivered,
     payments_for_shares,
+    settle_delivered,
     settle_payments,
+    share_matrix,
 )
 from fedpact.deals.signatures import (
     MONEY,
@@ -466,19 +468,13 @@ class CheckedLedger(Checked):
         """
         deal, stated, delivered = self.stated_deal, self.entries[SETTLED].content, self.delivered
         unit = {part: stated[part] for part in MONEY}
-        agreed = settle_payments(deal.payments, names=deal.agents, **unit)
         if delivered is None:
-            return agreed
+            return settle_payments(deal.payments, names=deal.agents, **unit)
         if "paid_shares" in stated:
             payments = _payments_by_shares(deal, stated["paid_shares"])
         else:
             payments = payments_for_delivered(deal, delivered, between_members=between_members)
-        return replace(
-            settle_payments(payments, names=deal.agents, **unit),
-            agreed=tuple(deal.contributions.tolist()),
-            delivered=tuple(delivered.tolist()),
-            agreed_cents=agreed.cents,
-        )
+        return settle_delivered(deal, delivered, payments, **unit)
 
 
 def check_ledger(
@@ -736,7 +732,7 @@ def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
     if deal.prices is None:
         raise ClaimBroken("it is settled by what arrived, and the deal names no prices")
     owed = agreed_transfers(deal, deal.prices)
-    shares = np.array([[np.nan if share is None else share for share in row] for row in stated], dtype=np.float64)
+    shares = share_matrix(stated)
     if shares.shape != owed.shape or (np.isnan(shares) != (owed == 0.0)).any():
         raise ClaimBroken("the shares that are paid for are not one per contribution that somebody pays for")
     if (shares < 0.0).any():

@@ -13,6 +13,7 @@ import numpy as np
 from fedpact.certificates.claims import claim_title, quote_claim
 from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
+from fedpact.deals.settlement import share_matrix
 from fedpact.negotiation.check import FINISHED, CheckedLedger
 from fedpact.report.markup import render
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
@@ -117,7 +118,7 @@ def _delivered_texts(deal: Deal, delivered: Mapping[str, float]) -> list[str]:
 
 def _arrived_texts(deal: Deal, shares: Any) -> list[str]:
     """Of each member, the mean share that is paid for, weighted by what would be paid."""
-    matrix = np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
+    matrix = share_matrix(shares)
     weights = np.abs(deal.prices) if deal.prices is not None else np.ones_like(matrix)
     weights = np.where(np.isnan(matrix), 0.0, weights)
     total = weights.sum(axis=0)
