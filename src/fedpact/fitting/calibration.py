@@ -276,7 +276,7 @@ def ledger_calibration(found: CheckedLedger) -> Calibration | None:
 
 
 def with_paid_shares(found: CheckedLedger) -> CheckedLedger:
-    """The audit with whether the shares that are paid for are those that follow from what members measured."""
+    """The ledger with whether the shares that are paid for are those that follow from what members measured."""
     settled = found.last(SETTLED)
     if settled is None or "paid_shares" not in settled.content:
         return found

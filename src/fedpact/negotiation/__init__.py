@@ -2,8 +2,7 @@
 
 A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `share_discovery`, `sums`), over a channel
 (`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers, and `validation` checks what it says.
-`audit` checks what a ledger says of all that, `deal_check` whether the deal of any file keeps what it promises, `lies`
-what lying would gain. May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms,
+`check` is the one check of a deal, a transcript or a ledger, `lies` says what lying would gain. May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms,
 comparison.
 """
 
