@@ -2,8 +2,8 @@
 
 A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `share_discovery`, `sums`), over a channel
 (`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers, and `validation` checks what it says.
-`check` is the one check of a deal, a transcript or a ledger, `lies` says what lying would gain. May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms,
-comparison.
+`check` is the one check of a deal, a transcript or a ledger, `lies` says what lying would gain.
+May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms, comparison.
 """
 
 from fedpact.negotiation.agent import Agent, agents_of
