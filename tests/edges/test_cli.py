@@ -260,7 +260,7 @@ def test_check_a_good_and_a_spoiled_deal(run, tmp_path: Path) -> None:
     spoiled = run("check", "hospitals", deal, "--json")
     assert spoiled.code == 1
     assert spoiled.record["failed"] == ["nash", "reciprocity", "payments", "stated"]
-    assert spoiled.record["checked"] == ["nash", "budget-balance", "reciprocity", "payments"]
+    assert spoiled.record["checked"] == ["nash", "budget-balance", "reciprocity", "members", "payments", "stated"]
     balance = run("check", "hospitals", deal, "-c", "budget-balance", "--json")  # the utilities it states are others
     assert balance.code == 1 and balance.record["failed"] == ["stated"]
 

@@ -13,7 +13,7 @@ import pytest
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.stated import CHECKED, GIVEN, OF_LOTS, contradictions
 from fedpact.mechanisms import MECHANISMS
-from fedpact.negotiation.deal_check import STATED, check_deal
+from fedpact.negotiation.check import STATED, check_deal
 from fedpact.scenario.examples import example
 from fedpact.utils.errors import InvalidInput
 from random_cases import some

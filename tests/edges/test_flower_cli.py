@@ -26,7 +26,7 @@ from fedpact.deals.signatures import read_known_keys, read_signing_key, write_si
 from fedpact.flower.mnist import MnistLearner, first_model
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.settings import AppSettings
-from fedpact.negotiation.audit import audit
+from fedpact.negotiation.check import check_record
 from fedpact.negotiation.processes import load_agent
 from fedpact.scenario.examples import example
 from fedpact.training import Experiment, Training, mnist
@@ -245,7 +245,7 @@ def test_check_as_json(run: Run, ledger: Path) -> None:
     record = run("check", ledger, "--json").record
     assert record["failed"] == [] and "chain" in record["checked"]
     assert [entry["kind"] for entry in record["entries"]][-1] == "settled"
-    assert record["head"] == audit(ledger).chain.head
+    assert record["head"] == check_record(ledger).chain.head
 
 
 def test_check_a_ledger_against_its_scenario(run: Run, ledger: Path) -> None:
@@ -315,7 +315,7 @@ def test_nodes_train_what_the_experiment_predicts(tmp_path: Path) -> None:
     grid = stage.grid()
     context: Any = next(iter(grid.nodes.values())).context
     conduct(grid, stage.settings(), initial=lambda: first_model(context), strategy=federated_averaging)
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     measured, trained = found.last("measured"), found.last("trained")
     assert measured is not None and trained is not None
     experiment = Experiment(mnist(), n_agents=3, samples=1666, seed=3, training=Training(rounds=2, local_epochs=2))

@@ -14,7 +14,7 @@ from edges.flower_processes import ASKING, Flower, Process, running, wait_for
 from fedpact.deals import read_ledger
 from fedpact.flower.keys import write_keys
 from fedpact.flower.new_app import write_app
-from fedpact.negotiation.audit import audit
+from fedpact.negotiation.check import check_record
 from fedpact.scenario.examples import example
 
 pytestmark = [pytest.mark.slow, pytest.mark.deploy]
@@ -102,7 +102,7 @@ def test_negotiate_train_and_settle_while_strangers_are_refused(deployment: Depl
         stranger.kill()  # what it has started outlives it
     number = deployment.run("first")
     assert deployment.flower.finished(number, seconds=PATIENT) == "finished:completed"
-    found = audit(deployment.ledger("first"))
+    found = check_record(deployment.ledger("first"))
     assert all(finding.holds for finding in found.findings.values())
     assert found.deal is not None and found.deal.excluded == {}
     assert_solved(found.deal, [0, 1, 2])
@@ -128,7 +128,7 @@ def test_the_server_killed_and_a_node_killed_in_mid_run(deployment: Deployment) 
     status = deployment.flower.finished(number, seconds=PATIENT)
     chain = read_ledger(deployment.ledger("second"))
     assert chain.broken is None and chain.entries[: len(stood)] == stood
-    found = audit(deployment.ledger("second"))
+    found = check_record(deployment.ledger("second"))
     assert found.failed == []
     assert status == "finished:completed", chain.entries[-1]
     assert found.deal is not None and list(found.deal.excluded) == ["agent 1"]

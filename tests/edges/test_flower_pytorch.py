@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import FedAvg
 import fedpact as fp
 from fedpact.deals.deal_file import outcome_record
 from fedpact.flower import UnderDeal, agreed_samples, keep_deal
-from fedpact.negotiation.audit import audit, audit_ledger
+from fedpact.negotiation.check import check_ledger, check_record
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
 from unit.flower.test_under_deal import grid_of
@@ -50,7 +50,7 @@ def test_an_app_under_a_deal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         for place in range(3)
     }
     server_app(InProcessGrid(nodes), context(0, {}))
-    found = audit(tmp_path / "ledger.jsonl")
+    found = check_record(tmp_path / "ledger.jsonl")
     trained = found.last("trained")
     assert found.failed == [] and found.last("settled") is not None and trained is not None
     assert trained.content["samples"] == {"agent 0": [168, 168], "agent 1": [61, 61], "agent 2": [312, 312]}
@@ -110,7 +110,7 @@ def test_batch_normalisation_signed_and_verified(tmp_path: Path) -> None:
     )
     initial = ArrayRecord(network().state_dict())
     under.start(grid_of({}, {}, {}, {}, app=normalising_app()), initial, num_rounds=3, timeout=30.0)
-    found = audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
+    found = check_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
     assert found.failed == [] and found.findings["verified"].holds and found.findings["updates"].holds
     assert under.verified is not None and under.settlement is not None
     assert all(

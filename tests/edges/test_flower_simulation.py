@@ -12,7 +12,7 @@ import pytest
 import fedpact as fp
 from edges.command_line import Result
 from edges.flower_processes import Flower, running
-from fedpact.negotiation.audit import audit
+from fedpact.negotiation.check import check_record
 from fedpact.scenario.examples import example
 from fedpact.training import Experiment, Training, mnist
 from unit.flower.cheats import CEILING, EUROS, FLOOR, MEMBERS, TOGETHER, conduct_run
@@ -30,7 +30,7 @@ def test_a_simulation_negotiates_trains_and_settles(tmp_path: Path, run: Callabl
         )
         assert flower.finished(number, seconds=300) == "finished:completed"
     ledger = tmp_path / "deal" / "record" / "ledger.jsonl"
-    found = audit(ledger)
+    found = check_record(ledger)
     assert all(finding.holds for finding in found.findings.values())
     solved = fp.ExternalityMechanism().solve(example("paper-w2").federation)
     assert found.deal is not None
@@ -78,7 +78,7 @@ def test_a_member_that_sends_the_model_back_is_seen_in_a_simulation(tmp_path: Pa
         )
         assert flower.finished(number, seconds=600) == "finished:completed"
     ledger = tmp_path / "deal" / "record" / "ledger.jsonl"
-    found = audit(ledger)
+    found = check_record(ledger)
     assert found.failed == [] and found.findings["verified"].holds and found.findings["updates"].holds
     verified = found.last("verified")
     assert verified is not None
@@ -137,7 +137,7 @@ def test_cheats_come_to_in_a_simulation_what_they_come_to_in_process(
         assert flower.finished(number, seconds=600) == "finished:completed"
     cents = []
     for ledger in (stage.ledger, tmp_path / "deal" / "record" / "ledger.jsonl"):
-        found = audit(ledger)
+        found = check_record(ledger)
         assert found.failed == []
         settled = found.last("settled")
         assert settled is not None

@@ -13,7 +13,14 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import SETTLED, is_ledger
 from fedpact.deals.signatures import KnownKeys
 from fedpact.fitting.calibration import with_paid_shares
-from fedpact.negotiation.audit import FINISHED, Audit, LedgerAudit, TranscriptAudit, audit_ledger, audit_transcript
+from fedpact.negotiation.check import (
+    FINISHED,
+    Checked,
+    CheckedLedger,
+    CheckedTranscript,
+    check_ledger,
+    check_transcript,
+)
 from fedpact.report.ledger_page import paid_columns, signed_rows, write_ledger_page
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.utils.errors import InvalidInput
@@ -22,7 +29,7 @@ DIGITS = 6
 VERDICTS = {True: ("blue", "holds"), False: ("red", "is violated"), None: ("dim", "is open")}
 
 
-def check_record(
+def show_record(
     path: Path,
     *,
     keys: KnownKeys | None = None,
@@ -32,20 +39,20 @@ def check_record(
     as_json: bool,
 ) -> list[str]:
     """Show what a ledger holds, or a transcript comes to, and write the ledger's page; the claims that fail."""
-    found: LedgerAudit | TranscriptAudit
+    found: CheckedLedger | CheckedTranscript
     if is_ledger(path):
-        found = with_paid_shares(audit_ledger(path, keys=keys, receipts=receipts, must_be_signed=signed))
+        found = with_paid_shares(check_ledger(path, keys=keys, receipts=receipts, must_be_signed=signed))
     elif keys is not None or receipts or signed or page is not None:
         raise InvalidInput(f"{path}: this is no ledger; --keys, --receipt, --signed and --html are for ledgers")
     else:
-        found = audit_transcript(path)
-    if page is not None and isinstance(found, LedgerAudit):
+        found = check_transcript(path)
+    if page is not None and isinstance(found, CheckedLedger):
         write_ledger_page(found, page)
     if as_json:
-        record = _ledger_record(found) if isinstance(found, LedgerAudit) else _transcript_record(found)
+        record = _ledger_record(found) if isinstance(found, CheckedLedger) else _transcript_record(found)
         print_json(record | {"checked": found.checked, "failed": found.failed})
         return found.failed
-    if isinstance(found, LedgerAudit):
+    if isinstance(found, CheckedLedger):
         _show_ledger(found)
         _show_signed(found)
     else:
@@ -59,14 +66,14 @@ def check_record(
     return found.failed
 
 
-def show_findings(found: Audit) -> None:
+def show_findings(found: Checked) -> None:
     """Claim by claim, in words."""
     for claim, finding in found.findings.items():
         colour, verdict = VERDICTS[finding.holds]
         console.print(f"[{colour}]{quote_claim(claim)} {verdict}[/{colour}]: {escape(finding.reason)}.", soft_wrap=True)
 
 
-def _ledger_record(found: LedgerAudit) -> dict[str, Any]:
+def _ledger_record(found: CheckedLedger) -> dict[str, Any]:
     return {
         "entries": [
             {"seq": entry.seq, "time": entry.time, "kind": entry.kind, "hash": entry.hash}
@@ -85,11 +92,11 @@ def _ledger_record(found: LedgerAudit) -> dict[str, Any]:
     }
 
 
-def _transcript_record(found: TranscriptAudit) -> dict[str, Any]:
+def _transcript_record(found: CheckedTranscript) -> dict[str, Any]:
     return deal_record(found.recomputed) | {"stated": found.transcript.deal, "not_checked": found.unchecked}
 
 
-def _show_ledger(found: LedgerAudit) -> None:
+def _show_ledger(found: CheckedLedger) -> None:
     entries = found.chain.entries
     title = str(entries[0].content.get("title") or "") if entries else ""
     console.print(f"[bold]The ledger of {escape(title) if title else 'a run'}[/bold]\n")
@@ -103,7 +110,7 @@ def _show_ledger(found: LedgerAudit) -> None:
             raise
 
 
-def _show_deal(found: LedgerAudit, deal: Deal) -> None:
+def _show_deal(found: CheckedLedger, deal: Deal) -> None:
     """Who gave what, got which accuracy, and is paid how much."""
     settled = found.last(SETTLED) if found.is_finished else None
     money = settled.content if settled is not None else None
@@ -114,7 +121,7 @@ def _show_deal(found: LedgerAudit, deal: Deal) -> None:
     console.print()
 
 
-def _show_signed(found: LedgerAudit) -> None:
+def _show_signed(found: CheckedLedger) -> None:
     """What is signed by whom."""
     if not found.signed_parts:
         return
@@ -127,7 +134,7 @@ def _show_signed(found: LedgerAudit) -> None:
     console.print()
 
 
-def _show_transcript(found: TranscriptAudit) -> None:
+def _show_transcript(found: CheckedTranscript) -> None:
     what = found.transcript.header.description
     console.print(f"[bold]{escape(what[:1].upper() + what[1:])}[/bold]\n")
     deal, stated = found.recomputed, found.deal

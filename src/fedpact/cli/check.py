@@ -10,7 +10,7 @@ import typer
 
 from fedpact.certificates import Claim, Verdict
 from fedpact.certificates.claims import quote_claim
-from fedpact.cli.audits import check_record, show_findings
+from fedpact.cli.audits import show_findings, show_record
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
@@ -32,8 +32,7 @@ from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.fitting.calibration import with_paid_shares
-from fedpact.negotiation.audit import LedgerAudit, audit_ledger
-from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved
+from fedpact.negotiation.check import CheckedDeal, CheckedLedger, check_deal, check_ledger, check_solved
 from fedpact.report.ledger_page import write_ledger_page
 from fedpact.report.numbers import Unit
 from fedpact.report.words import NOT_CERTIFIED
@@ -94,7 +93,7 @@ def check(
         if name or claims:
             raise InvalidInput(f"claims need the scenario: fedpact check SCENARIO {scenario}")
         known = None if keys is None else read_known_keys(keys)
-        failed = check_record(
+        failed = show_record(
             Path(scenario), keys=known, receipts=receipts or [], signed=signed, page=html, as_json=as_json
         )
     else:
@@ -106,12 +105,12 @@ def check(
 
 def _check_ledger(
     deal: Path | None, keys: Path | None, receipts: list[Path], *, signed: bool, page: Path | None
-) -> LedgerAudit:
+) -> CheckedLedger:
     """What is found in a ledger, with its signatures, keys and receipts; its page is written."""
     if deal is None or not is_ledger(deal):
         raise InvalidInput("--keys, --receipt, --signed and --html are for a ledger: fedpact check [SCENARIO] LEDGER")
     known = None if keys is None else read_known_keys(keys)
-    found = with_paid_shares(audit_ledger(deal, keys=known, receipts=receipts, must_be_signed=signed))
+    found = with_paid_shares(check_ledger(deal, keys=known, receipts=receipts, must_be_signed=signed))
     if page is not None:
         write_ledger_page(found, page)
     return found
@@ -122,7 +121,7 @@ def _check_deal(
     path: Path | None,
     name: str | None,
     claims: tuple[Claim, ...] | None,
-    ledger: LedgerAudit | None,
+    ledger: CheckedLedger | None,
     *,
     as_json: bool,
 ) -> list[str]:
@@ -136,15 +135,15 @@ def _check_deal(
             found = check_deal(
                 path, scenario.federation, rules=rules, claims=claims, money=scenario.money, found=ledger
             )
-    failed = list(found.failures)
+    failed = found.failed
     if as_json:
         who = {"excluded": dict(found.out)} if found.out else {}
         print_json(outcome_record(found.outcome) | who | _check_record(found) | {"failed": failed})
         return failed
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] under {found.outcome.mechanism}\n")
     _show_out(found)
-    if found.audit is not None:
-        show_findings(found.audit)
+    if found.record is not None:
+        show_findings(found.record)
     show_certificates(found.outcome)
     console.print(f"\nHeld to: {_list_claims(found.claims)}")
     _show_verdicts(found)
@@ -186,12 +185,9 @@ def _show_contradictions(texts: Sequence[str]) -> None:
 def _check_record(found: CheckedDeal) -> dict[str, Any]:
     """What was checked, what failed, and how much money can be in the wrong pocket, in units of payoff."""
     payments = found.payment_check
-    checked = [*found.claims, *([PAYMENTS] if found.holds_payments else [])]
-    checked += ["prices"] if found.deal.prices is not None else []
-    checked += found.audit.checked if found.audit is not None else []
     record = {
-        "checked": list(dict.fromkeys(checked)),
-        "failed": list(found.failures),
+        "checked": list(dict.fromkeys([*found.claims, *found.checked])),
+        "failed": found.failed,
         "contradictions": found.contradictions,
         "over_budget": found.outcome.over_budget,
         "not_checked": found.unchecked,

@@ -13,7 +13,7 @@ from fedpact.deals import Deal, load_deal
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS
-from fedpact.negotiation.deal_check import CheckedDeal, check_deal, check_solved
+from fedpact.negotiation.check import CheckedDeal, check_deal, check_solved
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
 

@@ -32,7 +32,7 @@ from fedpact.deals.transcript import read_transcript
 from fedpact.federation import Federation
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.negotiation import negotiate as negotiate_deal
-from fedpact.negotiation.payment_check import PAYMENT_TOLERANCE
+from fedpact.negotiation.check import PAYMENT_TOLERANCE
 from fedpact.report.numbers import Unit, number_texts
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable

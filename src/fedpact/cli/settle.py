@@ -33,13 +33,12 @@ from fedpact.cli.solve import show_side_payments
 from fedpact.deals import Deal, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
 from fedpact.deals.diagnosis import exceeded_budgets
-from fedpact.deals.ledger import AGREED, SETTLED, TRAINED
-from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
-from fedpact.deals.signed_delivery import ledger_delivery
+from fedpact.deals.ledger import SETTLED
+from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
 from fedpact.federation import Federation
 from fedpact.fitting.calibration import with_paid_shares
 from fedpact.mechanisms import mechanism_named
-from fedpact.negotiation.audit import FINISHED, LedgerAudit, audit_ledger
+from fedpact.negotiation.check import FINISHED, CheckedLedger, check_ledger
 from fedpact.report.numbers import Unit, cents_text, money_text, number_texts
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
@@ -112,25 +111,25 @@ def settle(
         agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     money = _money(currency, per_payoff) or chosen.money
     given = _delivered(agreed, delivered or [])
-    if run is not None and run.deal is not None:  # as it stands there, in the order of its members
-        agreed, (money, decimals) = run.deal, _run_money(run)
-        trained = run.last(TRAINED)
-        given = None if trained is None else ledger_delivery(run.chain, agreed, run.entry(AGREED), trained)
+    if run is not None:  # as it stands there, in the order of its members
+        agreed, given = run.stated_deal, run.delivered
     between = None  # where payments follow from the mechanism's rule at what was delivered
     if given is not None and agreed.prices is None and (given != agreed.contributions).any():
         rules = mechanism_named(agreed.mechanism) if name is None else choose_mechanism(name)
         between = rules.outcome_of(agreed, chosen.federation)
-    settlement = settle_deal(
-        agreed,
-        money=money,
-        decimals=decimals,
-        sponsor=sponsor,
-        delivered=given,
-        between_members=between,
-        unchecked=unchecked,
-    )
     if run is not None:
-        settlement = _as_recorded(run, agreed, settlement, deal)
+        settlement = run.settlement(between_members=between)
+        money = _check_settled(run, settlement, deal)
+    else:
+        settlement = settle_deal(
+            agreed,
+            money=money,
+            decimals=decimals,
+            sponsor=sponsor,
+            delivered=given,
+            between_members=between,
+            unchecked=unchecked,
+        )
     if unchecked:
         say_unchecked(deal)
     if path is not None:
@@ -184,11 +183,11 @@ def _delivered(agreed: Deal, options: list[str]) -> FloatArray | None:
 # The ledger of a run, which is settled by what it holds
 
 
-def _finished_run(path: Path | None, options: list[str]) -> LedgerAudit | None:
+def _finished_run(path: Path | None, options: list[str]) -> CheckedLedger | None:
     """What a ledger holds, if the file is one; its record must hold, its run be finished, and no option beside it."""
     if path is None or not is_ledger(path):
         return None
-    found = with_paid_shares(audit_ledger(path))
+    found = with_paid_shares(check_ledger(path))
     wrong = [claim for claim in found.failed if claim != FINISHED]
     if wrong:
         why = f"{quote_claim(wrong[0])}: {found.findings[wrong[0]].reason}"
@@ -206,26 +205,16 @@ def _finished_run(path: Path | None, options: list[str]) -> LedgerAudit | None:
     return found
 
 
-def _run_money(run: LedgerAudit) -> tuple[Money | None, int]:
-    """The run's money, if it has any, and its decimals."""
-    settled = run.entry(SETTLED).content
-    unit, rate = settled["currency"], settled["per_payoff"]
-    return None if unit == PAYOFF_UNIT else Money(currency=unit, per_payoff=rate), settled["decimals"]
-
-
-def _as_recorded(run: LedgerAudit, agreed: Deal, due: Settlement, path: Path | None) -> Settlement:
-    """What is due, which must be what the run was settled with."""
-    settled = run.entry(SETTLED).content
-    if "paid_shares" in settled:
-        due = settle_shares(agreed, settled["paid_shares"], due)
+def _check_settled(run: CheckedLedger, due: Settlement, path: Path | None) -> Money | None:
+    """The run's money, if it has any; raises `InvalidInput` unless the run was settled with what is due."""
+    settled = run.entries[SETTLED].content["cents"]
     for name, cents in zip(due.names, due.cents, strict=True):
-        if settled["cents"].get(name) != cents:
-            stated = settled["cents"].get(name)
+        if settled.get(name) != cents:
             raise InvalidInput(
-                f'{path}: the run was settled with {short_repr(stated)} cents for "{name}", and {cents} are due for '
-                f"what was delivered; `fedpact check {path}` shows everything"
+                f'{path}: the run was settled with {short_repr(settled.get(name))} cents for "{name}", and {cents} are '
+                f"due for what was delivered; `fedpact check {path}` shows everything"
             )
-    return due
+    return None if due.currency == PAYOFF_UNIT else Money(currency=due.currency, per_payoff=due.per_payoff)
 
 
 def _show_delivered(settlement: Settlement, deal: Deal, data: str) -> None:

@@ -27,7 +27,7 @@ from fedpact.federation.lots import require_single_lots
 from fedpact.fitting import Delivery, estimate_delivery
 from fedpact.fitting.calibration import agreed_contributions, calibrate_delivery, ledger_calibration
 from fedpact.fitting.logs import SUBSET, read_subset_models
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.check import check_ledger
 from fedpact.report.numbers import given_text
 from fedpact.report.records import delivery_record
 from fedpact.scenario import Scenario
@@ -91,7 +91,7 @@ def verify(
     if plot is not None:
         check_picture(plot)
     recorded = is_ledger(measured)
-    found_ledger = audit_ledger(measured) if recorded and scenario is None and deal is None else None
+    found_ledger = check_ledger(measured) if recorded and scenario is None and deal is None else None
     known = None if found_ledger is None else ledger_calibration(found_ledger)
     chosen = read_scenario(scenario or DEFAULT_EXAMPLE) if known is None else Scenario(federation=known.federation)
     names = chosen.federation.names
@@ -109,7 +109,7 @@ def verify(
         tests = _tests(measured, chosen.federation, agreed)
     earlier = None
     if calibrate is not None:
-        before = audit_ledger(calibrate).deal if is_ledger(calibrate) else None
+        before = check_ledger(calibrate).deal if is_ledger(calibrate) else None
         with error_context(str(calibrate)):
             earlier = calibrate_delivery(
                 chosen.federation, *_tests(calibrate, chosen.federation, before or agreed), *ends

@@ -8,7 +8,7 @@ from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.cli.common import terminal_text
 from fedpact.comparison import blocking_group
 from fedpact.deals import Outcome
-from fedpact.negotiation.deal_check import violation_text
+from fedpact.negotiation.check import violation_text
 from fedpact.report.numbers import Unit
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.words import MAX_NAMES, group_text, join_names

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.lots import labels, require_single_lots
+from fedpact.federation.lots import labels, looks_of, require_single_lots
 from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
@@ -412,8 +412,8 @@ def _part(federation: Federation, names: Sequence[str]) -> Federation:
 def checked_agents(given: Any) -> tuple[str, ...]:
     """The names of a deal's agents."""
     listed = isinstance(given, list | tuple) and all(isinstance(name, str) and name.strip() for name in given)
-    if not listed or not given or len(set(given)) != len(given):
-        why = f"a deal must name its members, all differently, got {short_repr(given)}"
+    if not listed or not given or len(set(map(looks_of, given))) != len(given):
+        why = f"a deal must name its members, all differently to the eye, got {short_repr(given)}"
         raise InvalidInput(why, field="agents", rule="must be names, all different", value=given)
     return tuple(given)
 

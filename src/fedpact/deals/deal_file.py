@@ -141,8 +141,8 @@ def deal_from_record(record: Mapping[str, Any]) -> Deal:
         payments=_numbers("payments", record["payments"], size),
         side_payments=None if side is None else _numbers("side_payments", side, size),
         prices=_prices(record.get("prices"), size, n_lots),
-        excluded=_excluded(record.get("excluded")),
-        scenario=_text("scenario", record.get("scenario")),
+        excluded={} if record.get("excluded") is None else record["excluded"],
+        scenario=record.get("scenario"),
         provenance=_provenance(record),
         **lots,
     )
@@ -270,12 +270,6 @@ def _prices(given: Any, count: int, n_lots: int) -> Any:
     if not isinstance(given, list) or len(given) != count:
         raise InvalidInput(f"prices must be a list of {count} lists, got {short_repr(given)}")
     return np.array([_numbers(f"prices[{row}]", entries, n_lots) for row, entries in enumerate(given)])
-
-
-def _excluded(given: Any) -> dict[str, str]:
-    if not isinstance(given, dict | None):
-        raise InvalidInput(f"excluded must be reasons by name, got {short_repr(given)}")
-    return dict(given or {})
 
 
 def _text(key: str, given: Any) -> str | None:

@@ -5,7 +5,7 @@
 A line is the one way to write its entry: keys sorted, no spaces. Its hash is the SHA-256 of that line without the hash,
 and the hash before it is part of it, so no entry can be changed, removed, added or moved without changing all that
 follow. Whoever writes the ledger can change all that follow: what keeps it from that are the members' signatures, which
-name the hash the ledger ended in when they signed (`fedpact.deals.documents`). That the last entries are missing only
+name the hash the ledger ended in when they signed (`fedpact.deals.signatures`). That the last entries are missing only
 somebody who knows a later hash can tell: every member keeps a receipt.
 
 Version 2 is that of ledgers whose members sign; version 1 of those without signatures.

@@ -2,15 +2,27 @@
 
 Balances are whole cents that sum to zero exactly, carried out by few transfers. "Cent" stands for the smallest unit of
 the currency, 10**-decimals. Money is counted in integers; floats are read exactly, as fractions. A deal whose scenario
-says nothing of money is settled in units of payoff. What was delivered is paid for, where that is known to be less than
-what was agreed (`fedpact.deals.delivered`).
+says nothing of money is settled in units of payoff.
+
+Prices are agreed, and what is delivered is paid for: with d_j in the place of s_j member i is paid
+
+    p_i = -sum_j l_ij d_j + T_i,
+
+T_i its side payment. What i pays for j's data, l_ij d_j, j receives, so the payments balance whatever is delivered.
+Under a mechanism without prices they follow from its payment rule at the delivered profile, which needs the
+federation.
+
+A member that used n of N agreed samples in a round has delivered the share n / N of its contribution; over several
+rounds the mean counts. Less than one agreed sample is none, and nothing is delivered or paid for it. Where members
+agreed to be paid by what arrived in effect, the share of every single transfer is estimated instead
+(`fedpact.fitting.calibration`).
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -20,13 +32,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.deals.deal import Deal
-from fedpact.deals.delivered import agreed_transfers, checked_delivery, payments_for_delivered, payments_for_shares
+from fedpact.deals.deal import Deal, whole_samples
 from fedpact.deals.outcome import Outcome
-from fedpact.deals.transfers import GRAINS, fewest_transfers, whole_cents
+from fedpact.deals.transfers import fewest_transfers, whole_cents
 from fedpact.federation.lots import check_names
 from fedpact.scenario import Money
-from fedpact.utils.arrays import FloatArray, checked_numbers, positive
+from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative, positive
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.files import replace_text
 from fedpact.utils.tables import csv_rows
@@ -36,8 +47,7 @@ SUM_TOLERANCE = Fraction(1, 10**9)
 
 NEGLIGIBLE_CENTS = Fraction(1, 1_000_000)  # a sum below this part of a cent is rounding whatever the payments are
 
-MAX_SETTLED_AGENTS = GRAINS
-"""Rounding to grains moves the sum by less than a cent only up to this many agents."""
+MAX_SETTLED_AGENTS = 10_000
 
 MAX_DECIMALS = 18
 MONEY_DECIMALS = 2
@@ -48,6 +58,10 @@ DECIMALS = {
     **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
 }
 PAYOFF_UNIT, PAYOFF_DECIMALS = "units of payoff", 9
+NO_PRICES = (
+    "this deal names no prices; what is due for less than agreed follows from its mechanism's payment rule, and that "
+    "needs the federation"
+)
 MIN_GROUPED, MAX_GROUPED = 1000, 10**15  # sums between these are written with all digits and commas
 
 
@@ -196,36 +210,26 @@ def settle(
         "currency": PAYOFF_UNIT if money is None else money.currency,
         "decimals": usual if decimals is None else decimals,
     }
-    due = _settle_with_sponsor(agreed.payments, agreed.agents, sponsor, unit)
     if delivered is None:
-        return due
+        return _settle_with_sponsor(agreed.payments, agreed.agents, sponsor, unit)
     given = checked_delivery(agreed, delivered)
-    due_now = payments_for_delivered(deal, given, between_members=between_members)
-    paid = _settle_with_sponsor(due_now, agreed.agents, sponsor, unit)
-    return replace(
-        paid,
-        agreed=tuple(agreed.contributions.tolist()),
-        delivered=tuple(given.tolist()),
-        agreed_cents=due.cents,
-    )
+    due = payments_for_delivered(deal, given, between_members=between_members)
+    return settle_delivered(agreed, given, due, sponsor=sponsor, **unit)
 
 
-def settle_shares(deal: Deal, shares: Sequence[Sequence[float | None]], counted: Settlement) -> Settlement:
-    """The transfers when of what the row's member owes the column's for its data these shares are paid.
+def settle_delivered(
+    deal: Deal, delivered: FloatArray, payments: FloatArray, *, sponsor: str | None = None, **unit: Any
+) -> Settlement:
+    """The transfers of the payments due for what was delivered, beside what was agreed.
 
-    Parameters
-    ----------
-    deal
-        With prices.
-    counted
-        The settlement by what was counted: it has the unit of money, and what was agreed and delivered.
+    `unit` is the currency, its decimals, and how much of it a unit of payoff is worth.
     """
-    assert deal.prices is not None
-    rows = [[math.nan if share is None else share for share in row] for row in shares]
-    payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), rows)
-    unit = {"per_payoff": counted.per_payoff, "currency": counted.currency, "decimals": counted.decimals}
-    paid = settle_payments(payments, names=deal.agents, **unit)  # type: ignore[arg-type]
-    return replace(paid, agreed=counted.agreed, delivered=counted.delivered, agreed_cents=counted.agreed_cents)
+    return replace(
+        _settle_with_sponsor(payments, deal.agents, sponsor, unit),
+        agreed=tuple(deal.contributions.tolist()),
+        delivered=tuple(delivered.tolist()),
+        agreed_cents=_settle_with_sponsor(deal.payments, deal.agents, sponsor, unit).cents,
+    )
 
 
 def _settle_with_sponsor(
@@ -347,3 +351,129 @@ def _write_text(text: str, path: str | Path | None) -> str:
     if path is not None:
         replace_text(Path(path), text)
     return text
+
+
+# Payments for what was delivered
+
+
+def payments_for_delivered(
+    deal: Deal | Outcome, delivered: ArrayLike, *, between_members: Outcome | None = None
+) -> FloatArray:
+    """What each agent is paid for what was delivered, in units of payoff.
+
+    Parameters
+    ----------
+    deal
+        A deal with prices, or an outcome with its federation.
+    delivered
+        What each (of each lot) has delivered, in units of contribution; at most what was agreed.
+    between_members
+        Of a deal without prices: its outcome between those who are in it (`Mechanism.outcome_of`), by whose rule they
+        are paid. Who is out has delivered nothing to the others and is paid nothing.
+
+    Raises
+    ------
+    InvalidInput
+        If more was delivered than agreed, or the payments do not follow from what is known.
+
+    Examples
+    --------
+    >>> from fedpact import ExternalityMechanism
+    >>> from fedpact.scenario.examples import hospitals
+    >>> outcome = ExternalityMechanism().solve(hospitals().federation)
+    >>> paid = payments_for_delivered(outcome, outcome.contributions * [0.5, 1, 1, 1, 1])
+    >>> bool(abs(paid.sum()) < 1e-9), bool(paid[0] < outcome.payments[0])
+    (True, True)
+    """
+    agreed = deal.deal if isinstance(deal, Outcome) else deal
+    given = checked_delivery(agreed, delivered)
+    if (given == agreed.contributions).all():
+        return agreed.payments
+    if agreed.prices is not None:
+        # Between every two: what the receiver does not get it does not pay, so the sum stays what it was.
+        owners = agreed.lot_places
+        change = agreed.prices * (given - agreed.contributions)
+        change[owners, np.arange(len(owners))] = 0.0
+        received = np.bincount(owners, weights=change.sum(axis=0), minlength=len(agreed.agents))
+        return agreed.payments - change.sum(axis=1) + received
+    if between_members is not None:
+        return _payments_between_members(agreed, between_members, given)
+    if isinstance(deal, Outcome):
+        assert agreed.side_payments is not None
+        due = np.asarray(deal.rules.payments(deal.arrays, given), dtype=np.float64)
+        members = np.zeros(len(agreed.agents), dtype=bool)
+        members[agreed.members] = True
+        return np.where(members, due + agreed.side_payments, 0.0)
+    if not agreed.payments.any():
+        return agreed.payments
+    raise InvalidInput(NO_PRICES)
+
+
+def _payments_between_members(deal: Deal, outcome: Outcome, given: FloatArray) -> FloatArray:
+    """By the rule at what those in the deal have delivered; they may stand in another order in the outcome."""
+    delivered = dict(zip(_lots(deal), given.tolist(), strict=True))
+    due = payments_for_delivered(outcome, [delivered[lot] for lot in _lots(outcome.deal)])
+    paid = dict(zip(outcome.agents, due.tolist(), strict=True))
+    return np.array([paid.get(name, 0.0) for name in deal.agents])
+
+
+def _lots(deal: Deal) -> list[tuple[str, str]]:
+    """Every lot by its owner's name and its own."""
+    return list(zip(deal.lot_owners or deal.agents, deal.lot_names or deal.agents, strict=True))
+
+
+def agreed_transfers(deal: Deal, prices: FloatArray) -> FloatArray:
+    """(n, n): what the row's member pays the column's for its data at these prices if all was delivered."""
+    given = np.zeros(len(deal.agents))
+    given[deal.members] = deal.contributions[deal.members]
+    owed = np.asarray(prices) * given
+    np.fill_diagonal(owed, 0.0)
+    inside = np.zeros(len(given), dtype=bool)
+    inside[deal.members] = True
+    return np.asarray(np.where(inside[:, None] & inside, owed, 0.0))
+
+
+def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
+    """(n, n): shares of transfers as plain data holds them; NaN where nothing is paid."""
+    return np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
+
+
+def payments_for_shares(payments: FloatArray, owed: FloatArray, shares: ArrayLike) -> FloatArray:
+    """Payments when of every transfer that is owed, (n, n), this share is paid; what one pays another receives."""
+    change = np.where(owed != 0.0, owed * (np.asarray(shares, dtype=np.float64) - 1.0), 0.0)
+    return np.asarray(payments + change.sum(axis=0) - change.sum(axis=1))
+
+
+def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
+    """What was delivered, one number per contribution, none above what was agreed; rounding is taken back."""
+    lots = deal.lot_labels
+    given = checked_numbers("delivered", delivered, non_negative, NON_NEGATIVE, names=lots)
+    given = np.array(np.broadcast_to(given, deal.contributions.shape))
+    over = given > deal.contributions * (1.0 + 1e-9)
+    if over.any():
+        place = int(np.flatnonzero(over)[0])
+        raise InvalidInput(
+            f"delivered[{place}] must be at most the {deal.contributions[place]:.9g} that was agreed, got "
+            f'{given[place]:.9g} ({"lot" if deal.has_lots else "member"} "{lots[place]}"): nobody is paid for more'
+        )
+    return np.minimum(given, deal.contributions)
+
+
+def delivered_contributions(deal: Deal, trained: Mapping[str, Any]) -> FloatArray:
+    """What each agent has delivered, by a ledger's entry of the training: samples by agent and round.
+
+    Where the entry says how often somebody was asked, these rounds count, and otherwise all.
+    """
+    agreed = whole_samples(deal.contributions, float(trained["samples_per_unit"]))
+    samples, asked = trained["samples"], trained.get("asked") or {}
+    delivered = np.zeros(len(deal.agents))
+    for place, name in enumerate(deal.agents):
+        if name in deal.excluded:
+            delivered[place] = deal.contributions[place]  # its own business
+            continue
+        used: Sequence[int] = samples.get(name, ())
+        rounds = asked.get(name, len(used))
+        if agreed[place] > 0 and rounds:
+            share = min(sum(used) / (rounds * int(agreed[place])), 1.0)
+            delivered[place] = deal.contributions[place] if share == 1.0 else share * deal.contributions[place]
+    return delivered

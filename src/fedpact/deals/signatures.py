@@ -1,26 +1,60 @@
-"""Members' keys and signatures: ECDSA on the curve P-384 with SHA-384, as Flower's nodes prove themselves.
+"""Signing: members' keys, the documents they sign, and whose signature stands where on a ledger.
 
 A member signs a document: plain data, written in the one way that ledgers write it, after words that say what the
-signature is for. Its key is a file in OpenSSH format, so that `ssh-keygen -t ecdsa -b 384` makes one as well; public
-keys are compared without their comments. Signatures and digests are hexadecimal.
+signature is for. Every document follows from the ledger alone, so anybody can make it anew and hold a signature to it:
 
-It needs the package cryptography: `pip install "fedpact[signatures]"`.
+| about          | who signs | what it binds                                                             |
+|----------------|-----------|---------------------------------------------------------------------------|
+| `key`          | each      | its name, place and public key to this run                                |
+| `deal`         | all alike | contributions, payments, digests of prices, keys, money, rounds, scenario |
+| `statement`    | each      | its own prices and utility, what it has checked, whose updates it wants   |
+| `delivery`     | each      | the samples of a round, and the update it sent                            |
+| `verification` | each      | what it measured of the models made of subsets of the updates             |
+| `accuracy`     | each      | what it measured of the model                                             |
+| `settlement`   | all alike | what was delivered, and everybody's cents                                 |
+
+`run` is the hash of the ledger's first entry, which holds a number drawn for the run: nothing signed in one run is of
+use in another. `head` is the hash of the entry before the one that holds the signature, so that all entries up to there
+are signed too. `deal` is the digest of the deal's document. So no entry can be changed, moved or taken from another
+run, even by somebody who chains all hashes anew: they would have to sign as members. Whether the keys are the members'
+own no ledger can tell: whoever knows them from elsewhere compares (`KnownKeys`).
+
+Signatures are ECDSA on the curve P-384 with SHA-384, as Flower's nodes prove themselves. A key is a file in OpenSSH
+format, so that `ssh-keygen -t ecdsa -b 384` makes one as well; public keys are compared without their comments.
+Signatures and digests are hexadecimal. It needs the package cryptography: `pip install "fedpact[signatures]"`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from fedpact.deals.ledger import canonical_json
+from fedpact.deals.deal import whole_samples
+from fedpact.deals.ledger import (
+    AGREED,
+    FAILED,
+    KEYS,
+    MEASURED,
+    SETTLE,
+    SETTLED,
+    SIGNED,
+    TRAINED,
+    VERIFIED,
+    Entry,
+    canonical_json,
+    is_end,
+)
+from fedpact.deals.updates import draw_subsets
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
-from fedpact.utils.files import PRIVATE, read_bytes
+from fedpact.utils.files import PRIVATE, read_bytes, read_text
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
@@ -29,6 +63,20 @@ PURPOSE = b"fedpact signs this document, version 1\n"  # no signature made for a
 CURVE = "secp384r1"
 MAX_KEY_LENGTH = 1000  # characters of a public key
 KEY_RULE = "must be an ECDSA key on the curve P-384 in OpenSSH format, as `fedpact flower key` makes"
+MONEY = ("currency", "per_payoff", "decimals")
+TERMS = ("scenario", "samples_per_unit", "rounds")  # of a run, beside the money: its first entry says them
+SIGNED_KINDS = (SIGNED, TRAINED, VERIFIED, MEASURED, SETTLED, FAILED)  # entries that hold signatures under a deal
+OWN_PARTS = {  # of what a member signs of its own doing, the parts and how others read it
+    "delivery": (("round", "samples", "update"), "what it delivered in round {}"),
+    "verification": (
+        ("models", "accuracies", "samples"),
+        "what it measured of the models made of subsets of the updates",
+    ),
+    "accuracy": (("model", "accuracy", "samples"), "what it measured of the model"),
+}
+
+
+# Keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +88,9 @@ class SigningKey:
     @property
     def public(self) -> str:
         """The public key, in OpenSSH format without a comment."""
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415
-
-        return self.private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        formats = _cryptography().serialization
+        public = self.private.public_key()
+        return public.public_bytes(formats.Encoding.OpenSSH, formats.PublicFormat.OpenSSH).decode()
 
     def sign(self, document: Mapping[str, Any]) -> str:
         """The signature of a document."""
@@ -50,13 +98,12 @@ class SigningKey:
 
     def sign_bytes(self, content: bytes) -> str:
         """The signature of bytes, which say themselves what they are for."""
-        return self.private.sign(content, _ecdsa()).hex()
+        return self.private.sign(content, _cryptography().algorithm).hex()
 
     def private_bytes(self) -> bytes:
         """The private key, in OpenSSH format."""
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat  # noqa: PLC0415
-
-        return self.private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+        formats = _cryptography().serialization
+        return self.private.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.OpenSSH, formats.NoEncryption())
 
 
 def document_digest(document: Mapping[str, Any]) -> str:
@@ -71,55 +118,41 @@ def is_signed_by(public: Any, document: Mapping[str, Any], signature: Any) -> bo
 
 def is_signature(public: Any, content: bytes, signature: Any) -> bool:
     """Whether a signature is that of bytes by the owner of a public key."""
-    _require_cryptography()
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
-
+    package = _cryptography()
     if not isinstance(signature, str) or not isinstance(public, str):
         return False
     try:
-        load_public_key(public).verify(bytes.fromhex(signature), content, _ecdsa())
-    except (InvalidSignature, InvalidInput, ValueError):
+        _public_key(plain_key(public)).verify(bytes.fromhex(signature), content, package.algorithm)
+    except (package.InvalidSignature, InvalidInput, ValueError):
         return False
     return True
 
 
-def load_public_key(text: str) -> EllipticCurvePublicKey:
-    """The public key that a text in OpenSSH format holds."""
-    if len(text) > MAX_KEY_LENGTH:
-        raise InvalidInput(f"a member's public key {KEY_RULE}, got {len(text)} characters")
-    return _public_key(" ".join(text.split()[:2]))
-
-
 def plain_key(text: Any) -> str:
     """A public key without its comment, checked."""
-    if not isinstance(text, str):
+    if not isinstance(text, str) or len(text) > MAX_KEY_LENGTH:
         raise InvalidInput(f"a member's public key {KEY_RULE}, got {short_repr(text)}")
-    load_public_key(text)
-    return " ".join(text.split()[:2])
+    plain = " ".join(text.split()[:2])
+    _public_key(plain)
+    return plain
 
 
 @lru_cache(maxsize=256)
 def _public_key(text: str) -> EllipticCurvePublicKey:
-    _require_cryptography()
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # noqa: PLC0415
-
+    package = _cryptography()
     try:
-        found = load_ssh_public_key(text.encode())
-    except (ValueError, UnsupportedAlgorithm) as error:
+        found: EllipticCurvePublicKey = package.serialization.load_ssh_public_key(text.encode())
+    except (ValueError, package.UnsupportedAlgorithm) as error:
         raise InvalidInput(f"a member's public key {KEY_RULE}, got {short_repr(text)}") from error
-    if not isinstance(found, ec.EllipticCurvePublicKey) or found.curve.name != CURVE:
+    if not isinstance(found, package.ec.EllipticCurvePublicKey) or found.curve.name != CURVE:
         raise InvalidInput(f"a member's public key {KEY_RULE}, got {short_repr(text)}")
     return found
 
 
 def new_signing_key() -> SigningKey:
     """A key that nobody has had before."""
-    _require_cryptography()
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-
-    return SigningKey(ec.generate_private_key(ec.SECP384R1()))
+    curves = _cryptography().ec
+    return SigningKey(curves.generate_private_key(curves.SECP384R1()))
 
 
 def read_signing_key(path: Path) -> SigningKey:
@@ -130,16 +163,12 @@ def read_signing_key(path: Path) -> SigningKey:
 
 def parse_signing_key(content: bytes) -> SigningKey:
     """The private key in a text in OpenSSH format."""
-    _require_cryptography()
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_ssh_private_key  # noqa: PLC0415
-
+    package = _cryptography()
     try:
-        found = load_ssh_private_key(content, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        found = package.serialization.load_ssh_private_key(content, password=None)
+    except (ValueError, TypeError, package.UnsupportedAlgorithm) as error:
         raise InvalidInput(f"a member's key {KEY_RULE}, without a passphrase: {error}") from error
-    if not isinstance(found, ec.EllipticCurvePrivateKey) or found.curve.name != CURVE:
+    if not isinstance(found, package.ec.EllipticCurvePrivateKey) or found.curve.name != CURVE:
         raise InvalidInput(f"a member's key {KEY_RULE}")
     return SigningKey(found)
 
@@ -203,15 +232,12 @@ def read_known_keys(path: Path) -> KnownKeys:
     Whose key it is its comment says, the member's name: `ecdsa-sha2-nistp384 AAAA... University`. Of a file
     `node-2.key.pub` without a comment the number says it, the member's place.
     """
-    files = sorted(path.glob("*.pub")) if path.is_dir() else [path]
     by_name: dict[str, str] = {}
     by_place: dict[int, str] = {}
-    for file in files:
+    for file in sorted(path.glob("*.pub")) if path.is_dir() else [path]:
         place = re.fullmatch(r"node-(\d+)(\.key)?\.pub", file.name)
         with error_context(str(file)):
-            for line in read_bytes(file).decode(errors="replace").splitlines():
-                if not line.strip():
-                    continue
+            for line in filter(str.strip, read_bytes(file).decode(errors="replace").splitlines()):
                 key, name = plain_key(line), " ".join(line.split()[2:])
                 if name and by_name.setdefault(name, key) != key:
                     raise InvalidInput(f'there are two keys of "{name}"; keep the right one')
@@ -224,16 +250,405 @@ def read_known_keys(path: Path) -> KnownKeys:
     return KnownKeys(by_name=by_name, by_place=by_place)
 
 
-def _ecdsa() -> Any:
-    _require_cryptography()
-    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-
-    return ec.ECDSA(hashes.SHA384())
-
-
-def _require_cryptography() -> None:
+def _cryptography() -> SimpleNamespace:
+    """What is used of the package cryptography, an extra that is imported where somebody signs."""
     try:
-        import cryptography  # noqa: F401, PLC0415 - optional dependency
+        from cryptography import exceptions  # noqa: PLC0415 - optional dependency
+        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtra("What checks signatures", "signatures") from error
+    return SimpleNamespace(
+        InvalidSignature=exceptions.InvalidSignature,
+        UnsupportedAlgorithm=exceptions.UnsupportedAlgorithm,
+        algorithm=ec.ECDSA(hashes.SHA384()),
+        serialization=serialization,
+        ec=ec,
+    )
+
+
+# Documents
+
+
+def key_document(run: str, name: str, place: int, key: str) -> dict[str, Any]:
+    """That a key is a member's in this run."""
+    return {"about": "key", "run": run, "name": name, "place": place, "key": key}
+
+
+def deal_document(entries: Sequence[Entry], agreed: Entry) -> dict[str, Any]:
+    """The deal that all members sign, by its entry, the ledger's first and the keys that were fixed before it."""
+    content, header, keys = agreed.content, entries[0].content, stated_keys(entries[: agreed.seq])
+    deal, verification = content["deal"], content.get("verification")
+    prices = deal.get("prices")
+    members = [name for name in deal["agents"] if name not in deal["excluded"]]
+    return {
+        "about": "deal",
+        "run": entries[0].hash,
+        "head": agreed.hash,
+        "mechanism": deal["mechanism"],
+        "agents": list(deal["agents"]),
+        "excluded": sorted(deal["excluded"]),
+        "contributions": list(deal["contributions"]),
+        "payments": list(deal["payments"]),
+        "side_payments": list(deal.get("side_payments") or [0.0] * len(deal["agents"])),
+        "prices": None if not prices else [prices_digest(row) for row in prices],
+        "keys": {name: keys[name] for name in members if name in keys},
+        "money": {part: header.get(part) for part in MONEY},
+        **{part: header.get(part) for part in TERMS},
+        **({"models": header["models"]} if "models" in header else {}),
+        **({} if verification is None else {"verification": verification_terms(verification)}),
+    }
+
+
+def verification_terms(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """What members sign of how delivery is verified, and whether that is what is paid for; the calibration's digest."""
+    calibration = stated.get("calibration")
+    digest = None if calibration is None else hashlib.sha256(canonical_json(calibration)).hexdigest()
+    return {"subsets": stated.get("subsets"), "settles": stated.get("settles"), "calibration": digest}
+
+
+def prices_digest(row: Sequence[float]) -> str:
+    """A number for a member's prices, which only it and the coordinator see."""
+    return hashlib.sha256(canonical_json({"prices": list(row)})).hexdigest()
+
+
+def statement_document(
+    deal: Mapping[str, Any],
+    name: str,
+    *,
+    prices: Sequence[float] | None,
+    utility: float | None,
+    claims: Sequence[str],
+    wants: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """A member's own part of a deal's document: its prices, the utility it was told, what it has checked.
+
+    Where members have models of their own, also whose updates it wants.
+    """
+    own: dict[str, Any] = {"prices": None if prices is None else list(prices), "utility": utility}
+    own |= {"claims": list(claims)} | ({} if wants is None else {"wants": list(wants)})
+    return {"about": "statement", "run": deal["run"], "deal": document_digest(deal), "name": name, **own}
+
+
+def own_document(
+    about: str, deal: Mapping[str, Any], name: str, said: Mapping[str, Any], *, head: str | None = None
+) -> dict[str, Any]:
+    """What a member has delivered in a round, or measured of a model or of several, under a deal's document.
+
+    Measurements name the `head` of the ledger that they are made for.
+    """
+    parts = {part: said.get(part) for part in OWN_PARTS[about][0]} | ({} if head is None else {"head": head})
+    return {"about": about, "run": deal["run"], "deal": document_digest(deal), "name": name, **parts}
+
+
+def own_statement_key(document: Mapping[str, Any]) -> str | None:
+    """What a node remembers its own statement by, such as "delivery 3" or "accuracy"; None of what others sign too."""
+    about = str(document["about"])
+    if about not in OWN_PARTS:
+        return None
+    return f"{about} {document['round']}" if "round" in document else about
+
+
+def own_statement_words(key: str) -> str:
+    """What such a statement says, in words.
+
+    Examples
+    --------
+    >>> own_statement_words("delivery 3")
+    'what it delivered in round 3'
+    """
+    about, _, number = key.partition(" ")
+    return OWN_PARTS[about][1].format(number) if about in OWN_PARTS else key
+
+
+def settlement_document(
+    deal: Mapping[str, Any],
+    head: str,
+    delivered: Mapping[str, float],
+    cents: Mapping[str, int],
+    shares: Sequence[Sequence[float | None]] | None = None,
+) -> dict[str, Any]:
+    """What was delivered, in units of contribution, and what everybody is paid; the shares that are paid for, if so."""
+    paid: dict[str, Any] = {"delivered": dict(delivered), "cents": dict(cents)}
+    if shares is not None:
+        paid["paid_shares"] = [list(row) for row in shares]
+    return {"about": "settlement", "run": deal["run"], "head": head, "deal": document_digest(deal), **paid}
+
+
+# What is signed on a ledger
+
+
+def stated_keys(entries: Sequence[Entry]) -> dict[str, str]:
+    """Members' public keys by name, as a ledger states them; the first one of a member counts."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        for name, stated in entry.content["keys"].items() if entry.kind == KEYS else ():
+            found.setdefault(name, stated["key"])
+    return found
+
+
+def stated_model(trained: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """File and digests of a member's model, by a ledger's entry of the training: of its own, or of the one of all."""
+    return dict(trained["models"].get(name, {}) if "models" in trained else trained["model"])
+
+
+def signed_delivery(document: Mapping[str, Any], deliveries: Any) -> dict[str, float]:
+    """What each member has delivered, in units of contribution, by what it has signed; nothing else counts.
+
+    Of less than one agreed sample nothing is delivered, except where a deal names no prices to leave it out by.
+
+    Parameters
+    ----------
+    document
+        The deal's, which holds the keys.
+    deliveries
+        By name, a list of `round`, `samples`, `update` and `signature`.
+
+    Raises
+    ------
+    InvalidInput
+        If a round is missing or doubled, more is counted than agreed, or a signature is not its member's.
+    """
+    counts = whole_samples(document["contributions"], document["samples_per_unit"])
+    listed = deliveries if isinstance(deliveries, dict) else {}
+    strangers = [name for name in listed if name not in document["keys"]]
+    if strangers:
+        raise InvalidInput(f'"{strangers[0]}" is not in the deal and cannot deliver')
+    found = {}
+    for place, name in enumerate(document["agents"]):
+        if name in document["keys"]:
+            agreed, contribution = int(counts[place]), float(document["contributions"][place])
+            samples = _signed_samples(document, name, agreed, listed.get(name))
+            share = sum(samples) / (agreed * len(samples)) if samples else 0.0
+            is_whole = share == 1.0 or (not agreed and document["prices"] is None)
+            found[name] = contribution if is_whole else share * contribution
+    return found
+
+
+def _signed_samples(document: Mapping[str, Any], name: str, agreed: int, listed: Any) -> list[int]:
+    """A member's samples in each round, checked."""
+    rounds, samples = [], []
+    for delivery in listed if isinstance(listed, list) else []:
+        said = delivery if isinstance(delivery, dict) else {}
+        signed = own_document("delivery", document, name, said)
+        if not is_signed_by(document["keys"][name], signed, said.get("signature")):
+            raise InvalidInput(f'"{name}" has not signed what it is said to have delivered')
+        if type(said["samples"]) is not int or not 0 <= said["samples"] <= agreed:
+            raise InvalidInput(f'"{name}" agreed to {agreed} samples, and {short_repr(said["samples"])} are counted')
+        rounds.append(said["round"])
+        samples.append(said["samples"])
+    wanted = document["rounds"] if agreed else 0
+    if len(rounds) != wanted or rounds != list(range(1, len(rounds) + 1)):
+        raise InvalidInput(f'"{name}" has not signed what it delivered in each of {document["rounds"]} rounds')
+    return samples
+
+
+def signed_subsets(
+    document: Mapping[str, Any], deliveries: Mapping[str, Any], *, most: int | None = None
+) -> list[list[str]]:
+    """Of which members' updates the models are made that members measure, as the updates they signed decide.
+
+    Of `most` or more the first `most`.
+    """
+    listed = [name for name in document["agents"] if deliveries.get(name)]
+    digests = {name: [str(each["update"]) for each in deliveries[name]] for name in listed}
+    count = document["verification"]["subsets"]
+    count = count if most is None else min(count, most)
+    return draw_subsets(digests, count, salt=document_digest(document)) if digests else []
+
+
+def check_subsets(document: Mapping[str, Any], deliveries: Mapping[str, Any], models: Sequence[Any]) -> None:
+    """That models are made of the subsets that members' updates decide; raises `InvalidInput` if not."""
+    decided = signed_subsets(document, deliveries, most=len(models) + 1)  # the deal may state any number of them
+    if [model.get("subset") for model in models] != decided:
+        raise InvalidInput("the models are not made of the subsets that members' updates decide")
+
+
+def verification_documents(
+    document: Mapping[str, Any], models: Sequence[Mapping[str, Any]], *, head: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What each member that measured some of the models made of subsets has to have signed: all of them at once.
+
+    Raises
+    ------
+    InvalidInput
+        If a member is said to have tested models on different numbers of samples: it signs one number.
+    """
+    for name in dict.fromkeys(name for model in models for name in model["accuracies"]):
+        scores = [model["accuracies"].get(name, {}) for model in models]
+        if any(score.get("accuracy") is not None for score in scores):
+            if any(score.get("samples") != scores[0].get("samples") for score in scores):
+                raise InvalidInput(f'"{name}" has signed one number of samples, and several are stated for it')
+            measured = {
+                "models": [model.get("model") for model in models],
+                "accuracies": [score.get("accuracy") for score in scores],
+                "samples": scores[0].get("samples"),
+            }
+            yield name, own_document("verification", document, name, measured, head=head)
+
+
+def own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """What an entry says each member has delivered or measured: name, document and signature."""
+    content = entry.content
+    if entry.kind in (TRAINED, FAILED):
+        for name, listed in content.get("deliveries", {}).items():
+            for delivery in listed:
+                yield name, own_document("delivery", document, name, delivery), delivery.get("signature")
+    elif entry.kind == VERIFIED:
+        signatures = content.get("signatures") or {}
+        for name, made in verification_documents(document, content["models"], head=entry.previous):
+            yield name, made, signatures.get(name)
+    elif entry.kind == MEASURED:
+        for name, said in content["accuracies"].items():
+            if said.get("accuracy") is not None:
+                made = own_document("accuracy", document, name, said, head=entry.previous)
+                yield name, made, said.get("signature")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedPart:
+    """A document that a member has signed, or is said to have.
+
+    Attributes
+    ----------
+    entry, kind
+        The place and kind of the ledger's entry that holds the signature.
+    about, name
+        Which document, and whose signature.
+    digest
+        The document's.
+    signature, holds
+        What stands there, and whether it is that member's on that document.
+    """
+
+    entry: int
+    kind: str
+    about: str
+    name: str
+    digest: str
+    signature: Any
+    holds: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SignedDeal:
+    """A deal on a ledger, up to the next one or to where it failed: its document, and what is signed under it.
+
+    Attributes
+    ----------
+    ledger
+        All entries.
+    entries
+        The deal's own and those that follow it, by kind.
+    """
+
+    ledger: Sequence[Entry]
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """What everybody signs of the deal."""
+        if AGREED not in self.entries:
+            raise InvalidInput("there is no deal before it")
+        return deal_document(self.ledger, self.entries[AGREED])
+
+    @property
+    def members(self) -> list[str]:
+        """Who is in the deal."""
+        return [name for name in self.document["agents"] if name not in self.document["excluded"]]
+
+    def signed_document(self, done: str) -> dict[str, Any]:
+        """The document, of a deal that was signed before something was done under it."""
+        if SIGNED not in self.entries:
+            raise InvalidInput(f"it was {done} under a deal that nobody has signed")
+        return self.document
+
+    def delivered(self) -> dict[str, float]:
+        """What members have signed to have delivered (`signed_delivery`)."""
+        if TRAINED not in self.entries:
+            raise InvalidInput("it is settled without having been trained")
+        return signed_delivery(self.document, self.entries[TRAINED].content["deliveries"])
+
+    def signed_parts(self, entry: Entry) -> Iterator[SignedPart]:
+        """Every document that an entry says a member has signed, made anew, and whether it bears the signature."""
+        if entry.kind == KEYS:
+            for name, stated in entry.content["keys"].items():
+                made = key_document(self.ledger[0].hash, name, stated["place"], stated["key"])
+                yield _signed_part(entry, name, stated["key"], made, stated.get("signature"))
+        else:
+            for name, made, signature in self._documents(entry):
+                yield _signed_part(entry, name, self.document["keys"].get(name), made, signature)
+
+    def _documents(self, entry: Entry) -> Iterator[tuple[str, dict[str, Any], Any]]:
+        """Who is said to have signed what: name, document and signature."""
+        content = entry.content
+        if entry.kind not in SIGNED_KINDS or (entry.kind == FAILED and AGREED not in self.entries):
+            return
+        signatures = content.get("signatures") or {}
+        if entry.kind == SETTLED or (entry.kind == FAILED and content.get("phase") == SETTLE and signatures):
+            delivered = content["delivered_by"] if entry.kind == SETTLED else self.delivered()
+            shares = content.get("paid_shares")
+            made = settlement_document(self.document, entry.previous, delivered, content["cents"], shares)
+            for name, signature in signatures.items():
+                yield name, made, signature
+        elif entry.kind in (SIGNED, FAILED):
+            for name, said in signatures.items():
+                if entry.kind == FAILED or (name in self.members and said.get("signed") is True):
+                    yield name, self.document, said.get("signature")
+                    yield name, self._statement(name, said), said.get("own_signature")
+        yield from own_statements(self.document, entry)
+
+    def _statement(self, name: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        agreed, place = self.entries[AGREED].content, self.document["agents"].index(name)
+        prices = agreed["deal"].get("prices")
+        return statement_document(
+            self.document,
+            name,
+            prices=prices[place] if prices else None,
+            utility=agreed["utilities"].get(name),
+            claims=said.get("claims") or [],
+            wants=said.get("wants"),
+        )
+
+
+def _signed_part(entry: Entry, name: str, key: Any, document: Mapping[str, Any], signature: Any) -> SignedPart:
+    return SignedPart(
+        entry=entry.seq,
+        kind=entry.kind,
+        about=str(document["about"]),
+        name=name,
+        digest=document_digest(document),
+        signature=signature,
+        holds=is_signed_by(key, document, signature),
+    )
+
+
+def signed_deals(ledger: Sequence[Entry]) -> list[SignedDeal]:
+    """The deal that each entry of a ledger stands under; one without entries where there is none."""
+    found, under = [], SignedDeal(ledger=ledger)
+    for entry in ledger:
+        if entry.kind == AGREED:
+            under = SignedDeal(ledger=ledger)
+        if entry.kind == AGREED or AGREED in under.entries:
+            under.entries[entry.kind] = entry
+        found.append(under)
+        if is_end(entry):
+            under = SignedDeal(ledger=ledger)
+    return found
+
+
+def read_receipt(path: Path) -> dict[str, Any]:
+    """What a member has written down of what it has signed last."""
+    with error_context(str(path)):
+        text = read_text(path)
+        try:
+            receipt = json.loads(text)
+        except ValueError as error:
+            raise InvalidInput(f"a receipt must be valid JSON: {error}") from error
+        for key in ("name", "run", "head", "about", "digest"):
+            if not isinstance(receipt, dict) or not isinstance(receipt.get(key), str):
+                raise InvalidInput(f"a receipt must say its {key}; nodes write it, as receipt.json")
+        listed = receipt.get("statements", {})
+        if not isinstance(listed, dict) or not all(isinstance(of_deal, dict) for of_deal in listed.values()):
+            raise InvalidInput("a receipt must list what was signed by deal; nodes write it, as receipt.json")
+    return dict(receipt)

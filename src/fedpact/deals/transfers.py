@@ -25,14 +25,12 @@ cent, and those that come first are rounded up.
 Payments sum to zero only up to rounding error. An error below one cent disappears in the rounding; a larger one,
 which only huge amounts can have, is first taken off in proportion to the amounts.
 
-Cost: O(n log n), and if the plain rule parts equals a knapsack over the `EVEN_WINDOW` groups on either side of the
-cut (that is all of them, if there are no more than that): O(n) a group.
+Cost: O(n log n), and if the plain rule parts equals a knapsack over the groups: O(n) a group.
 """
 
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from fractions import Fraction
@@ -44,8 +42,6 @@ from numpy.typing import NDArray
 GRAINS = 10**6
 """Grains in a cent. Amounts that are the same to the nearest grain count as equal, whatever their last bits say."""
 
-EVEN_WINDOW = 256
-"""How many groups of equals on either side of the cut are considered when sharing out the missing cents."""
 # The most balances, opposite pairs apart, whose fewest transfers are searched for exactly.
 EXACT_LIMIT = 20
 
@@ -85,14 +81,10 @@ def _rounded_up(grains: Sequence[int], count: int) -> list[int]:
         if amount % GRAINS:
             equals[amount].append(agent)
     groups = sorted(equals.values(), key=lambda agents: (-(grains[agents[0]] % GRAINS), agents[0]))
-    filled = [0, *accumulate(map(len, groups))]
-    cut = bisect_right(filled, count) - 1
-    if filled[cut] < count:  # the cut goes through a group
-        start, stop = max(0, cut - EVEN_WINDOW), cut + EVEN_WINDOW
-        remainders = [grains[agents[0]] % GRAINS for agents in groups[start:stop]]
-        chosen = _best_filling([len(agents) for agents in groups[start:stop]], remainders, count - filled[start])
-        if chosen is not None:
-            groups = groups[:start] + [groups[start + group] for group in chosen]
+    if count not in accumulate(map(len, groups), initial=0):  # the cut goes through a group
+        remainders = [grains[agents[0]] % GRAINS for agents in groups]
+        chosen = _best_filling([len(agents) for agents in groups], remainders, count)
+        groups = groups if chosen is None else [groups[group] for group in chosen]
     return [agent for agents in groups for agent in agents][:count]
 
 
@@ -100,19 +92,18 @@ def _best_filling(sizes: Sequence[int], remainders: Sequence[int], count: int) -
     """Groups whose sizes add up to `count`, with the largest sum of remainders; None if no sizes add up to it."""
     best = np.full(count + 1, -np.inf)  # entry c: the largest sum for c agents out of the groups seen, from the back
     best[0] = 0.0
-    taken = []
-    for size, remainder in zip(reversed(sizes), reversed(remainders), strict=True):
-        takes = np.zeros(count + 1, dtype=np.bool_)
+    taken = np.zeros((len(sizes), count + 1), dtype=np.bool_)
+    for group in reversed(range(len(sizes))):
+        size = sizes[group]
         if size <= count:
-            with_group = best[: count + 1 - size] + size * remainder
-            takes[size:] = with_group >= best[size:]
+            with_group = best[: count + 1 - size] + size * remainders[group]
+            taken[group, size:] = with_group >= best[size:]
             best[size:] = np.maximum(best[size:], with_group)
-        taken.append(np.packbits(takes, bitorder="little"))
     if best[count] < 0:
         return None
     chosen = []
     for group, size in enumerate(sizes):
-        if taken.pop()[count // 8] >> count % 8 & 1:
+        if taken[group, count]:
             chosen.append(group)
             count -= size
     return chosen

@@ -11,7 +11,11 @@ averaging, that is the model trained. All rounds are in it: whoever cheats in on
 by name, as members send them. Means of whole numbers, such as counters, are floats, as in the model trained.
 
 Which subsets, the members' own updates decide: they follow from the digests that members signed, so a coordinator
-cannot choose them and nobody can foresee them. They are all different, and none is empty.
+cannot choose them and nobody can foresee them. They are all different, and none is empty. A ledger lists the models
+with what members measured of them; a member that did not answer has `{"accuracy": null, "reason": ...}` in its place:
+
+    {"models": [{"subset": [names], "model": digest, "accuracies": {name: {"accuracy": 0.8, "samples": 300}}}, ...],
+     "signatures": {name: signature}}
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import MAX_FILE_BYTES, read_arrays, read_bytes, replace_files
+from fedpact.utils.files import read_arrays, read_bytes, replace_files
 
 Arrays = Mapping[str, NDArray[Any]]  # by name, in a model's own order
 MAX_MEMBERS_BY_SUBSETS = 12  # members: with so many or fewer all subsets are listed and drawn from
@@ -110,7 +114,7 @@ class TrainingUpdates:
             if hashlib.sha256(content).hexdigest() != digest:
                 raise InvalidInput("the file was changed: it does not have the digest in the ledger")
             try:
-                stored = read_arrays(content, "write it anew, as it was", max_bytes=MAX_FILE_BYTES)
+                stored = read_arrays(content, "write it anew, as it was", max_bytes=len(content))  # not compressed
                 listed = json.loads(str(stored["rounds"]))
                 return cls(rounds=[_stored_round(stored, number, each) for number, each in enumerate(listed)])
             except InvalidInput:
@@ -120,10 +124,7 @@ class TrainingUpdates:
 
 
 def _stored_round(stored: Mapping[str, Any], number: int, listed: Mapping[str, Any]) -> RoundUpdates:
-    names = listed["arrays"]
-    if isinstance(names, int):  # files of version 0.2 hold no names
-        names = _place_names(min(names, len(stored)))
-    orders = listed.get("orders", {})
+    names, orders = listed["arrays"], listed["orders"]
 
     def arrays(whose: int | str, order: Sequence[str]) -> dict[str, NDArray[Any]]:
         return {name: stored[f"{number}-{whose}-{place}"] for place, name in enumerate(order)}
@@ -135,15 +136,10 @@ def _stored_round(stored: Mapping[str, Any], number: int, listed: Mapping[str, A
     )
 
 
-def _place_names(count: int) -> list[str]:
-    """What Flower calls the arrays of a model that is a list."""
-    return [str(place) for place in range(count)]
-
-
 def model_digest(arrays: Arrays) -> str:
     """A number for a model: its arrays' names, unless it is a list, and their kinds, shapes and bytes, in order."""
     digest = hashlib.sha256()
-    if list(arrays) != _place_names(len(arrays)):
+    if list(arrays) != [str(place) for place in range(len(arrays))]:  # what Flower calls the arrays of a list
         digest.update(json.dumps(list(arrays)).encode())
     for array in arrays.values():
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -187,3 +183,37 @@ def draw_subsets(digests: Mapping[str, Sequence[str]], count: int, *, salt: str 
 def _drawn_bits(seed: bytes, number: int, count: int) -> bytes:
     """At least so many bits, and some more so that no two numbers share them by chance."""
     return hashlib.shake_256(seed + number.to_bytes(8, "big")).digest(count // 8 + 16)
+
+
+def verified_content(
+    subsets: Sequence[Sequence[str]], models: Sequence[str], said: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """An entry of a ledger, without its signatures.
+
+    Parameters
+    ----------
+    models
+        The digest of every model.
+    said
+        By member `accuracies` and `samples`, or `accuracies` None and a `reason`.
+    """
+
+    def score(name: str, place: int) -> dict[str, Any]:
+        answer = said[name]
+        if answer["accuracies"] is None:
+            return {"accuracy": None, "reason": answer["reason"]}
+        return {"accuracy": answer["accuracies"][place], "samples": answer["samples"]}
+
+    return {
+        "models": [
+            {"subset": list(subset), "model": digest, "accuracies": {name: score(name, place) for name in said}}
+            for place, (subset, digest) in enumerate(zip(subsets, models, strict=True))
+        ]
+    }
+
+
+def missing_measurements(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Which members have measured none of the models that a ledger lists, and why."""
+    said = [(name, each) for model in models for name, each in model["accuracies"].items()]
+    measured = {name for name, each in said if each.get("accuracy") is not None}
+    return {name: str(each.get("reason")) for name, each in said if name not in measured}

@@ -15,7 +15,7 @@ from fedpact.deals import Deal, is_ledger
 from fedpact.deals.deal_file import deal_record, is_deal_record
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, is_transcript
-from fedpact.negotiation.deal_check import CheckedDeal, check_deal
+from fedpact.negotiation.check import CheckedDeal, check_deal
 from fedpact.report import render_report
 from fedpact.report.deal_sections import STAYS_AT_HOME
 from fedpact.report.numbers import number_texts

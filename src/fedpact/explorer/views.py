@@ -22,8 +22,7 @@ from fedpact.explorer.files import brought_texts
 from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
 from fedpact.federation.arrays import times_transposed
-from fedpact.negotiation.audit import TranscriptAudit
-from fedpact.negotiation.deal_check import CheckedDeal
+from fedpact.negotiation.check import CheckedDeal, CheckedTranscript
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar, tick_marks
 from fedpact.report.deal_sections import MAX_LEAVERS_NAMED, STAYS_AT_HOME
@@ -157,8 +156,8 @@ def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
         rows=list(zip(outcome.agents, *columns, strict=True)),
         absent=found.out,
         budgets=budget_sentences(outcome, unit.text),
-        is_recomputed=isinstance(found.audit, TranscriptAudit),
-        findings={} if found.audit is None else found.audit.findings,
+        is_recomputed=isinstance(found.record, CheckedTranscript),
+        findings={} if found.record is None else found.record.findings,
         claims=checked_claims(outcome, found.claims, unit),
         claim_title=claim_title,
         not_certified=NOT_CERTIFIED,

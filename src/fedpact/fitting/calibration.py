@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.deals import Deal
-from fedpact.deals.delivered import agreed_transfers
-from fedpact.deals.documents import deal_document_of
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED, VERIFIED
-from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.deals.settlement import agreed_transfers, share_matrix
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
@@ -28,7 +26,7 @@ from fedpact.fitting.logs import stated_models
 from fedpact.fitting.observations import checked_tests
 from fedpact.fitting.parameters import checked_range
 from fedpact.fitting.subset_models import Curves, SubsetModels
-from fedpact.negotiation.audit import AuditFinding, LedgerAudit
+from fedpact.negotiation.check import CheckedLedger, Finding
 from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
@@ -261,11 +259,6 @@ def agreed_contributions(deal: Deal) -> FloatArray:
     return given
 
 
-def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
-    """(n, n): shares as plain data holds them; NaN where nothing is paid."""
-    return np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
-
-
 def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
     """Whether shares that somebody states are those due, as far as machines agree."""
     try:
@@ -275,39 +268,38 @@ def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
     return one.shape == other.shape and np.allclose(one, other, rtol=0.0, atol=SAME_SHARE, equal_nan=True)
 
 
-def ledger_calibration(found: LedgerAudit) -> Calibration | None:
+def ledger_calibration(found: CheckedLedger) -> Calibration | None:
     """The calibration that members signed to be judged by, if there is one."""
     agreed = found.last(AGREED)
     stated = None if agreed is None else (agreed.content.get("verification") or {}).get("calibration")
     return None if stated is None else Calibration.of_record(stated)
 
 
-def with_paid_shares(found: LedgerAudit) -> LedgerAudit:
-    """The audit with whether the shares that are paid for are those that follow from what members measured."""
+def with_paid_shares(found: CheckedLedger) -> CheckedLedger:
+    """The ledger with whether the shares that are paid for are those that follow from what members measured."""
     settled = found.last(SETTLED)
     if settled is None or "paid_shares" not in settled.content:
         return found
     try:
         finding = _judge_shares(found)
     except (FedpactError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        finding = AuditFinding(holds=False, reason=f"they cannot be worked out anew: {error!s:.200}")
-    return replace(found, findings={**found.findings, SHARES: finding})
+        finding = Finding(holds=False, reason=f"they cannot be worked out anew: {error!s:.200}")
+    return replace(found, more={SHARES: finding})
 
 
-def _judge_shares(found: LedgerAudit) -> AuditFinding:
+def _judge_shares(found: CheckedLedger) -> Finding:
     """Shares worked out anew from what members measured and the calibration they signed."""
     agreed, trained, verified, settled = (found.last(kind) for kind in (AGREED, TRAINED, VERIFIED, SETTLED))
     calibration, deal = ledger_calibration(found), found.deal
     if agreed is None or trained is None or settled is None or calibration is None or deal is None:
-        return AuditFinding(
+        return Finding(
             holds=False, reason="there is no deal, no training or no calibration that they could follow from"
         )
-    document = deal_document_of(found.chain.entries, agreed)
-    delivered = signed_delivery(document, trained.content["deliveries"])
+    delivered = found.deals[trained.seq].delivered()
     due = calibration.paid_shares(deal, [] if verified is None else verified.content["models"], delivered)
     if not same_shares(settled.content["paid_shares"], due):
-        return AuditFinding(holds=False, reason="they are not those that follow from what members measured")
-    return AuditFinding(
+        return Finding(holds=False, reason="they are not those that follow from what members measured")
+    return Finding(
         holds=True,
         reason="each follows from the calibration and what members measured, without the two parties' reports",
     )

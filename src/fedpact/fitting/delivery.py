@@ -42,8 +42,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from fedpact.deals import Deal, Outcome, Settlement
-from fedpact.deals.delivered import agreed_transfers, payments_for_shares
-from fedpact.deals.settlement import settle
+from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.fitting.calibration import Calibration, agreed_contributions, agreed_precision, subset_tests

@@ -47,7 +47,7 @@ import numpy as np
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, is_ledger
 from fedpact.federation.lots import Ownership
 from fedpact.fitting.observations import Observations, Tests
-from fedpact.negotiation.audit import LedgerAudit, audit_ledger
+from fedpact.negotiation.check import CheckedLedger, check_ledger
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import NumberFormat, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
@@ -391,8 +391,8 @@ def _subset(row: int, cell: str, names: list[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name in chosen)
 
 
-def _sound_ledger(path: Path) -> LedgerAudit:
-    found = audit_ledger(path)
+def _sound_ledger(path: Path) -> CheckedLedger:
+    found = check_ledger(path)
     for claim in found.failed:
         raise InvalidInput(f"this ledger does not hold: {claim}: {found.findings[claim].reason}")
     return found

@@ -13,8 +13,7 @@ from flwr.serverapp import Grid
 
 from fedpact.deals import Deal, Entry
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.documents import statement_document
-from fedpact.deals.signatures import document_digest, is_signed_by
+from fedpact.deals.signatures import document_digest, is_signed_by, statement_document
 from fedpact.deals.transcript import read_transcript
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.channel import FlowerChannel, Present
@@ -146,7 +145,7 @@ def _signature(name: str, said: Mapping[str, Any], put: Mapping[str, Any]) -> di
     if said.get("signed") is not True or not listed or not is_signed_by(key, document, said.get("signature")):
         raise InvalidInput("signs something else than the deal")
     own = statement_document(
-        document["run"], digest, name, prices=put["prices"], utility=put["utility"], claims=claims or [], wants=wants
+        document, name, prices=put["prices"], utility=put["utility"], claims=claims or [], wants=wants
     )
     if not is_signed_by(key, own, said.get("own_signature")):
         raise InvalidInput("signs something else than its own part of the deal")

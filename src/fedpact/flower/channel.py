@@ -14,8 +14,7 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from fedpact.deals.documents import key_document
-from fedpact.deals.signatures import is_signed_by, plain_key
+from fedpact.deals.signatures import is_signed_by, key_document, plain_key
 from fedpact.flower.messages import QUERY, exchange, question, read_message
 from fedpact.utils.errors import InvalidInput, short_repr
 

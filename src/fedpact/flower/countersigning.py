@@ -12,18 +12,24 @@ node that knows their keys can tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedpact.deals.documents import accuracy_document, delivery_document, own_statement_words, prices_digest
 from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, Entry, chained_entries
 from fedpact.deals.settlement import settle_payments
-from fedpact.deals.signatures import KnownKeys, document_digest, is_signed_by, plain_key
-from fedpact.deals.signed_delivery import signed_delivery
-from fedpact.deals.verified_models import measured_documents
+from fedpact.deals.signatures import (
+    KnownKeys,
+    document_digest,
+    is_signed_by,
+    own_statement_words,
+    own_statements,
+    plain_key,
+    prices_digest,
+    signed_delivery,
+)
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.delivery_check import check_verification_terms
 from fedpact.flower.statement import Refused
@@ -167,29 +173,14 @@ def check_own_statements(
         held = {
             document_digest(made)
             for entry in entries
-            for made, signature in _own_statements(name, document, entry)
-            if is_signed_by(document["keys"][name], made, signature)
+            for whose, made, signature in own_statements(document, entry)
+            if whose == name and is_signed_by(document["keys"][name], made, signature)
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Refused(f"the ledger's entries since the deal do not hold what they must: {error!r:.80}") from error
     for key, digest in statements.items():
         if digest not in held:
             raise Refused(f"the ledger lacks or changes {own_statement_words(key)}, which this node has signed")
-
-
-def _own_statements(name: str, document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[dict[str, Any], Any]]:
-    """What an entry says a member has signed, with its signature."""
-    run, digest, content = document["run"], document_digest(document), entry.content
-    if entry.kind == TRAINED:
-        for delivery in content["deliveries"].get(name, []):
-            yield delivery_document(run, digest, name, delivery), delivery.get("signature")
-    elif entry.kind == VERIFIED:
-        for whose, made in measured_documents(document, content["models"], head=entry.previous):
-            if whose == name:
-                yield made, content["signatures"].get(name)
-    elif entry.kind == MEASURED:
-        said = content["accuracies"].get(name, {})
-        yield accuracy_document(run, entry.previous, digest, name, said), said.get("signature")
 
 
 def check_settlement(

@@ -17,13 +17,17 @@ import numpy as np
 from flwr.app import Context
 
 from fedpact.deals import Deal
-from fedpact.deals.delivered import agreed_transfers, payments_for_shares
-from fedpact.deals.documents import prices_digest, verification_terms
 from fedpact.deals.ledger import TRAINED, VERIFIED, Entry
-from fedpact.deals.settlement import settle_payments
-from fedpact.deals.signed_delivery import signed_delivery
-from fedpact.deals.verified_models import checked_models
-from fedpact.fitting.calibration import Calibration, same_shares, share_matrix
+from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle_payments, share_matrix
+from fedpact.deals.signatures import (
+    check_subsets,
+    is_signed_by,
+    own_statements,
+    prices_digest,
+    signed_delivery,
+    verification_terms,
+)
+from fedpact.fitting.calibration import Calibration, same_shares
 from fedpact.flower.statement import Refused
 from fedpact.scenario import load_scenario
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -100,11 +104,7 @@ def check_delivery_settlement(
         if asked.get("delivered") != delivered:
             raise Refused(f"what was delivered is {short_repr(delivered)} by what members signed")
         deal = _priced_deal(document, asked.get("prices"))
-        verified = entries.get(VERIFIED)
-        content, head = (
-            ({"models": [], "signatures": {}}, "") if verified is None else (verified.content, verified.previous)
-        )
-        models = checked_models(document, deliveries, content, head=head)
+        models = _signed_models(document, deliveries, entries.get(VERIFIED))
         due = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
     except InvalidInput as reason:
         raise Refused(str(reason)) from reason
@@ -117,6 +117,18 @@ def check_delivery_settlement(
     if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
         raise Refused("the cents are not those due for what arrived")
     return delivered
+
+
+def _signed_models(document: Mapping[str, Any], deliveries: Any, verified: Entry | None) -> list[dict[str, Any]]:
+    """The models that members measured, if their subsets are those decided and all that is said is signed."""
+    models = [] if verified is None else verified.content.get("models")
+    if not isinstance(models, list):
+        raise InvalidInput("there is nothing that members measured in what is to be settled")
+    check_subsets(document, deliveries, models)
+    for name, made, signature in () if verified is None else own_statements(document, verified):
+        if not is_signed_by(document["keys"].get(name), made, signature):
+            raise InvalidInput(f'"{name}" has not signed what it is said to have measured')
+    return models
 
 
 def _priced_deal(document: Mapping[str, Any], prices: Any) -> Deal:

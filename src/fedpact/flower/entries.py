@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedpact.deals import Settlement
-from fedpact.deals.verified_models import missing_measurements
+from fedpact.deals.updates import missing_measurements
 from fedpact.utils.errors import FedpactError
 from fedpact.utils.jsonl import jsonable
 

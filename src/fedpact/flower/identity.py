@@ -32,12 +32,12 @@ from fedpact.deals.signatures import (
     new_signing_key,
     parse_signing_key,
     read_known_keys,
+    read_receipt,
     read_signing_key,
     write_signing_key,
 )
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
-from fedpact.negotiation.signature_audit import read_receipt
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import replace_files
 

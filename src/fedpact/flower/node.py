@@ -5,7 +5,7 @@ The private file (`fedpact.negotiation.processes.save_agent`) is named in the no
 
 Whatever a coordinator asks for, a node trains on no more samples than the deal it has signed says, and on none before
 it has seen that everybody has signed the same deal. It signs what it delivers in every round, what it measures of the
-model and of models made of subsets of the updates, and what all are paid (`fedpact.deals.documents`), and keeps a
+model and of models made of subsets of the updates, and what all are paid (`fedpact.deals.signatures`), and keeps a
 receipt of what it has signed last.
 """
 

@@ -16,16 +16,14 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message
 
 from fedpact.deals import whole_samples
-from fedpact.deals.documents import (
-    accuracy_document,
-    delivery_document,
+from fedpact.deals.signatures import (
+    document_digest,
     key_document,
+    own_document,
     own_statement_key,
     settlement_document,
     statement_document,
-    verification_document,
 )
-from fedpact.deals.signatures import document_digest
 from fedpact.flower.countersigning import (
     check_everybody_signed,
     check_own_statements,
@@ -88,7 +86,7 @@ def sign_deal(
     document, key = asked["document"], own_key(context)
     digest = document_digest(document)
     own = statement_document(
-        document["run"], digest, name, prices=asked["prices"], utility=asked["utility"], claims=claims, wants=wants
+        document, name, prices=asked["prices"], utility=asked["utility"], claims=claims, wants=wants
     )
     kept = {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}
     context.state.pop(SEALED, None)
@@ -136,7 +134,7 @@ def sign_settlement(asked: Mapping[str, Any], context: Context) -> dict[str, Any
     except Refused as reason:
         return {"confirmed": False, "reason": str(reason)}
     settlement = settlement_document(
-        document["run"], str(asked.get("head")), digest, delivered, asked["cents"], asked.get("paid_shares")
+        document, str(asked.get("head")), delivered, asked["cents"], asked.get("paid_shares")
     )
     _remember(context, _name(signed), settlement)
     return {"confirmed": True, "signature": own_key(context).sign(settlement)}
@@ -174,7 +172,7 @@ def sign_delivery(context: Context, message: Message, arrays: ArrayRecord, sampl
     assert signed is not None
     document, name = signed["document"], _name(signed)
     delivery = {"round": server_round(message), "samples": samples, "update": record_digest(arrays)}
-    delivered = delivery_document(document["run"], document_digest(document), name, delivery)
+    delivered = own_document("delivery", document, name, delivery)
     _remember(context, name, delivered, head=document["head"])
     return ConfigRecord({"name": name, "samples": samples, "signature": own_key(context).sign(delivered)})
 
@@ -184,7 +182,7 @@ def sign_accuracy(
 ) -> ConfigRecord | None:
     """The signature of what a node measured of a model; None where no deal is signed, or no ledger waits for it."""
     measured = {"accuracy": accuracy, "samples": samples, "model": record_digest(arrays)}
-    return _sign_measured(context, message, accuracy_document, measured)
+    return _sign_measured(context, message, "accuracy", measured)
 
 
 def sign_accuracies(
@@ -192,7 +190,7 @@ def sign_accuracies(
 ) -> ConfigRecord | None:
     """The same of several models, in their order and under one signature."""
     measured = {"models": [record_digest(arrays) for arrays in models], "accuracies": accuracies, "samples": samples}
-    return _sign_measured(context, message, verification_document, measured)
+    return _sign_measured(context, message, "verification", measured)
 
 
 def asks_for_signature(message: Message) -> bool:
@@ -210,19 +208,14 @@ def server_round(message: Message) -> int:
     return 0
 
 
-def _sign_measured(
-    context: Context,
-    message: Message,
-    document_of: Callable[[str, str, str, str, Mapping[str, Any]], dict[str, Any]],
-    measured: Mapping[str, Any],
-) -> ConfigRecord | None:
+def _sign_measured(context: Context, message: Message, about: str, measured: Mapping[str, Any]) -> ConfigRecord | None:
     signed = signed_deal(context)
     if not asks_for_signature(message) or signed is None:
         return None
     if time.time() > message.metadata.created_at + message.metadata.ttl:
         raise InvalidInput("it has measured for longer than the server waits, and signs nothing that comes too late")
     document, name, head = signed["document"], _name(signed), str(message.content[RECORD]["head"])  # type: ignore[call-overload]
-    made = document_of(document["run"], head, document_digest(document), name, measured)
+    made = own_document(about, document, name, measured, head=head)
     _remember(context, name, made)
     return ConfigRecord({"name": name, "signature": own_key(context).sign(made)})
 

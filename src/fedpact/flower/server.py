@@ -5,8 +5,9 @@ started again on the same folder goes on after the last completed phase. A negot
 transcript. Nodes forget between runs, so what they have signed is put to them again; they check it anew.
 
 Members' public keys are fixed when they first answer. Everybody signs one document of the deal, and is then shown
-everybody's signature; what is delivered, measured and paid is signed too (`fedpact.deals.documents`). What is delivered
-is paid for, at the prices agreed; where a deal names no prices, a member that delivers less than it agreed to is lost.
+everybody's signature; what is delivered, measured and paid is signed too (`fedpact.deals.signatures`). What is
+delivered is paid for, at the prices agreed; where a deal names no prices, a member that delivers less than it agreed to
+is lost.
 
 A member that is lost before training is over takes its data with it: the deal is void, and those who are left negotiate
 another. A member that refuses to sign, or finds that others have signed another deal, ends the run: the same deal would
@@ -26,8 +27,8 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
 from fedpact.deals import Ledger
-from fedpact.deals.documents import stated_keys
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED
+from fedpact.deals.signatures import stated_keys
 from fedpact.flower.agreement import agreed_deal
 from fedpact.flower.channel import roll_call
 from fedpact.flower.entries import Lost

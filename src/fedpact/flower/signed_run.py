@@ -1,7 +1,7 @@
 """A run whose members sign: the phases after the deal is made, each an entry of the ledger.
 
 Everybody signs one document of the deal, and is then shown everybody's signature; what is delivered, measured and paid
-is signed too (`fedpact.deals.documents`). The ledger alone says where a run stands: a phase that it holds is not done
+is signed too (`fedpact.deals.signatures`). The ledger alone says where a run stands: a phase that it holds is not done
 again.
 """
 
@@ -22,13 +22,6 @@ from flwr.serverapp import Grid
 
 from fedpact.deals import Deal, Entry, Ledger, Settlement, settle
 from fedpact.deals.deal_file import deal_from_record, deal_record
-from fedpact.deals.documents import (
-    accuracy_document,
-    deal_document_of,
-    settlement_document,
-    stated_keys,
-    stated_model,
-)
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
@@ -43,11 +36,28 @@ from fedpact.deals.ledger import (
     VERIFY,
     is_end,
 )
-from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
-from fedpact.deals.signatures import document_digest, is_signed_by
-from fedpact.deals.signed_delivery import signed_delivery, signed_subsets
-from fedpact.deals.updates import TrainingUpdates
-from fedpact.deals.verified_models import measured_documents, missing_measurements, verified_content
+from fedpact.deals.settlement import (
+    MONEY_DECIMALS,
+    PAYOFF_DECIMALS,
+    PAYOFF_UNIT,
+    agreed_transfers,
+    payments_for_shares,
+    settle_delivered,
+    share_matrix,
+)
+from fedpact.deals.signatures import (
+    deal_document,
+    document_digest,
+    is_signed_by,
+    own_document,
+    settlement_document,
+    signed_delivery,
+    signed_subsets,
+    stated_keys,
+    stated_model,
+    verification_documents,
+)
+from fedpact.deals.updates import TrainingUpdates, missing_measurements, verified_content
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.agreement import ask_members, own_parts, refusals, signatures
 from fedpact.flower.channel import Present, roll_call
@@ -211,7 +221,7 @@ class SignedRun:
         said = {name: stated_accuracies(replies.get(name), len(models)) for name in self.samples()}
         digests = [record_digest(arrays) for arrays in models]
         signatures = {}
-        documents = measured_documents(document, verified_content(subsets, digests, said)["models"], head=head)
+        documents = verification_documents(document, verified_content(subsets, digests, said)["models"], head=head)
         for name, made in documents:
             record = replies[name].content.get(RECORD)
             signature = record.get("signature") if isinstance(record, ConfigRecord) else None
@@ -256,7 +266,7 @@ class SignedRun:
         record, document = reply.content.get(RECORD), self.document()
         signature = record.get("signature") if isinstance(record, ConfigRecord) else None
         said["model"] = model["arrays"]
-        signed = accuracy_document(self.run, head, document_digest(document), name, said)
+        signed = own_document("accuracy", document, name, said, head=head)
         if not is_signed_by(document["keys"][name], signed, signature):
             return {"accuracy": None, "reason": "the accuracy is not signed"}
         return {**said, "signature": signature}
@@ -283,7 +293,7 @@ class SignedRun:
         for name, reason in silent.items():
             logger.warning('member "%s" has not confirmed the settlement: %s', name, reason)
         disputed = {name: f"{said.get('reason')!s:.200}" for name, said in answers.items() if not said.get("confirmed")}
-        signed = settlement_document(self.run, head, digest, delivered, cents, shares)
+        signed = settlement_document(document, head, delivered, cents, shares)
         confirmed = {
             name: said["signature"]
             for name, said in answers.items()
@@ -303,13 +313,14 @@ class SignedRun:
     ) -> tuple[Settlement, list[list[float | None]] | None]:
         """What everybody is paid, and the shares that are paid for where the deal is settled by what arrived."""
         given = [delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)]
-        counted = settle(deal, money=self.terms.money, decimals=self.terms.decimals, delivered=given)
         if not settles_by_delivery(document):
-            return counted, None
+            return settle(deal, money=self.terms.money, decimals=self.terms.decimals, delivered=given), None
         verified, calibration = self.entry(VERIFIED), self._deal_entry().content["verification"]["calibration"]
         models = [] if verified is None else verified.content["models"]
         shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
-        return settle_shares(deal, shares, counted), shares
+        assert deal.prices is not None
+        payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), share_matrix(shares))
+        return settle_delivered(deal, np.array(given), payments, **document["money"]), shares
 
     # The ledger
 
@@ -353,7 +364,7 @@ class SignedRun:
 
     def document(self) -> dict[str, Any]:
         """What everybody signs of the deal."""
-        return deal_document_of(self.ledger.entries, self._deal_entry())
+        return deal_document(self.ledger.entries, self._deal_entry())
 
     def samples(self) -> dict[str, int]:
         """What members agreed to, in whole samples."""

@@ -23,11 +23,10 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.delivered import delivered_contributions
 from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, TRAINED, VERIFIED, VERIFY
+from fedpact.deals.settlement import delivered_contributions
 from fedpact.deals.transcript import is_transcript
-from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
-from fedpact.deals.verified_models import verified_content
+from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets, verified_content
 from fedpact.federation import Federation
 from fedpact.flower.entries import Lost, Unmeasured, check_measured, settlement_entry, trained_entry
 from fedpact.flower.messages import (
@@ -55,7 +54,7 @@ from fedpact.flower.training_messages import (
     without_record,
 )
 from fedpact.flower.valuation import CoalitionValues
-from fedpact.negotiation.audit import UNSIGNED, audit
+from fedpact.negotiation.check import UNSIGNED, check_record
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -567,7 +566,7 @@ def _deal_of(given: Deal | Outcome | Path | str) -> Deal:
     if isinstance(given, Path | str):
         path = Path(given)
         if is_ledger(path) or is_transcript(path):
-            found = audit(path)
+            found = check_record(path)
             for claim in found.failed:
                 raise InvalidInput(f"{path}: this deal does not hold: {claim}: {found.findings[claim].reason}")
         return load_deal(path)

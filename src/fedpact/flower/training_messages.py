@@ -15,8 +15,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
-from fedpact.deals.documents import delivery_document
-from fedpact.deals.signatures import document_digest, is_signed_by
+from fedpact.deals.signatures import is_signed_by, own_document
 from fedpact.flower.messages import RECORD, exchange, named_arrays, record_digest
 from fedpact.utils.errors import InvalidInput
 
@@ -157,7 +156,7 @@ class SignedDeliveries:
     Attributes
     ----------
     document
-        What everybody has signed of the deal (`fedpact.deals.documents`).
+        What everybody has signed of the deal (`fedpact.deals.signatures`).
     by_name
         By member, a list of `round`, `samples`, `update` and `signature`.
     """
@@ -177,7 +176,7 @@ class SignedDeliveries:
         update = record_digest(next(iter(reply.content.array_records.values())))
         delivery = {"round": server_round, "samples": samples, "update": update}
         signature = record.get("signature") if isinstance(record, ConfigRecord) else None
-        signed = delivery_document(document["run"], document_digest(document), name, delivery)
+        signed = own_document("delivery", document, name, delivery)
         if not is_signed_by(document["keys"].get(name), signed, signature):
             raise InvalidInput("it has not signed what it delivers")
         self.by_name.setdefault(name, []).append({**delivery, "signature": signature})

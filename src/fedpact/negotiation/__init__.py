@@ -1,9 +1,9 @@
 """Negotiation: the deal of a mechanism, reached between agents that keep their numbers to themselves.
 
 A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `sums`), over a channel (`channels`, `processes`),
-on record if wanted (`recording`); an `Agent` answers, and `validation` checks what it says. `audit` checks what a
-ledger says of all that, `deal_check` whether the deal of any file keeps what it promises. May use: utils, federation,
-scenario, shapley, solvers, certificates, deals, mechanisms, comparison.
+on record if wanted (`recording`); an `Agent` answers, and `validation` checks what it says. `check` is the one check of
+a deal, a transcript or a ledger. May use: utils, federation, scenario, shapley, solvers, certificates, deals,
+mechanisms, comparison.
 """
 
 from fedpact.negotiation.agent import Agent, agents_of

@@ -13,7 +13,8 @@ import numpy as np
 from fedpact.certificates.claims import claim_title, quote_claim
 from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
-from fedpact.negotiation.audit import FINISHED, LedgerAudit
+from fedpact.deals.settlement import share_matrix
+from fedpact.negotiation.check import FINISHED, CheckedLedger
 from fedpact.report.markup import render
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.report.page import style_sheet
@@ -37,12 +38,12 @@ BY_DELIVERY = (
 )
 
 
-def write_ledger_page(found: LedgerAudit, path: Path) -> None:
+def write_ledger_page(found: CheckedLedger, path: Path) -> None:
     """Write the page of a ledger, whole or not at all."""
     replace_text(path, render_ledger_page(found))
 
 
-def render_ledger_page(found: LedgerAudit) -> str:
+def render_ledger_page(found: CheckedLedger) -> str:
     """The page of a ledger as HTML text."""
     entries, deal = found.chain.entries, found.deal
     settled = found.last(SETTLED) if found.is_finished else None
@@ -69,7 +70,7 @@ def render_ledger_page(found: LedgerAudit) -> str:
     )
 
 
-def signed_rows(found: LedgerAudit) -> Iterator[tuple[str, str, str, str]]:
+def signed_rows(found: CheckedLedger) -> Iterator[tuple[str, str, str, str]]:
     """Entry, document, who has signed it, and who has not."""
     for (entry, kind, about), parts in groupby(found.signed_parts, lambda part: (part.entry, part.kind, part.about)):
         listed = list(parts)
@@ -80,7 +81,7 @@ def signed_rows(found: LedgerAudit) -> Iterator[tuple[str, str, str, str]]:
         yield str(entry), what, ", ".join(signers) or "-", ", ".join(others)
 
 
-def paid_columns(found: LedgerAudit, deal: Deal) -> list[tuple[str, list[str]]]:
+def paid_columns(found: CheckedLedger, deal: Deal) -> list[tuple[str, list[str]]]:
     """What each member agreed to, delivered, measured and is paid; columns that nothing is known of are left out."""
     trained, measured, settled = (found.last(kind) for kind in (TRAINED, MEASURED, SETTLED))
     money: Mapping[str, Any] = settled.content if settled is not None and found.is_finished else {}
@@ -103,7 +104,7 @@ def paid_columns(found: LedgerAudit, deal: Deal) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _paid_table(found: LedgerAudit, deal: Deal) -> tuple[list[str], list[dict[str, Any]]]:
+def _paid_table(found: CheckedLedger, deal: Deal) -> tuple[list[str], list[dict[str, Any]]]:
     columns = paid_columns(found, deal)
     names = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
     rows = [{"name": name, "cells": [cells[place] for _, cells in columns]} for place, name in enumerate(names)]
@@ -117,7 +118,7 @@ def _delivered_texts(deal: Deal, delivered: Mapping[str, float]) -> list[str]:
 
 def _arrived_texts(deal: Deal, shares: Any) -> list[str]:
     """Of each member, the mean share that is paid for, weighted by what would be paid."""
-    matrix = np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
+    matrix = share_matrix(shares)
     weights = np.abs(deal.prices) if deal.prices is not None else np.ones_like(matrix)
     weights = np.where(np.isnan(matrix), 0.0, weights)
     total = weights.sum(axis=0)

@@ -77,6 +77,8 @@ def test_a_saved_deal_comes_back_whole(tmp_path: Path, make: Any) -> None:
         ({"mechanism": ...}, "must have the key 'mechanism'"),
         ({"agents": "North"}, "a deal must name its members, all differently"),
         ({"agents": ["North", "North"]}, "a deal must name its members, all differently"),
+        ({"agents": ["North", "North\u200b"]}, "a deal must name its members, all differently to the eye"),
+        ({"agents": ["Caf\u00e9", "Cafe\u0301"]}, "a deal must name its members, all differently to the eye"),
         ({"agents": ["North", 2]}, "a deal must name its members, all differently"),
         ({"agents": [["North"], {"a": 1}]}, "a deal must name its members, all differently"),
         ({"contributions": [1]}, "contributions must be a list of 2 numbers"),

@@ -22,7 +22,7 @@ from fedpact.fitting.calibration import Calibration
 from fedpact.flower import Score
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.signed_run import read_model
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.check import check_ledger
 from unit.flower.in_process import Stage
 
 DIMENSIONS = 300
@@ -214,7 +214,7 @@ def conduct_run(folder: Path, seed: int, cheat: Cheat, *, once: bool = True, **m
 
 def utilities(stage: Stage, seed: int, cheat: Cheat) -> tuple[np.ndarray, np.ndarray]:
     """Everybody's true utility in euros, if what arrived is paid for and if what is counted is."""
-    found = audit_ledger(stage.ledger)
+    found = check_ledger(stage.ledger)
     assert found.failed == [], found.failed
     settled, trained = found.last("settled"), found.last("trained")
     assert found.deal is not None and settled is not None and trained is not None

@@ -1,4 +1,4 @@
-"""Every field of every entry of a signed ledger, changed one at a time and chained anew.
+"""Every field of every entry of a signed ledger, changed, taken out or added one at a time, and chained anew.
 
 A change is found by `check`, or it moves no money: then the field is one of those that are stated, not checked.
 """
@@ -16,7 +16,7 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import run_main
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.check import check_ledger
 from fedpact.scenario.examples import example
 from random_cases import some
 from unit.flower.in_process import Stage
@@ -24,8 +24,8 @@ from unit.flower.test_signed_ledger import entries_of, rechain, relink
 
 Way = tuple[Any, ...]
 
-# The kind of an entry and the way to what nobody signs and no money follows from.
-STATED_NOT_CHECKED = {("settled", ("time",))}
+# The kind of an entry and the way to what nobody signs and no money follows from: a field may be added at the end.
+STATED_NOT_CHECKED = {("settled", ("time",), "changed"), ("settled", ("content",), "added")}
 # The hash of the deal's entry, which is named anew with the chain.
 NAMED_ANEW = {("signed", ("content", "deal")), ("settled", ("content", "deal"))}
 
@@ -56,12 +56,30 @@ def changed(value: Any) -> Any:
     return 1
 
 
-def put(entry: dict[str, Any], at: Way) -> None:
-    *way, last = at
+def put(entry: dict[str, Any], at: Way, way: str = "changed") -> None:
+    *path, last = at
     inside: Any = entry
-    for key in way:
+    for key in path:
         inside = inside[key]
-    inside[last] = changed(inside[last])
+    if way == "taken out":
+        del inside[last]
+    elif way == "added":
+        inside[last]["asked"] = {"agent 0": 100}
+    else:
+        inside[last] = changed(inside[last])
+
+
+def ways(entry: dict[str, Any]) -> Iterator[tuple[Way, str]]:
+    """What can be done to each part of an entry."""
+    for at in leaves({key: entry[key] for key in ("kind", "time", "content")}):
+        inside: Any = entry
+        for key in at:
+            inside = inside[key]
+        yield at, "changed"
+        if len(at) > 1:
+            yield at, "taken out"
+        if isinstance(inside, dict):
+            yield at, "added"
 
 
 @pytest.fixture(scope="module")
@@ -86,22 +104,23 @@ def test_every_change_is_found_or_moves_no_money(
     copied = tmp_path / "record" / ledger.name
     before, whole = transfers(copied, capsys), entries_of(copied)
     kind = whole[number]["kind"]
-    for at in leaves({key: whole[number][key] for key in ("kind", "time", "content")}):
+    for at, way in ways(whole[number]):
         entries = copy.deepcopy(whole)
-        put(entries[number], at)
+        put(entries[number], at, way)
         if (kind, at) in NAMED_ANEW:
             continue
         if kind != "agreed" or at != ("kind",):
             relink(entries)
         rechain(copied, entries)
         try:
-            found = audit_ledger(copied)
+            found = check_ledger(copied)
         except fp.InvalidInput:  # it is no ledger any more
             continue
-        if (kind, at) in STATED_NOT_CHECKED:
+        if (kind, at, way) in STATED_NOT_CHECKED:
             assert found.unchecked and transfers(copied, capsys) == before
+            assert way == "changed" or "'asked' in the settlement" in found.unchecked
         else:
-            assert found.failed, f"{kind} {at} was changed and nobody noticed"
+            assert found.failed, f"{kind} {at} was {way} and nobody noticed"
 
 
 def test_all_entries_are_changed(ledger: Path) -> None:

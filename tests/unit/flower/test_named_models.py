@@ -19,7 +19,7 @@ from flwr.serverapp.strategy import FedAvg
 import fedpact as fp
 from edges.command_line import run_main
 from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.check import check_ledger
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage
 from unit.flower.test_run import only
 from unit.flower.test_under_deal import grid_of
@@ -289,10 +289,10 @@ def test_an_app_whose_nodes_cannot_measure_fails_and_measures_again_when_it_is_s
     stage = Stage(federation, tmp_path, faults=dict.fromkeys(range(3), only("evaluate", raising)))
     with pytest.raises(fp.FedpactError, match="could measure"):
         stage.conduct(**{"verify-subsets": 5})
-    assert audit_ledger(stage.ledger).failed == ["finished"]
+    assert check_ledger(stage.ledger).failed == ["finished"]
     again = Stage(federation, tmp_path)
     again.conduct(**{"verify-subsets": 5})
-    found = audit_ledger(stage.ledger)
+    found = check_ledger(stage.ledger)
     assert found.failed == [] and found.is_finished
     kinds = [entry.kind for entry in found.chain.entries]
     assert kinds.count("trained") == 1 and kinds.index("failed") < kinds.index("verified") < kinds.index("settled")
@@ -359,7 +359,7 @@ def test_a_signed_run_goes_on_when_a_lost_node_is_back(tmp_path: Path, capsys: p
     assert ledger.read_text().startswith(before)  # what was signed stays
     assert again.settlement is not None and whole.settlement is not None
     assert again.settlement.cents == whole.settlement.cents
-    assert audit_ledger(ledger, must_be_signed=True).failed == []
+    assert check_ledger(ledger, must_be_signed=True).failed == []
     assert check(ledger, capsys)[0] == 0
     with pytest.raises(fp.InvalidInput, match="the record of this run, which is over"):
         start(grid, ledger, signed=True, verify_subsets=SUBSETS)

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
-from fedpact.deals.documents import deal_document, prices_digest
-from fedpact.deals.ledger import SIGNED_VERSION
-from fedpact.deals.signatures import new_signing_key, read_signing_key
+from fedpact.deals.ledger import AGREED, KEYS, SIGNED_VERSION, Entry
+from fedpact.deals.signatures import deal_document, new_signing_key, prices_digest, read_signing_key
 from fedpact.flower.messages import question, read_message
 from fedpact.mechanisms import ExternalityMechanism
 from fedpact.negotiation import Agent
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.check import check_ledger
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage
 
@@ -32,6 +31,14 @@ HEADER = {
     "per_payoff": 1e6,
     "decimals": 2,
 }
+
+
+def entry(seq: int, kind: str, content: dict[str, Any]) -> Entry:
+    return Entry(seq=seq, time="", kind=kind, content=content, previous="", hash=HEAD if seq else RUN)
+
+
+def entries_of_deal(keys: dict[str, Any], deal: dict[str, Any]) -> list[Entry]:
+    return [entry(0, "begun", HEADER), entry(1, KEYS, {"run": RUN, "keys": keys}), entry(2, AGREED, {"deal": deal})]
 
 
 class Coordinator:
@@ -67,7 +74,9 @@ class Coordinator:
         rows = [[0.0] * 3] * 3
         deal = {"mechanism": "externality", "agents": NAMES, "excluded": {}, "prices": rows}
         deal |= {"contributions": profile.tolist(), "payments": payments.tolist()}
-        document = deal_document(RUN, HEAD, HEADER, deal, self.keys) | changed
+        keys = {name: {"key": key} for name, key in self.keys.items()}
+        entries = entries_of_deal(keys, deal)
+        document = deal_document(entries, entries[-1]) | changed
         document["prices"] = [prices_digest(prices.tolist() if row == place else []) for row in range(3)]
         return {"document": document, "place": place, "prices": prices.tolist(), "utility": None}
 
@@ -186,6 +195,6 @@ def test_keys_stay_those_of_the_start(stage: Stage) -> None:
     (stage.folder / "agents" / "1.key.pub").unlink()
     grid = stage.grid()
     stage.conduct(grid)  # agent 1 has another key now: it has no seat, and the others agree without it
-    found = audit_ledger(stage.ledger)
+    found = check_ledger(stage.ledger)
     assert found.failed == [] and found.deal is not None and list(found.deal.excluded) == ["agent 1"]
     assert read_signing_key(stage.folder / "agents" / "1.key").public not in stage.ledger.read_text()

@@ -19,7 +19,7 @@ from fedpact.flower import UnderDeal
 from fedpact.flower.new_app import write_app
 from fedpact.flower.settings import AppSettings
 from fedpact.negotiation import agents_of
-from fedpact.negotiation.audit import audit, audit_ledger
+from fedpact.negotiation.check import check_ledger, check_record
 from fedpact.negotiation.processes import save_agent
 from random_cases import some
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage
@@ -83,7 +83,7 @@ def test_models_are_averages_of_what_members_want(nodes: dict[int, str] | None, 
     assert len(trained) == len(measured) == 3 and all(len(each) == 3 for each in trained)
     begun = read_ledger(tmp_path / "ledger.jsonl").entries[0].content
     assert begun["models"] == "personal" and begun["wants"] == WANTS
-    assert audit(tmp_path / "ledger.jsonl").failed == []
+    assert check_record(tmp_path / "ledger.jsonl").failed == []
 
 
 @pytest.mark.parametrize("strategy", [FedAvg(), FedAdam()], ids=["FedAvg", "FedAdam"])
@@ -174,7 +174,7 @@ def expected_models(stage: Stage) -> dict[str, float]:
 
 
 def test_a_signed_run_leaves_every_members_model(stage: Stage) -> None:
-    found = audit_ledger(stage.ledger, must_be_signed=True)
+    found = check_ledger(stage.ledger, must_be_signed=True)
     assert found.failed == [] and found.findings["model"].holds and found.findings["measured"].holds
     trained, measured = content(stage.ledger, "trained"), content(stage.ledger, "measured")["accuracies"]
     assert all(trained["agreed"].values()) and "model" not in trained
@@ -216,7 +216,7 @@ def test_killed_and_started_again(killed_at: int, stage: Stage, tmp_path: Path) 
     with pytest.raises(Killed):
         again.conduct(again.grid(killed_at=killed_at))
     again.conduct()
-    assert audit_ledger(again.ledger, must_be_signed=True).failed == []
+    assert check_ledger(again.ledger, must_be_signed=True).failed == []
     kept, whole = (content(each.ledger, "trained")["models"] for each in (again, stage))
     assert {name: each["arrays"] for name, each in kept.items()} == {
         name: each["arrays"] for name, each in whole.items()
@@ -287,7 +287,7 @@ def test_users_apps_sign_too(with_files: bool, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
     under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=ledger, signed=True, wants=PERSONAL)
     under.start(grid_of(*configs), ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=1.0)
-    assert audit_ledger(ledger, must_be_signed=True).failed == []
+    assert check_ledger(ledger, must_be_signed=True).failed == []
     assert content(ledger, "signed")["signatures"]["agent 0"]["wants"] == ["agent 0", "agent 1"]
     assert len(content(ledger, "trained")["models"]) == 3
 

@@ -10,7 +10,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals import Ledger, read_ledger
-from fedpact.negotiation.audit import audit
+from fedpact.negotiation.check import check_record
 from fedpact.scenario.examples import example
 from random_cases import some
 from unit.flower.in_process import InProcessGrid, Killed, Pulling, Stage
@@ -64,7 +64,7 @@ def test_killed_once(killed_at: int, stage: Stage) -> None:
 
 
 def assert_same_deal(stage: Stage) -> None:
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     assert found.failed == [] and all(finding.holds for finding in found.findings.values())
     direct = fp.negotiate(stage.federation)
     assert found.deal is not None and found.deal.payments.tolist() == direct.payments.tolist()
@@ -159,6 +159,6 @@ def test_a_member_that_is_not_back_is_lost(tmp_path: Path) -> None:
         stage.conduct(stage.grid(killed_at=uninterrupted(stage).first["train"]))
     assert kinds(stage)[-1] == "signed"
     stage.conduct(stage.grid(places=[0, 1, 2, 4]))
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     assert found.deal is not None and list(found.deal.excluded) == ["agent 3"]  # nobody says its name any more
     assert kinds(stage)[-1] == "settled" and found.failed == []

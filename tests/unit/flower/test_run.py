@@ -17,7 +17,7 @@ from fedpact.deals import read_ledger
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower import Lost
 from fedpact.flower.messages import RECORD, read_message, reply_with
-from fedpact.negotiation.audit import audit
+from fedpact.negotiation.check import check_record
 from fedpact.scenario.examples import example
 from random_cases import cases, some
 from strategies import random_federations
@@ -62,7 +62,7 @@ def test_private_spots_of_flower() -> None:
 
 def test_without_money_payments_are_units_of_payoff(stage: Stage) -> None:
     stage.conduct(**{"currency": None, "per-payoff": None})
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     assert found.failed == [] and found.findings["settlement"].holds
     settled = last(stage, "settled")
     assert (settled["currency"], settled["per_payoff"], settled["decimals"]) == ("units of payoff", 1.0, 9)
@@ -74,7 +74,7 @@ def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
     Pulling.used.clear()
     stage.conduct()
     assert kinds(stage) == ["begun", "keys", "agreed", "signed", "trained", "measured", "settled"]
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     assert found.failed == [] and all(finding.holds for finding in found.findings.values())
     assert_solved(found.deal, stage.federation)
     assert set(Pulling.used) == {(0, 16), (1, 6), (2, 31)} and len(Pulling.used) == 6
@@ -94,7 +94,7 @@ def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
 def test_the_deal_is_the_one_negotiated_in_process(stage: Stage) -> None:
     stage.conduct()
     direct = fp.negotiate(stage.federation)
-    deal = audit(stage.ledger).deal
+    deal = check_record(stage.ledger).deal
     assert deal is not None
     np.testing.assert_array_equal(deal.contributions, direct.contributions)
     np.testing.assert_array_equal(deal.payments, direct.payments)
@@ -112,7 +112,7 @@ def test_random_federations_negotiate_sign_and_settle(seed: int, tmp_path: Path)
             node_config={place: {"least-gain": "none"} for place in range(federation.n_agents)},
         )
         stage.conduct()
-        found = audit(stage.ledger)
+        found = check_record(stage.ledger)
         assert found.failed == []
         assert_solved(found.deal, federation)
         assert found.last("settled") is not None
@@ -124,14 +124,14 @@ def test_nobody_contributes_where_nothing_is_worth_it(tmp_path: Path) -> None:
     stage.conduct()
     assert not any(last(stage, "trained")["agreed"].values())
     assert set(last(stage, "settled")["cents"].values()) == {0}
-    assert audit(stage.ledger).failed == []
+    assert check_record(stage.ledger).failed == []
 
 
 def test_two_agents_settle_at_personal_prices(tmp_path: Path) -> None:
     pair = fp.Federation([[1.0, 0.5], [0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
     stage = Stage(pair, tmp_path)
     stage.conduct()
-    deal = audit(stage.ledger).deal
+    deal = check_record(stage.ledger).deal
     assert deal is not None and deal.provenance.settled_by == "personal prices"
     assert_solved(deal, pair)
 
@@ -144,7 +144,7 @@ def test_caps_follow_the_data_nodes_hold(tmp_path: Path) -> None:
     stage.conduct()
     assert last(stage, "trained")["agreed"] == dict.fromkeys(["agent 0", "agent 1", "agent 2"], 9)
     capped = fp.Federation(np.ones((3, 3)), costs=0.001, caps=9.0, payoff=fp.PowerLaw(beta=0.02))
-    assert_solved(audit(stage.ledger).deal, capped)
+    assert_solved(check_record(stage.ledger).deal, capped)
 
 
 def silent(message: Message, honest: Any) -> Message | None:
@@ -202,7 +202,7 @@ def test_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path
         federation, tmp_path, faults={1: only("query.negotiate", fault)}, run_config={"samples-per-unit": 1e3}
     )
     stage.conduct()
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     assert found.deal is not None and list(found.deal.excluded) == ["agent 1"]
     assert reason in found.deal.excluded["agent 1"]
     assert_solved(found.deal, federation)
@@ -261,7 +261,7 @@ def test_everybody_broken_is_a_named_error_in_the_ledger(stage: Stage) -> None:
     assert failed["phase"] == "agree" and all(f"agent {place}" in failed["reason"] for place in range(3))
     stage.faults.clear()
     stage.conduct()
-    assert kinds(stage)[-1] == "settled" and audit(stage.ledger).failed == []
+    assert kinds(stage)[-1] == "settled" and check_record(stage.ledger).failed == []
 
 
 @pytest.mark.parametrize("fault", some([silent, raising, nonsense], 1))
@@ -271,7 +271,7 @@ def test_a_member_lost_later_leaves_a_deal_of_the_others(action: str, fault: Any
     stage = Stage(federation, tmp_path, faults={2: only(action, fault)}, run_config={"samples-per-unit": 1e3})
     stage.conduct()
     assert last(stage, "failed")["agents"].keys() == {"agent 2"}
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     assert found.deal is not None and list(found.deal.excluded) == ["agent 2"]
     assert_solved(found.deal, federation)
     assert found.failed == [] and kinds(stage)[-1] == "settled"
@@ -311,7 +311,7 @@ def test_models_that_would_spoil_the_others_are_named(fault: Any, reason: str, t
     stage = Stage(federation, tmp_path, faults={2: only("train", fault)}, run_config={"samples-per-unit": 1e3})
     stage.conduct()
     assert reason in last(stage, "failed")["agents"]["agent 2"]
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     assert found.failed == [] and kinds(stage)[-1] == "settled"
     assert found.deal is not None and list(found.deal.excluded) == ["agent 2"]
 
@@ -321,7 +321,7 @@ def test_two_of_two_lost_is_a_named_error(tmp_path: Path) -> None:
     stage = Stage(pair, tmp_path, faults=dict.fromkeys(range(2), only("train", silent)))
     with pytest.raises(Lost, match='"agent 0": no reply in time'):
         stage.conduct()
-    assert kinds(stage)[-1] == "failed" and audit(stage.ledger).failed == ["finished"]
+    assert kinds(stage)[-1] == "failed" and check_record(stage.ledger).failed == ["finished"]
 
 
 def test_a_strategy_that_leaves_members_out_is_refused(stage: Stage) -> None:
@@ -337,7 +337,7 @@ def test_a_strategy_that_leaves_members_out_is_refused(stage: Stage) -> None:
 
 def test_another_strategy_trains_as_well(stage: Stage) -> None:
     stage.conduct(strategy=lambda: FedAvgM(fraction_evaluate=0.0, server_momentum=0.9))
-    assert kinds(stage)[-1] == "settled" and audit(stage.ledger).failed == []
+    assert kinds(stage)[-1] == "settled" and check_record(stage.ledger).failed == []
 
 
 def test_nobody_agrees_with_itself(stage: Stage) -> None:
@@ -448,7 +448,7 @@ def test_wrong_cents_are_disputed(stage: Stage, monkeypatch: pytest.MonkeyPatch)
 def test_nothing_private_reaches_the_coordinator(stage: Stage) -> None:
     """Rows appear up to a factor only, and nobody is told another's prices."""
     stage.conduct()
-    deal = audit(stage.ledger).deal
+    deal = check_record(stage.ledger).deal
     assert deal is not None
     for message in _messages(stage, "query.sign"):
         said = read_message(message)
@@ -473,4 +473,4 @@ def test_deals_without_named_prices_are_signed_and_carried_out(stage: Stage, mec
     np.testing.assert_allclose(agreed["payments"], solved.payments, atol=10 * SAME * size)
     claims = last(stage, "signed")["signatures"][agreed["agents"][0]]["claims"]
     assert ("own contribution" in claims) == (mechanism == "externality")
-    assert not audit(stage.ledger).failed
+    assert not check_record(stage.ledger).failed

@@ -16,7 +16,7 @@ from fedpact.deals.signatures import write_signing_key
 from fedpact.flower.keys import write_keys
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation import agents_of, masks
-from fedpact.negotiation.audit import audit
+from fedpact.negotiation.check import check_record
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from random_cases import some
@@ -59,7 +59,7 @@ def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, 
     federation = example("hospitals").federation
     stage = Stage(federation, tmp_path, faults={1: only("query.negotiate", fault)})
     stage.conduct(protocol="sums")
-    found = audit(stage.ledger)
+    found = check_record(stage.ledger)
     assert found.deal is not None and reason in found.deal.excluded[federation.names[1]]
     assert len(found.deal.excluded) == 1 and float(found.deal.payments.sum()) == 0.0
     assert found.failed == [] and found.last("settled") is not None
@@ -92,7 +92,7 @@ def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path, m
     config = make_keys(federation, tmp_path / "keys")
     stage = Stage(federation, tmp_path / "signed", node_config=config)
     stage.conduct(protocol="sums")
-    assert kinds(stage)[-1] == "settled" and not audit(stage.ledger).deal.excluded
+    assert kinds(stage)[-1] == "settled" and not check_record(stage.ledger).deal.excluded
 
     def in_the_middle(message: Message, honest: Any) -> Message | None:
         asked = read_message(message)

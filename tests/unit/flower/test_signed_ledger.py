@@ -15,7 +15,7 @@ import fedpact as fp
 from fedpact.deals.ledger import BEGINNING, canonical_json, read_ledger
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import read_known_keys, write_signing_key
-from fedpact.negotiation.audit import LedgerAudit, audit_ledger
+from fedpact.negotiation.check import CheckedLedger, check_ledger
 from fedpact.scenario.examples import example
 from unit.flower.in_process import Pulling, Stage
 
@@ -73,13 +73,13 @@ def relink(entries: Entries) -> None:
                 later["content"]["deal"] = previous
 
 
-def attacked(path: Path, attack: Callable[[Entries], Any]) -> LedgerAudit:
+def attacked(path: Path, attack: Callable[[Entries], Any]) -> CheckedLedger:
     entries = entries_of(path)
     attack(entries)
     relink(entries)
     rechain(path, entries)
     assert read_ledger(path).broken is None
-    return audit_ledger(path)
+    return check_ledger(path)
 
 
 def settle_anew(entries: Entries, **changed: Any) -> None:
@@ -94,7 +94,7 @@ def settle_anew(entries: Entries, **changed: Any) -> None:
 
 
 def test_a_sound_ledger_says_what_is_signed_by_whom(ledger: Path) -> None:
-    found = audit_ledger(ledger)
+    found = check_ledger(ledger)
     assert found.failed == [] and all(finding.holds for finding in found.findings.values())
     assert all(part.holds for part in found.signed_parts)
     members = [f"agent {place}" for place in range(3)]
@@ -273,20 +273,20 @@ def test_zero_samples_but_paid(ledger: Path) -> None:
 
 def test_the_end_cut_off_alone_is_found_by_who_holds_a_receipt(ledger: Path, stage: Stage) -> None:
     receipts = [stage.folder / "agents" / f"{place}-record" / "receipt.json" for place in range(3)]
-    assert audit_ledger(ledger, receipts=receipts).failed == []
+    assert check_ledger(ledger, receipts=receipts).failed == []
     entries = entries_of(ledger)
     rechain(ledger, entries[:-1])
-    assert audit_ledger(ledger).failed == []
-    found = audit_ledger(ledger, receipts=receipts[:1])
+    assert check_ledger(ledger).failed == []
+    found = check_ledger(ledger, receipts=receipts[:1])
     assert found.failed == ["receipt of agent 0"]
     assert 'what "agent 0" signed last (settlement) is not in the ledger' in found.findings[found.failed[0]].reason
     rechain(ledger, entries[:-2])
-    assert "it was changed or cut off" in audit_ledger(ledger, receipts=receipts).findings["receipt of agent 1"].reason
+    assert "it was changed or cut off" in check_ledger(ledger, receipts=receipts).findings["receipt of agent 1"].reason
 
 
 def test_a_receipt_of_another_run(ledger: Path, replayed: Stage) -> None:
     receipt = replayed.folder / "agents" / "0-record" / "receipt.json"  # that run came later
-    found = audit_ledger(ledger, receipts=[receipt])
+    found = check_ledger(ledger, receipts=[receipt])
     assert "is of another run" in found.findings["receipt of agent 0"].reason and len(found.failed) == 1
 
 
@@ -304,10 +304,10 @@ def test_a_run_made_up_from_nothing_needs_other_keys(stage: Stage, tmp_path: Pat
     """A coordinator plays all members with keys of its own: sound in itself, and not what the auditor knows."""
     invented = Stage(stage.federation, tmp_path)
     invented.conduct()
-    assert audit_ledger(invented.ledger).failed == []
+    assert check_ledger(invented.ledger).failed == []
     known = read_known_keys(public_keys(stage, tmp_path))
-    assert audit_ledger(invented.ledger, keys=known).failed == ["keys"]
-    found = audit_ledger(stage.ledger, keys=known)
+    assert check_ledger(invented.ledger, keys=known).failed == ["keys"]
+    found = check_ledger(stage.ledger, keys=known)
     assert found.failed == [] and "they are the keys known" in found.findings["keys"].reason
 
 
@@ -322,7 +322,7 @@ def public_keys(stage: Stage, folder: Path) -> Path:
 def test_keys_known_by_half_fail(ledger: Path, stage: Stage, tmp_path: Path) -> None:
     keys = public_keys(stage, tmp_path)
     (keys / "1.key.pub").unlink()
-    found = audit_ledger(ledger, keys=read_known_keys(keys))
+    found = check_ledger(ledger, keys=read_known_keys(keys))
     assert 'the key stated for "agent 1" is not known' in found.findings["keys"].reason
 
 
@@ -332,11 +332,11 @@ def test_an_unsigned_ledger_is_said_to_be_and_fails_where_signatures_are_asked_f
     with fp.deals.Ledger(path) as ledger:
         ledger.append("begun", {})
         ledger.append("agreed", {"deal": deal | {"excluded": {}}})
-    found = audit_ledger(path)
+    found = check_ledger(path)
     assert found.failed == [] and "nothing in this ledger is signed" in found.findings["signed"].reason
-    assert audit_ledger(path, must_be_signed=True).failed == ["signed"]
+    assert check_ledger(path, must_be_signed=True).failed == ["signed"]
     write_signing_key(tmp_path / "a.key", name="A")
-    assert audit_ledger(path, keys=read_known_keys(tmp_path / "a.key.pub")).failed == ["signed"]
+    assert check_ledger(path, keys=read_known_keys(tmp_path / "a.key.pub")).failed == ["signed"]
 
 
 # Delivered and paid
@@ -357,7 +357,7 @@ def test_what_is_delivered_is_paid_for(tmp_path: Path) -> None:
 
     stage = Stage(example("paper-w2").federation, tmp_path, learner=Short, faults={2: lose_data})
     stage.conduct()
-    found = audit_ledger(stage.ledger)
+    found = check_ledger(stage.ledger)
     assert found.failed == [] and all(finding.holds for finding in found.findings.values())
     settled = found.last("settled").content  # type: ignore[union-attr]
     deal = found.deal

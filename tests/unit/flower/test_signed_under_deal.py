@@ -18,7 +18,7 @@ from fedpact.deals.signatures import read_known_keys, write_signing_key
 from fedpact.flower import Lost, UnderDeal
 from fedpact.flower.messages import message_content, read_message
 from fedpact.negotiation import agents_of
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.check import check_ledger
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid
@@ -46,7 +46,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_everything_is_signed_with_keys_made_for_the_run(tmp_path: Path) -> None:
     under = start(three(), tmp_path / "ledger.jsonl")
-    found = audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
+    found = check_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
     assert found.failed == []
     assert found.chain.entries[0].content["scenario"] == FEDERATION.fingerprint  # members sign it with the deal
     held = {claim for claim, finding in found.findings.items() if finding.holds}
@@ -65,7 +65,7 @@ def test_everything_is_signed_with_keys_made_for_the_run(tmp_path: Path) -> None
 
 def test_models_of_subsets_are_signed_too(tmp_path: Path) -> None:
     under = start(three(), tmp_path / "ledger.jsonl", verify_subsets=5)
-    found = audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
+    found = check_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
     assert found.failed == [] and found.findings["verified"].holds and found.findings["updates"].holds
     assert under.verified is not None and len(under.verified["models"]) == 5
 
@@ -80,7 +80,7 @@ def test_keys_that_are_known_and_receipts_that_nodes_keep(tmp_path: Path) -> Non
     start(grid_of(*configs), tmp_path / "ledger.jsonl")
     receipts = [tmp_path / f"{place}-record" / "receipt.json" for place in range(3)]
     known = read_known_keys(tmp_path)
-    found = audit_ledger(tmp_path / "ledger.jsonl", keys=known, receipts=receipts)
+    found = check_ledger(tmp_path / "ledger.jsonl", keys=known, receipts=receipts)
     assert found.failed == []
     claims = found.chain.entries[3].content["signatures"]["agent 1"]["claims"]
     assert {"payment", "prices", "least gain", "balance", "keys"} <= set(claims)
@@ -143,7 +143,7 @@ def test_what_is_not_signed_does_not_count(tmp_path: Path) -> None:
     chain = read_ledger(tmp_path / "ledger.jsonl")
     assert chain.entries[-1].kind == "failed"
     assert set(chain.entries[-1].content["deliveries"]) == {"agent 0", "agent 1"}
-    assert audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True).failed == ["finished"]
+    assert check_ledger(tmp_path / "ledger.jsonl", must_be_signed=True).failed == ["finished"]
 
 
 def test_apps_without_the_mod_cannot_sign(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_an_unsigned_ledger_says_so(tmp_path: Path, caplog: pytest.LogCaptureFix
     start(three(), path, signed=False)
     assert read_ledger(path).entries[0].content["signed"] is False
     assert "nothing in this ledger is signed with a key" in caplog.text and "signed=True" in caplog.text
-    assert "is signed with a key" in audit_ledger(path).findings["signed"].reason
-    assert audit_ledger(path, must_be_signed=True).failed == ["signed"]
+    assert "is signed with a key" in check_ledger(path).findings["signed"].reason
+    assert check_ledger(path, must_be_signed=True).failed == ["signed"]
 
 
 def test_signatures_need_a_place() -> None:

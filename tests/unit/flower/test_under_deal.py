@@ -29,7 +29,7 @@ import fedpact as fp
 from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
 from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation import Agent
-from fedpact.negotiation.audit import audit
+from fedpact.negotiation.check import check_record
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
@@ -97,7 +97,7 @@ def test_contributions_are_capped_counted_and_paid(tmp_path: Path) -> None:
     expected = 2 * (10 * mean(0, 10) + 4 * mean(1, 4) + 6 * mean(2, 6)) / 20
     np.testing.assert_allclose(model, expected, rtol=1e-12)
     assert under.settlement is not None and under.settlement.cents == (3000, -1000, -2000)
-    found = audit(tmp_path / "ledger.jsonl")
+    found = check_record(tmp_path / "ledger.jsonl")
     assert found.failed == [] and found.last("settled") is not None and found.last("trained") is not None
 
 
@@ -249,7 +249,7 @@ def test_what_is_delivered_is_paid_for_at_the_prices_agreed(tmp_path: Path) -> N
     assert under.settlement is not None and under.settlement.delivered == (10.0, 2.0, 6.5)
     due = -(PRICES @ [10.0, 2.0, 6.5])
     np.testing.assert_allclose(np.array(under.settlement.cents, float) / 1e9, due, atol=2e-9)
-    found = audit(tmp_path / "ledger.jsonl")
+    found = check_record(tmp_path / "ledger.jsonl")
     assert found.failed == [] and found.findings["settlement"].holds
     settled = found.chain.entries[-1].content
     assert settled["agreed"] == [10.0, 4.0, 6.5] and settled["delivered"] == [10.0, 2.0, 6.5]
@@ -268,7 +268,7 @@ def test_money_is_withheld_in_the_ledger_too(tmp_path: Path) -> None:
     grid = three()
     grid.nodes[FIRST_NODE].fault = lambda message, honest: None
     start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), grid, rounds=1)
-    found = audit(tmp_path / "ledger.jsonl")
+    found = check_record(tmp_path / "ledger.jsonl")
     assert found.chain.entries[-1].kind == "failed"
     assert found.chain.entries[-1].content["agents"].keys() == {"A"} and found.failed == ["finished"]
 
@@ -277,7 +277,7 @@ def test_what_members_measured_is_in_the_ledger_and_can_be_fitted(tmp_path: Path
     under = UnderDeal(FedAvg(), DEAL, samples_per_unit=2.0, ledger=tmp_path / "ledger.jsonl")
     start(under, three(), rounds=2)
     assert under.accuracies == {name: {"accuracy": 0.5, "samples": 5} for name in "ABC"}
-    assert not audit(tmp_path / "ledger.jsonl").failed
+    assert not check_record(tmp_path / "ledger.jsonl").failed
     seen = fp.Observations.from_files([tmp_path / "ledger.jsonl"])
     assert seen.names == ("A", "B", "C")
     np.testing.assert_array_equal(seen.contributions, [[10.0, 4.0, 6.5]])

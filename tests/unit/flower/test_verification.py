@@ -18,7 +18,7 @@ from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
 from fedpact.fitting.calibration import Calibration, ledger_calibration, with_paid_shares
 from fedpact.fitting.logs import read_logs, read_verified
 from fedpact.flower import UnderDeal
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.check import check_ledger
 from unit.flower.cheats import CHEATS, MEMBERS, Cheat, ada_earns, conduct_run, sent_back
 from unit.flower.in_process import Stage
 from unit.flower.test_signed_ledger import Entries, attacked, content, entries_of, rechain, relink
@@ -40,7 +40,7 @@ def ledger(cheated: Stage, tmp_path: Path) -> Path:
 
 
 def test_a_verified_run_is_sound_and_pays_for_what_arrived(ledger: Path) -> None:
-    found = with_paid_shares(audit_ledger(ledger))
+    found = with_paid_shares(check_ledger(ledger))
     assert found.failed == [] and found.findings["paid shares"].holds
     assert found.findings["verified"].holds and found.findings["updates"].holds
     assert sorted(p.name for p in found.signed_parts if p.about == "verification") == sorted(MEMBERS)
@@ -57,7 +57,7 @@ def test_the_ledger_is_what_verify_and_fit_read(ledger: Path) -> None:
     table = read_verified(ledger)
     subsets, accuracies, sizes = table.tests(MEMBERS)
     assert table.names == MEMBERS and subsets.shape == (31, 5)
-    calibration = ledger_calibration(audit_ledger(ledger))
+    calibration = ledger_calibration(check_ledger(ledger))
     assert calibration is not None
     found = fp.estimate_delivery(
         calibration.federation,
@@ -134,7 +134,7 @@ def test_other_updates_and_other_models_are_found(ledger: Path) -> None:
     stated |= TrainingUpdates(rounds=[changed]).save(ledger.parent / stated["file"])
     relink(entries)
     rechain(ledger, entries)
-    assert "not those that members signed" in audit_ledger(ledger).findings["updates"].reason
+    assert "not those that members signed" in check_ledger(ledger).findings["updates"].reason
 
 
 def test_updates_that_count_otherwise_are_found(ledger: Path) -> None:
@@ -146,7 +146,7 @@ def test_updates_that_count_otherwise_are_found(ledger: Path) -> None:
     stated |= TrainingUpdates(rounds=[changed]).save(ledger.parent / stated["file"])
     relink(entries)
     rechain(ledger, entries)
-    assert "not those that members signed" in audit_ledger(ledger).findings["updates"].reason
+    assert "not those that members signed" in check_ledger(ledger).findings["updates"].reason
 
 
 def test_a_file_that_holds_no_updates_is_said_so(ledger: Path) -> None:
@@ -156,13 +156,13 @@ def test_a_file_that_holds_no_updates_is_said_so(ledger: Path) -> None:
     stated["sha256"] = hashlib.sha256(b"nothing of the kind").hexdigest()
     relink(entries)
     rechain(ledger, entries)
-    assert "does not hold the updates of a training" in audit_ledger(ledger).findings["updates"].reason
+    assert "does not hold the updates of a training" in check_ledger(ledger).findings["updates"].reason
 
 
 @pytest.mark.slow
 def test_shares_that_do_not_follow_are_found(ledger: Path) -> None:
     """Even if all members had signed them: the shares are worked out anew."""
-    found = audit_ledger(ledger)
+    found = check_ledger(ledger)
     settled = found.last("settled")
     assert settled is not None
     settled.content["paid_shares"][1][0] = 1.0  # type: ignore[index]
@@ -204,12 +204,21 @@ def test_a_strategy_under_a_deal_is_verified_too(tmp_path: Path) -> None:
     start(under, grid)
     models = [message for message in grid.seen if "model-0" in message.content]
     assert len(models) == 3 and all("model-6" in message.content for message in models)  # all seven in one message
-    found = audit_ledger(tmp_path / "ledger.jsonl")
+    found = check_ledger(tmp_path / "ledger.jsonl")
     assert found.failed == []
     table = read_verified(tmp_path / "ledger.jsonl")
     subsets, accuracies, sizes = table.tests(table.names)
     assert table.names == DEAL.agents and sorted(map(tuple, subsets.tolist())) == sorted(SUBSETS_OF_THREE)
     assert (accuracies == 0.5).all() and (sizes == 5).all()
+
+
+def test_updates_that_are_small_on_the_disk_alone_are_not_read(tmp_path: Path) -> None:
+    """They are written as they are: an archive that holds more than its bytes was made by somebody else."""
+    np.savez_compressed(tmp_path / "updates.npz", rounds=np.array("[]"), large=np.zeros(10**7))
+    content = (tmp_path / "updates.npz").read_bytes()
+    assert len(content) < 10**5
+    with pytest.raises(fp.InvalidInput, match="what the archive holds takes 77 MiB of memory"):
+        TrainingUpdates.load(tmp_path / "updates.npz", hashlib.sha256(content).hexdigest())
 
 
 SUBSETS_OF_THREE = [tuple(float(number >> place & 1) for place in range(3)) for number in range(1, 8)]

@@ -8,7 +8,7 @@ import pytest
 import fedpact as fp
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import resolve_mechanism
-from fedpact.negotiation.payment_check import check_payments
+from fedpact.negotiation.check import check_payments
 from fedpact.solvers.groups import group_optima
 from old_hospitals import hospitals
 from random_cases import cases

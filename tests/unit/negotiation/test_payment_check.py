@@ -7,8 +7,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.federation.arrays import FederationArrays
-from fedpact.negotiation import payment_check
-from fedpact.negotiation.payment_check import check_payments
+from fedpact.negotiation import check
+from fedpact.negotiation.check import check_payments
 from fedpact.utils.arrays import FloatArray
 from old_hospitals import example
 
@@ -36,7 +36,7 @@ def test_contributions_a_little_off_put_money_in_the_wrong_pocket(mechanism: fp.
     forged = mechanism.outcome_at(FEDERATION, solved.contributions * (1.0 + moved * SIGNS))
     assert all(forged.certificates[claim].holds for claim in mechanism.claims)  # second order: nobody loses by it
     found = check_payments(mechanism, forged, per_payoff=EUR)
-    assert found.exceeds and found.method == payment_check.COMPARED
+    assert found.exceeds and found.method == check.COMPARED
     np.testing.assert_allclose(found.errors * EUR, np.abs(forged.payments - solved.payments) * EUR, atol=1e-4)
 
 
@@ -64,7 +64,7 @@ def test_money_where_the_rules_have_none() -> None:
     payments = np.array([0.02, -0.02, 0.0, 0.0, 0.0]) / EUR
     forged = mechanism.outcome_at(FEDERATION, mechanism.solve(FEDERATION).contributions, payments)
     found = check_payments(mechanism, forged, per_payoff=EUR)
-    assert found.exceeds and found.method == payment_check.NO_PAYMENTS
+    assert found.exceeds and found.method == check.NO_PAYMENTS
 
 
 def test_without_money_it_is_judged_by_the_turnover() -> None:
@@ -80,7 +80,7 @@ def test_any_of_many_optima_is_as_good() -> None:
     mechanism = fp.ExternalityMechanism()
     other = mechanism.solve(EQUAL).contributions + np.array([1.0, -1.0, 0.0])
     found = check_payments(mechanism, mechanism.outcome_at(EQUAL, other), per_payoff=EUR)
-    assert not found.exceeds and found.method == payment_check.COMPARED
+    assert not found.exceeds and found.method == check.COMPARED
     wrong = check_payments(mechanism, mechanism.outcome_at(EQUAL, other * (1.0 + 1e-4)), per_payoff=EUR)
     assert wrong.exceeds
 
@@ -101,6 +101,6 @@ def test_other_rules_are_checked_by_their_own_payments() -> None:
 
     mechanism = Taxed()
     solved = mechanism.solve(FEDERATION)
-    assert check_payments(mechanism, solved, per_payoff=EUR).method == payment_check.COMPARED
+    assert check_payments(mechanism, solved, per_payoff=EUR).method == check.COMPARED
     forged = mechanism.outcome_at(FEDERATION, solved.contributions, solved.payments / 0.9)
     assert check_payments(mechanism, forged, per_payoff=EUR).exceeds

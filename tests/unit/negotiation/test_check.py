@@ -14,7 +14,14 @@ import fedpact as fp
 from fedpact.deals import Ledger
 from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
 from fedpact.deals.settlement import settle_payments
-from fedpact.negotiation.audit import CHECKS, audit, audit_ledger, audit_transcript
+from fedpact.negotiation.check import (
+    DEAL_CHECKS,
+    LEDGER_CHECKS,
+    TRANSCRIPT_CHECKS,
+    check_ledger,
+    check_record,
+    check_transcript,
+)
 from fedpact.scenario.examples import example
 
 FEDERATION = example("paper-w2").federation
@@ -45,7 +52,7 @@ def run_ledger(path: Path, **changed: Any) -> None:
         deal = ledger.append(AGREED, changed.get(AGREED, {"deal": DEAL}))
         signatures = {"A": {"signed": True}, "B": {"signed": True}}
         ledger.append(SIGNED, {"deal": deal.hash, "signatures": signatures} | changed.get(SIGNED, {}))
-        ledger.append(TRAINED, changed.get(TRAINED, {"samples": {"A": [10], "B": [3, 4]}, "samples_per_unit": 1.0}))
+        ledger.append(TRAINED, changed.get(TRAINED, {"samples": {"A": [10], "B": [4, 4]}, "samples_per_unit": 1.0}))
         cents = dict(zip(settlement.names, settlement.cents, strict=True))
         settled = {"deal": deal.hash, "cents": cents, "decimals": 2, **settlement.record()}
         ledger.append(SETTLED, settled | changed.get(SETTLED, {}))
@@ -53,7 +60,7 @@ def run_ledger(path: Path, **changed: Any) -> None:
 
 def test_a_sound_record(path: Path) -> None:
     run_ledger(path)
-    found = audit(path)
+    found = check_record(path)
     assert found.failed == [] and found.deal is not None and found.deal.payments.tolist() == DEAL["payments"]
     assert {claim for claim, finding in found.findings.items() if finding.holds is None} == {
         "recomputed",
@@ -76,6 +83,7 @@ def test_a_sound_record(path: Path) -> None:
         (TRAINED, {"samples": {"A": ["1"]}, "samples_per_unit": 1.0}, "contributions"),
         (SIGNED, {"signatures": {"A": {"signed": True}, "B": {"signed": False}}}, "signed"),
         (TRAINED, {"samples": {"A": [0], "B": [4]}, "samples_per_unit": 1.0}, "settlement"),
+        (TRAINED, {"samples": {"A": [10], "B": [3, 4]}, "samples_per_unit": 1.0}, "settlement"),
         (AGREED, {"deal": DEAL | {"prices": [[-0.2, 0.1], [0.3, -0.35]]}}, "prices"),
         (SETTLED, {"cents": {"A": 161, "B": -160}}, "budget-balance"),
         (SETTLED, {"cents": {"A": 161, "B": -161}}, "settlement"),
@@ -88,7 +96,7 @@ def test_a_sound_record(path: Path) -> None:
 )
 def test_records_that_contradict_themselves(path: Path, kind: str, content: Any, claim: str) -> None:
     run_ledger(path, **{kind: content})
-    assert claim in audit(path).failed
+    assert claim in check_record(path).failed
 
 
 @pytest.mark.parametrize(
@@ -117,7 +125,7 @@ def test_a_sound_chain_of_unsound_entries_fails(path: Path, kind: str, content: 
         if not with_deal:
             ledger.append("begun", {})
         ledger.append(kind, content)
-    finding = audit(path).findings["entries"]
+    finding = check_record(path).findings["entries"]
     assert finding.holds is False
     assert f'"{kind}", does not hold' in finding.reason
 
@@ -133,7 +141,7 @@ def test_entries_that_hold_what_they_must(path: Path, kind: str, content: Any) -
     run_ledger(path)
     with Ledger(path) as ledger:
         ledger.append(kind, content)
-    assert audit(path).failed == []
+    assert check_record(path).failed == []
 
 
 def test_a_missing_signature(path: Path) -> None:
@@ -141,7 +149,7 @@ def test_a_missing_signature(path: Path) -> None:
         ledger.append("begun", {})
         deal = ledger.append(AGREED, {"deal": DEAL})
         ledger.append(SIGNED, {"deal": deal.hash, "signatures": {"A": {}}})
-    assert audit(path).findings["signed"].reason == "not signed by B"
+    assert check_record(path).findings["signed"].reason == "not signed by B"
 
 
 def test_a_model_or_a_transcript_that_was_changed(path: Path) -> None:
@@ -156,10 +164,10 @@ def test_a_model_or_a_transcript_that_was_changed(path: Path) -> None:
             "model": {"file": "model.npz", "sha256": "0"},
         },
     )
-    assert audit(path).failed == ["recomputed", "model"]
+    assert check_record(path).failed == ["recomputed", "model"]
     path.with_name("model.npz").unlink()
     path.with_name("talk.jsonl").unlink()
-    assert audit(path).failed == []
+    assert check_record(path).failed == []
 
 
 def test_claims_are_about_the_last_deal(path: Path) -> None:
@@ -167,7 +175,7 @@ def test_claims_are_about_the_last_deal(path: Path) -> None:
         ledger.append("begun", {})
         ledger.append(AGREED, {"deal": DEAL | {"payments": [9.0, 9.0]}})
         ledger.append(AGREED, {"deal": DEAL})
-    found = audit(path)
+    found = check_record(path)
     assert found.failed == [] and found.findings["signed"].holds is None
 
 
@@ -175,14 +183,14 @@ def test_two_runs_in_one_ledger_are_found(path: Path) -> None:
     """Of two only the last would be checked; a deal anew within one run is no second run."""
     run_ledger(path)
     run_ledger(path)
-    found = audit(path)
+    found = check_record(path)
     assert found.failed == ["order"]
     assert found.findings["order"].reason.startswith('line 6, "begun", begins a second run; a ledger holds one')
     other = path.with_name("other.jsonl")
     run_ledger(other)
     with Ledger(other) as ledger:
         ledger.append(AGREED, {"deal": DEAL})
-    assert audit(other).findings["order"].reason.startswith('line 6, "agreed", begins a second run')
+    assert check_record(other).findings["order"].reason.startswith('line 6, "agreed", begins a second run')
 
 
 def test_payments_are_by_the_prices_and_what_does_not_depend_on_contributions(path: Path) -> None:
@@ -190,16 +198,16 @@ def test_payments_are_by_the_prices_and_what_does_not_depend_on_contributions(pa
     with Ledger(path) as ledger:
         ledger.append("begun", {})
         ledger.append(AGREED, {"deal": DEAL | side})
-    assert audit_ledger(path).failed == []
+    assert check_ledger(path).failed == []
     with Ledger(path) as ledger:
         ledger.append(AGREED, {"deal": DEAL | side | {"payments": [1.6, -1.6]}})
-    assert audit_ledger(path).failed == ["prices"]
+    assert check_ledger(path).failed == ["prices"]
 
 
 def test_a_ledger_that_was_changed_stands_as_far_as_its_chain(path: Path) -> None:
     run_ledger(path)
     path.write_text(path.read_text(encoding="utf-8").replace("signatures", "signature!"), encoding="utf-8")
-    found = audit_ledger(path)
+    found = check_ledger(path)
     assert found.failed == ["chain"]
     assert "what stands before it holds" in found.findings["chain"].reason
     assert found.deal is not None and found.last(SETTLED) is None
@@ -207,18 +215,18 @@ def test_a_ledger_that_was_changed_stands_as_far_as_its_chain(path: Path) -> Non
 
 def test_a_deal_that_cannot_be_read_is_none(path: Path) -> None:
     run_ledger(path, **{AGREED: {"deal": DEAL | {"contributions": [1.0]}}})
-    assert audit_ledger(path).deal is None
+    assert check_ledger(path).deal is None
     run_ledger(path.with_name("other.jsonl"), **{AGREED: {}})
-    assert audit_ledger(path.with_name("other.jsonl")).deal is None
+    assert check_ledger(path.with_name("other.jsonl")).deal is None
 
 
 def test_samples_are_held_to_whole_ones(path: Path) -> None:
     """What training counts as a whole sample the audit does too."""
     almost = {"deal": DEAL | {"contributions": [9.9999995, 4.0], "payments": [0.0, 0.0], "prices": None}}
     run_ledger(path, **{AGREED: almost, TRAINED: {"samples": {"A": [10]}, "samples_per_unit": 1.0}})
-    assert audit_ledger(path).findings["contributions"].holds
+    assert check_ledger(path).findings["contributions"].holds
     run_ledger(path, **{AGREED: almost, TRAINED: {"samples": {"A": [11]}, "samples_per_unit": 1.0}})
-    finding = audit_ledger(path).findings["contributions"]
+    finding = check_ledger(path).findings["contributions"]
     assert finding.holds is False and finding.reason == 'member "A" agreed to 10 samples and 11 were used'
 
 
@@ -239,9 +247,9 @@ def change_deal(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 
 def test_a_sound_transcript(transcript: Path) -> None:
-    found = audit(transcript)
+    found = check_record(transcript)
     assert found.failed == [] and found.checked == ["recomputed", "stated", "budget-balance"]
-    found = audit_transcript(transcript)
+    found = check_transcript(transcript)
     assert found.deal is not None and not found.deal.differences(found.recomputed)
     solved = fp.ExternalityMechanism().solve(FEDERATION)
     np.testing.assert_allclose(found.recomputed.payments, solved.payments, atol=1e-9)
@@ -250,7 +258,7 @@ def test_a_sound_transcript(transcript: Path) -> None:
 def test_a_transcript_without_a_deal_leaves_it_open(transcript: Path) -> None:
     *exchanges, _ = transcript.read_text(encoding="utf-8").splitlines(keepends=True)
     transcript.write_text("".join(exchanges), encoding="utf-8")
-    found = audit_transcript(transcript)
+    found = check_transcript(transcript)
     assert found.deal is None and found.failed == [] and found.checked == ["budget-balance"]
     assert found.findings["recomputed"].reason.startswith("no deal is stated")
 
@@ -267,16 +275,16 @@ def test_a_transcript_without_a_deal_leaves_it_open(transcript: Path) -> None:
 def test_a_transcript_that_states_another_deal(transcript: Path, change: Any, failed: list[str]) -> None:
     """Prices that were blown up do not make room for other payments."""
     change_deal(transcript, change)
-    assert audit_transcript(transcript).failed == failed
+    assert check_transcript(transcript).failed == failed
 
 
 def test_agents_of_a_transcript_keep_their_places(transcript: Path) -> None:
     change_deal(transcript, lambda deal: deal["agents"].reverse())
     with pytest.raises(fp.InvalidInput, match="the deal: agents must be those of the first line, in their order"):
-        audit_transcript(transcript)
+        check_transcript(transcript)
 
 
 def test_the_documentation_lists_every_check() -> None:
     page = (Path(__file__).parents[3] / "docs" / "flower.md").read_text(encoding="utf-8")
-    for check in CHECKS:
+    for check in (*LEDGER_CHECKS, *TRANSCRIPT_CHECKS, *DEAL_CHECKS):
         assert f"| {check.name} | {check.needs} | {check.proves} |" in page

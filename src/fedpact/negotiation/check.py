@@ -1,0 +1,1403 @@
+"""The one check of a deal, a transcript or a ledger: tables of what can be checked, and what each check proves.
+
+Every check has words for what it needs and for what is known where it holds. `fedpact check`, `settle`, a strategy that
+is given a file, the explorer and a ledger's page show what it finds:
+
+* Of a deal in a file, by the scenario (`check_deal`): the certificates of the claims it is held to, and `DEAL_CHECKS`.
+* Of a transcript (`check_transcript`): the deal recomputed from its exchanges alone, `TRANSCRIPT_CHECKS`.
+* Of a ledger (`check_ledger`): the last deal and what follows it, the files beside it, and all signatures,
+  `LEDGER_CHECKS`. Signatures are verified with the members' public keys and nothing that the coordinator says
+  (`fedpact.deals.signatures`). Without `KnownKeys` somebody could have made up the whole run, members and all.
+
+A check whose entry or file is not there is left open; that is not a failure, and is said. Ledgers without signatures,
+such as those of deals made elsewhere, are said to be unsigned; whoever needs signatures asks for them, and then that is
+a failure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.certificates.claims import quote_claim
+from fedpact.certificates.tolerances import BALANCE_TOLERANCE
+from fedpact.deals import Deal, Outcome, Settlement, is_ledger, load_deal, read_ledger
+from fedpact.deals.deal import Source, whole_samples
+from fedpact.deals.deal_file import deal_from_record, deal_record, is_comparison, read_record, stated_deal
+from fedpact.deals.ledger import (
+    AGREED,
+    FAILED,
+    FIRST,
+    KEYS,
+    MEASURED,
+    SETTLED,
+    SIGNED,
+    TRAINED,
+    VERIFIED,
+    Chain,
+    Entry,
+    is_end,
+)
+from fedpact.deals.settlement import (
+    agreed_transfers,
+    delivered_contributions,
+    payments_for_delivered,
+    payments_for_shares,
+    settle_delivered,
+    settle_payments,
+    share_matrix,
+)
+from fedpact.deals.signatures import (
+    MONEY,
+    KnownKeys,
+    SignedDeal,
+    SignedPart,
+    check_subsets,
+    document_digest,
+    own_statement_words,
+    read_receipt,
+    signed_deals,
+    stated_keys,
+    stated_model,
+)
+from fedpact.deals.stated import CHECKED, OF_NEGOTIATION, contradictions, negotiation_contradictions
+from fedpact.deals.transcript import Transcript, is_transcript, read_transcript
+from fedpact.deals.updates import TrainingUpdates, missing_measurements, model_digest
+from fedpact.federation import Federation
+from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
+from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.negotiation.coordinator import recompute
+from fedpact.scenario import Money
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import FedpactError, InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_bytes
+from fedpact.utils.jsonl import jsonable
+from fedpact.utils.words import MAX_NAMES, differing_texts, join_names
+
+UNSIGNED = "nothing in this ledger is signed with a key: its numbers are the word of whoever wrote it"
+STATED = "stated"  # how the check of all that a file states beside contributions and payments is called
+FINISHED = "finished"
+PAYMENTS = "payments"
+LEFT_OUT = "members"  # how it is called whether the deal is between all members of the scenario, or says why not
+UNEXPLAINED = "in the scenario and not in the deal, which does not say why"
+TERMS = ("prices", "side_payments")
+# What reading an entry raises that has a sound chain and unsound content.
+UNSOUND = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
+CENT = 0.01  # of the currency
+NO_PAYMENTS = "by these rules nobody pays"
+COMPARED = "compared with an equilibrium worked out a second time"
+UNKNOWN = "not known: no equilibrium was found to compare with"
+# What may come after what in a ledger whose members sign; keys may be added wherever a server is started again.
+ORDER: Mapping[str, tuple[str, ...]] = {
+    FIRST: (AGREED, FAILED),
+    AGREED: (SIGNED, FAILED),
+    SIGNED: (TRAINED, FAILED),
+    TRAINED: (VERIFIED, MEASURED, FAILED),
+    VERIFIED: (MEASURED, FAILED),
+    MEASURED: (SETTLED, FAILED),
+    SETTLED: (),
+}
+# What an entry must hold, by its kind; more may stand beside it.
+ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
+    KEYS: {"run": str, "keys": dict},
+    AGREED: {"deal": dict},
+    SIGNED: {"deal": str, "signatures": dict},
+    TRAINED: {"samples": dict, "samples_per_unit": (int, float)},
+    MEASURED: {"accuracies": dict},
+    VERIFIED: {"models": list},
+    SETTLED: {"deal": str, "cents": dict, "balances": list, "transfers": list},
+    FAILED: {"phase": str, "reason": str},
+}
+
+
+# What an entry of a settlement holds that is signed, or follows from what is.
+SETTLED_FIELDS = (
+    *("deal", "cents", "decimals", "currency", "per_payoff", "balances", "transfers", "minimal", "agreed", "delivered"),
+    *("agreed_balances", "confirmed", "signatures", "delivered_by", "paid_shares"),
+)
+
+
+class ClaimBroken(Exception):
+    """Why a claim does not hold."""
+
+
+class ClaimOpen(Exception):
+    """Why a claim cannot be checked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Whether a claim holds (None: it is left open), and why."""
+
+    holds: bool | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordCheck:
+    """One check of a record.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    needs, proves
+        What must be there for it, and what is known where it holds, in words.
+    run
+        Why it holds; raises `ClaimBroken` or `ClaimOpen`.
+    applies
+        Whether there is something to check.
+    """
+
+    name: str
+    needs: str
+    proves: str
+    run: Callable[[Any], str]
+    applies: Callable[[Any], bool] = lambda record: True
+
+
+def _finding(run: Callable[[Any], str], record: Any) -> Finding:
+    try:
+        return Finding(holds=True, reason=run(record))
+    except ClaimOpen as reason:
+        return Finding(holds=None, reason=str(reason))
+    except (ClaimBroken, FedpactError) as reason:
+        return Finding(holds=False, reason=str(reason))
+    except UNSOUND as error:  # sound chain, unsound content
+        return Finding(holds=False, reason=f"an entry does not hold what it must: {error!r:.120}")
+
+
+class Checked:
+    """A record with what was found in it.
+
+    Attributes
+    ----------
+    findings
+        By claim.
+    """
+
+    findings: Mapping[str, Finding]
+
+    @property
+    def failed(self) -> list[str]:
+        """The claims that do not hold."""
+        return [claim for claim, finding in self.findings.items() if finding.holds is False]
+
+    @property
+    def checked(self) -> list[str]:
+        """The claims that are not left open."""
+        return [claim for claim, finding in self.findings.items() if finding.holds is not None]
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """What does not hold, by claim, in words."""
+        return {claim: self.findings[claim].reason for claim in self.failed}
+
+
+def check_record(path: Path) -> CheckedLedger | CheckedTranscript:
+    """Check everything that a ledger or a transcript says.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is neither, or the exchanges are not those of a negotiation.
+    """
+    return check_ledger(path) if is_ledger(path) else check_transcript(path)
+
+
+# Transcripts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedTranscript(Checked):
+    """A transcript, the deal that its exchanges come to, and the one that is stated, if one is, as plain data too."""
+
+    transcript: Transcript
+    recomputed: Deal
+    deal: Deal | None
+    stated: Mapping[str, Any] | None
+
+    @cached_property
+    def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
+        """By claim."""
+        return {check.name: _finding(check.run, self) for check in TRANSCRIPT_CHECKS if check.applies(self)}
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What the transcript states and its exchanges say nothing about."""
+        header = self.transcript.header
+        words = [key for key in ("title", "scenario") if getattr(header, key)]
+        return [*words, *(key for key in self.stated or () if key not in deal_record(self.recomputed))]
+
+
+def check_transcript(path: Path) -> CheckedTranscript:
+    """Recompute the deal of a transcript from its exchanges alone, and hold it against the one it states.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is no transcript, or its exchanges are not those of a negotiation by the rules of its header.
+    """
+    transcript = read_transcript(path)
+    recomputed = recompute(transcript)
+    deal = None if transcript.deal is None else stated_deal(transcript)
+    return CheckedTranscript(transcript=transcript, recomputed=recomputed, deal=deal, stated=transcript.deal)
+
+
+def _check_recomputed(found: CheckedTranscript) -> str:
+    come_to = f"{found.transcript.count} exchanges come to"
+    if found.deal is None:
+        raise ClaimOpen(f"no deal is stated; this is the one that {come_to}")
+    differing = found.deal.differences(found.recomputed)
+    if differing:
+        raise ClaimBroken(f"{come_to} another deal for {join_names(differing, most=MAX_NAMES)}")
+    return f"the deal stated is the one that {come_to}"
+
+
+def _check_negotiation(found: CheckedTranscript) -> str:
+    assert found.stated is not None
+    wrong = negotiation_contradictions(found.stated, found.recomputed)
+    if wrong:
+        raise ClaimBroken("; ".join(wrong))
+    return "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
+
+
+def _check_stated_balance(found: CheckedTranscript) -> str:
+    total = float((found.deal or found.recomputed).payments.sum())
+    if not abs(total) <= found.recomputed.balance_tolerance:
+        raise ClaimBroken(f"the payments stated sum to {total:+.3g}")
+    return f"payments sum to {_sum_text(total)}"
+
+
+def _sum_text(total: float) -> str:
+    """What payments that balance sum to: zero, or what rounding leaves of it."""
+    return f"{total:+.1e}" if total else "zero"
+
+
+TRANSCRIPT_CHECKS = (
+    RecordCheck(
+        name="recomputed",
+        needs="a transcript that states a deal",
+        proves="the deal is the one that the recorded answers come to; not that the answers were true",
+        run=_check_recomputed,
+    ),
+    RecordCheck(
+        name=STATED,
+        needs="a transcript that states a deal",
+        proves="protocol, rounds, welfare, residual and how it was settled are those of the exchanges",
+        run=_check_negotiation,
+        applies=lambda found: found.deal is not None,
+    ),
+    RecordCheck(
+        name="budget-balance",
+        needs="a transcript",
+        proves="payments sum to zero",
+        run=_check_stated_balance,
+    ),
+)
+
+
+# Ledgers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedLedger(Checked):
+    """A ledger, the files beside it and the keys that are known, with what was found in them.
+
+    Attributes
+    ----------
+    chain, folder
+        Its entries, and where it is.
+    keys, receipts, must_be_signed
+        As `check_ledger` takes them.
+    more
+        What is found by those who know more, such as whether shares follow from a calibration.
+    """
+
+    chain: Chain
+    folder: Path
+    keys: KnownKeys = field(default_factory=KnownKeys)
+    receipts: Sequence[Mapping[str, Any]] = ()
+    must_be_signed: bool = False
+    more: Mapping[str, Finding] = field(default_factory=dict)
+
+    @cached_property
+    def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
+        """By claim."""
+        found = {check.name: _finding(check.run, self) for check in LEDGER_CHECKS if check.applies(self)}
+        found |= {f"receipt of {each['name']}": _finding(partial(_check_receipt, each), self) for each in self.receipts}
+        return found | dict(self.more)
+
+    @cached_property
+    def deal(self) -> Deal | None:
+        """The last deal it states; None if there is none, or it is not sound."""
+        with suppress(FedpactError, *UNSOUND):  # the findings say what is wrong with it
+            return self.stated_deal if AGREED in self.entries else None
+        return None
+
+    @cached_property
+    def stated_deal(self) -> Deal:
+        """The last deal it states, which must be there and sound."""
+        return deal_from_record(self.entries[AGREED].content["deal"])
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """The last deal and what follows it, by kind."""
+        found: dict[str, Entry] = {}
+        for entry in self.chain.entries:
+            if entry.kind == AGREED:
+                found = {}
+            if entry.kind == AGREED or AGREED in found:
+                found[entry.kind] = entry
+        return found
+
+    def last(self, kind: str) -> Entry | None:
+        """The entry of a kind that belongs to the last deal."""
+        return self.entries.get(kind)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has come to a settlement; one that has not pays nobody."""
+        return self.findings[FINISHED].holds is True
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What a signed ledger states and nobody has signed: the rest is signed, or follows from what is."""
+        if not self.chain.is_signed:
+            return []
+        settled = self.entries[SETTLED].content if SETTLED in self.entries else {}
+        beside = [f"{key!r:.80} in the settlement" for key in settled if key not in SETTLED_FIELDS]
+        return ["when its last entry was written", *beside]
+
+    # Signatures
+
+    @cached_property
+    def deals(self) -> Sequence[SignedDeal]:
+        """The deal that each entry stands under."""
+        return signed_deals(self.chain.entries)
+
+    @cached_property
+    def _signatures(self) -> tuple[list[SignedPart], dict[int, str]]:
+        """Everything that is said to be signed, and which entries are not sound enough to tell."""
+        parts: list[SignedPart] = []
+        unsound = {}
+        for entry, under in zip(self.chain.entries, self.deals, strict=True) if self.chain.is_signed else ():
+            try:
+                parts.extend(under.signed_parts(entry))
+            except FedpactError as reason:
+                unsound[entry.seq] = str(reason)
+            except UNSOUND as error:
+                unsound[entry.seq] = f"it is not sound: {error!r:.120}"
+        return parts, unsound
+
+    @property
+    def signed_parts(self) -> Sequence[SignedPart]:
+        """Everything that is said to be signed, and whether it is, in the order of the ledger."""
+        return self._signatures[0]
+
+    def check_signatures(self, claim: str) -> None:
+        """Raise `ClaimBroken` unless all signatures hold in entries of a kind, and these are what was signed."""
+        kinds, rule = SIGNATURE_RULES[claim]
+        parts, unsound = self._signatures
+        wrong = []
+        for entry, under in zip(self.chain.entries, self.deals, strict=True):
+            if entry.kind not in kinds:
+                continue
+            line = f"line {entry.seq + 1}"
+            for part in parts:
+                if part.entry == entry.seq and not part.holds:
+                    there = "does not bear the signature of" if part.signature else "is not signed by"
+                    wrong.append(f'{line}: the {part.about} {there} "{part.name}"')
+            try:
+                wrong += [f"{line}: {unsound[entry.seq]}"] if entry.seq in unsound else rule(self, entry, under)
+            except InvalidInput as reason:
+                wrong.append(f"{line}: {reason}")
+        if wrong:
+            raise ClaimBroken("; ".join(wrong))
+
+    # Entries and files
+
+    def content(self, kind: str, otherwise: str) -> Mapping[str, Any]:
+        """Of an entry; where there is none the claim is open."""
+        if kind not in self.entries:
+            raise ClaimOpen(otherwise)
+        return self.entries[kind].content
+
+    def file(self, stated: Mapping[str, Any]) -> Path:
+        """A file beside the ledger with the digest that the ledger states; open where it is not there."""
+        name = stated["file"]
+        if not isinstance(name, str) or Path(name).name != name:
+            raise InvalidInput(f"a ledger names files beside it, got {name!r:.80}")
+        path = self.folder / name
+        if not path.exists():
+            raise ClaimOpen(f"{name} is not beside the ledger")
+        if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
+            raise ClaimBroken(f"{name} was changed: it does not have the digest in the ledger")
+        return path
+
+    # Money
+
+    @property
+    def delivered(self) -> FloatArray | None:
+        """What each has delivered, in units of contribution, by what members signed; None if nothing was trained.
+
+        Without signatures, it is what the entry of the training states.
+        """
+        trained, deal = self.entries.get(TRAINED), self.stated_deal
+        if trained is None:
+            return None
+        if not self.chain.is_signed:
+            return delivered_contributions(deal, trained.content)
+        signed = self.deals[trained.seq].delivered()
+        return np.array([signed.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
+
+    def settlement(self, *, between_members: Outcome | None = None) -> Settlement:
+        """What is due for what was delivered, or for the shares that are paid for, in the money of the run.
+
+        `between_members` is the deal's outcome between those who are in it, by whose rule they are paid where it names
+        no prices.
+        """
+        deal, stated, delivered = self.stated_deal, self.entries[SETTLED].content, self.delivered
+        unit = {part: stated[part] for part in MONEY}
+        if delivered is None:
+            return settle_payments(deal.payments, names=deal.agents, **unit)
+        if "paid_shares" in stated:
+            payments = _payments_by_shares(deal, stated["paid_shares"])
+        else:
+            payments = payments_for_delivered(deal, delivered, between_members=between_members)
+        return settle_delivered(deal, delivered, payments, **unit)
+
+
+def check_ledger(
+    path: Path, *, keys: KnownKeys | None = None, receipts: Sequence[Path] = (), must_be_signed: bool = False
+) -> CheckedLedger:
+    """Check everything that a ledger says.
+
+    Parameters
+    ----------
+    keys
+        Members' public keys that are known from elsewhere, to compare with those the ledger states.
+    receipts
+        What members have written down of what they signed last (`receipt.json`).
+    must_be_signed
+        Whether a ledger without signatures is a failure; with keys or receipts it always is.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is no ledger at all, or a receipt none.
+    """
+    return CheckedLedger(
+        receipts=[read_receipt(receipt) for receipt in receipts],
+        chain=read_ledger(path),
+        folder=path.parent,
+        keys=keys or KnownKeys(),
+        must_be_signed=must_be_signed or keys is not None or bool(receipts),
+    )
+
+
+def _check_chain(found: CheckedLedger) -> str:
+    chain = found.chain
+    count = len(chain.entries)
+    if chain.broken is not None:
+        raise ClaimBroken(f"line {count + 1} {chain.broken}; what stands before it holds")
+    dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
+    return f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
+
+
+def _check_entries(found: CheckedLedger) -> str:
+    """Every entry holds what one of its kind must: a sound chain may be one of unsound entries."""
+    for entry in found.chain.entries:
+        why = _unsound_part(entry)
+        if why is not None:
+            raise ClaimBroken(f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
+    return "every entry holds what one of its kind must"
+
+
+def _unsound_part(entry: Entry) -> str | None:
+    for key, kind in ENTRY_FIELDS.get(entry.kind, {}).items():
+        if not isinstance(entry.content.get(key), kind):
+            return f"its {key}"
+    if entry.kind == FAILED and not isinstance(entry.content.get("agents") or {}, dict):
+        return "reasons by member"
+    if entry.kind == MEASURED and not all(map(_is_accuracy, entry.content["accuracies"].values())):
+        return "accuracies from 0 to 1 by member"
+    if entry.kind == VERIFIED and not all(map(_is_measured_model, entry.content["models"])):
+        return "the subset and the accuracies from 0 to 1 of every model"
+    return None
+
+
+def _is_measured_model(stated: Any) -> bool:
+    """Whether it is a model made of a subset of the updates, and what members measured of it."""
+    return (
+        isinstance(stated, dict)
+        and isinstance(stated.get("subset"), list)
+        and all(isinstance(name, str) for name in stated["subset"])
+        and isinstance(stated.get("accuracies"), dict)
+        and all(map(_is_accuracy, stated["accuracies"].values()))
+    )
+
+
+def _is_accuracy(stated: Any) -> bool:
+    if not isinstance(stated, dict):
+        return False
+    accuracy = stated.get("accuracy")
+    return accuracy is None or (isinstance(accuracy, int | float) and 0.0 <= accuracy <= 1.0)
+
+
+def _check_finished(found: CheckedLedger) -> str:
+    """The run came to its end: the last deal settled, and nothing failed after it or made it void before."""
+    last: Entry | None = None
+    for entry in found.chain.entries:
+        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
+        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
+            last = entry
+    if last is not None and last.kind == SETTLED:
+        return "the run has come to its settlement"
+    if last is None or last.kind != FAILED:
+        raise ClaimOpen("the run is not settled yet")
+    reason, about = str(last.content.get("reason")), last.content.get("agents")
+    told = "; ".join(f'"{name}": {why}' for name, why in about.items()) if isinstance(about, dict) else ""
+    reason = reason if not told or told in reason else f"{reason}: {told}"
+    raise ClaimBroken(f"the run failed ({last.content.get('phase')}): {reason:.400}")
+
+
+def _check_order(found: CheckedLedger) -> str:
+    misplaced = _misplaced(found.chain.entries) if found.chain.is_signed else _second_run(found)
+    if misplaced is not None:
+        raise ClaimBroken(misplaced)
+    return "entries come in the order of a run"
+
+
+def _misplaced(entries: Sequence[Entry]) -> str | None:
+    """The first entry that cannot stand where it does, in words."""
+    stage = FIRST
+    for entry in entries[1:]:
+        if stage == SETTLED:
+            return f'line {entry.seq + 1}, "{entry.kind}", comes after the settlement, where a run ends'
+        if entry.kind == KEYS:
+            continue
+        if entry.kind not in ORDER[stage]:
+            return f'line {entry.seq + 1}, {short_repr(entry.kind)}, cannot come after "{stage}"'
+        if entry.kind != FAILED:
+            stage = entry.kind
+        elif is_end(entry):
+            stage = FIRST
+    return None
+
+
+def _second_run(found: CheckedLedger) -> str | None:
+    """Where a second run begins, in words: a ledger holds one, and of two the first would go unchecked."""
+    settled = False
+    for entry in found.chain.entries[1:]:
+        if entry.kind == FIRST or (entry.kind == AGREED and settled):
+            return (
+                f'line {entry.seq + 1}, "{entry.kind}", begins a second run; a ledger holds one, name a file for each'
+            )
+        settled |= entry.kind == SETTLED
+    return None
+
+
+def _check_balance(found: CheckedLedger) -> str:
+    deal = found.stated_deal
+    total = float(deal.payments.sum())
+    if not abs(total) <= deal.balance_tolerance:
+        raise ClaimBroken(f"the payments agreed sum to {total:+.3g}")
+    if SETTLED in found.entries:
+        cents = list(found.entries[SETTLED].content["cents"].values())
+        if not all(type(each) is int for each in cents) or sum(cents):
+            raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
+    return f"payments sum to {_sum_text(total)}"
+
+
+def _check_prices(found: CheckedLedger) -> str:
+    deal = found.stated_deal
+    if deal.prices is None:
+        raise ClaimOpen("the deal does not say its prices")
+    if deal.price_contradiction:
+        raise ClaimBroken(deal.price_contradiction)
+    sums = deal.prices.sum(axis=0) * deal.contributions
+    if not np.abs(sums).max(initial=0.0) <= deal.balance_tolerance:
+        raise ClaimBroken("what members pay for somebody's data is not what it is paid for it")
+    return "everybody is paid what its prices say, and what one pays for data another receives"
+
+
+def _check_transcript(found: CheckedLedger) -> str:
+    agreed = found.entries[AGREED].content
+    stated = agreed.get("transcript")
+    if stated is None:
+        raise ClaimOpen("the deal was not negotiated here")
+    path = found.file(stated)
+    with error_context(path.name):
+        transcript = read_transcript(path)
+        recomputed = recompute(transcript)
+    if recomputed.agents != found.stated_deal.agents:
+        raise ClaimBroken(f"{path.name} is of other members")
+    told = CheckedTranscript(
+        transcript=transcript, recomputed=recomputed, deal=found.stated_deal, stated=agreed["deal"]
+    )
+    if stated["exchanges"] != transcript.count:
+        raise ClaimBroken(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
+    for check in (_check_recomputed, _check_negotiation):
+        try:
+            check(told)
+        except ClaimBroken as reason:
+            raise ClaimBroken(f"by {path.name} {reason}") from reason
+    return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
+
+
+def _check_contributions(found: CheckedLedger) -> str:
+    content, deal = found.content(TRAINED, "nothing was trained yet"), found.stated_deal
+    agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
+    asked = {name: [rounds] for name, rounds in (content.get("asked") or {}).items()}
+    for name, used in content["samples"].items():
+        own = agreed[deal.agents.index(name)]
+        if any(type(count) is not int or count < 0 for count in [*used, *asked.get(name, [])]):
+            raise ClaimBroken(f'samples and rounds of member "{name}" must be whole numbers, none below 0')
+        if max(used, default=0) > own:
+            raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
+    return "nobody's samples were used beyond what it agreed to"
+
+
+def _check_model(found: CheckedLedger) -> str:
+    trained = found.content(TRAINED, "no model is kept")
+    if "models" in trained:
+        files = dict.fromkeys(found.file(stated).name for stated in trained["models"].values())
+        return f"{join_names(list(files))} are the models that were trained, of every member its own"
+    if trained.get("model") is None:
+        raise ClaimOpen("no model is kept")
+    return f"{found.file(trained['model']).name} is the model that was trained"
+
+
+def _check_updates(found: CheckedLedger) -> str:
+    """That the updates kept are those signed, and the models measured those made of them."""
+    trained = found.content(TRAINED, "nothing was trained yet")
+    stated, models = trained.get("updates"), found.entries[VERIFIED].content["models"]
+    if stated is None:
+        raise ClaimOpen("the updates are not kept beside the ledger")
+    updates = TrainingUpdates.load(found.file(stated), stated["sha256"])
+    signed = {name: listed for name, listed in trained.get("deliveries", {}).items() if listed}
+    digests = {name: [each["update"] for each in listed] for name, listed in signed.items()}
+    counts = {name: [each["samples"] for each in listed] for name, listed in signed.items()}
+    if updates.digests() != digests or updates.counts() != counts:
+        raise ClaimBroken("the updates kept are not those that members signed")
+    for model in models:
+        if model_digest(updates.model_of(model["subset"])) != model.get("model"):
+            whose = ", ".join(model["subset"])
+            raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
+    return f"{len(models)} models are made of the updates that members signed"
+
+
+def _check_settlement(found: CheckedLedger) -> str:
+    content, deal = found.content(SETTLED, "nothing is settled yet"), found.stated_deal
+    if content["deal"] != found.entries[AGREED].hash:
+        raise ClaimBroken("what was settled is another deal")
+    if found.chain.is_signed and TRAINED not in found.entries:
+        raise ClaimBroken("it is settled without having been trained")
+    delivered = found.delivered
+    is_short = delivered is not None and bool((delivered != deal.contributions).any())
+    if is_short and deal.prices is None and deal.payments.any():
+        raise ClaimOpen("less was delivered than agreed, and the deal names no prices: what is due needs the scenario")
+    due = found.settlement()
+    if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
+        raise ClaimBroken("the cents settled are not those due for what was delivered at the prices agreed")
+    stated = due.record()
+    for parts, why in (
+        (("transfers", "minimal"), "the transfers do not carry out what is settled"),
+        (("balances",), "the balances are not those of the payments due"),
+    ):
+        if any(stated[part] != content[part] for part in parts):
+            raise ClaimBroken(why)
+    for part, why in (
+        ("delivered", "what is stated as delivered is not what the training came to"),
+        ("agreed_balances", "the pay stated as agreed is not that of the deal"),
+        ("agreed", "the contributions stated as agreed are not those of the deal"),
+    ):
+        if (found.chain.is_signed or content.get(part) is not None) and content.get(part) != stated.get(part):
+            raise ClaimBroken(why)
+    return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
+
+
+def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
+    """What is due when of every contribution the shares stated are paid for."""
+    if deal.prices is None:
+        raise ClaimBroken("it is settled by what arrived, and the deal names no prices")
+    owed = agreed_transfers(deal, deal.prices)
+    shares = share_matrix(stated)
+    if shares.shape != owed.shape or (np.isnan(shares) != (owed == 0.0)).any():
+        raise ClaimBroken("the shares that are paid for are not one per contribution that somebody pays for")
+    if (shares < 0.0).any():
+        raise ClaimBroken("some share that is paid for is negative")
+    return payments_for_shares(deal.payments, owed, shares)
+
+
+def unmeasured_text(entry: Entry) -> str:
+    """Who has not measured what an entry lists, and why."""
+    reasons = missing_measurements(entry.content["models"] if entry.kind == VERIFIED else [entry.content])
+    return "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
+
+
+# What is signed in a ledger: what is wrong with an entry beside its signatures, in words
+
+
+def _wrong_keys(found: CheckedLedger, entry: Entry, _: SignedDeal) -> Iterator[str]:
+    before = stated_keys(found.chain.entries[: entry.seq])
+    for name, stated in entry.content["keys"].items():
+        if name in before:
+            yield f'a second key is stated for "{name}"'
+        elif stated["key"] in before.values():
+            yield f'"{name}" has the key of another member'
+        expected = found.keys.key_of(name, stated["place"])
+        if found.keys.is_given and expected != stated["key"]:
+            why = "is not known" if expected is None else "is not the one known"
+            yield f'the key stated for "{name}" {why}'
+        before.setdefault(name, stated["key"])
+
+
+def _wrong_deal(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    if entry.kind == FAILED:  # what was signed until then stays signed
+        return
+    content, document, members = entry.content, under.document, under.members
+    if content["deal"] != under.entries[AGREED].hash or content["document"] != document_digest(document):
+        yield "what was signed is another deal"
+    without_key = [name for name in members if name not in document["keys"]]
+    if without_key:
+        yield f"no key is stated for {join_names(without_key)}"
+    missing = [name for name in members if name not in content["signatures"]]
+    if missing:
+        yield f"not signed by {join_names(missing)}"
+    for name, said in content["signatures"].items():
+        if name not in members:
+            yield f'"{name}" is not in the deal'
+        elif said.get("signed") is not True:
+            yield f'"{name}" has refused to sign: {said.get("reason")!s:.80}'
+
+
+def _wrong_delivery(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    content, document = entry.content, under.signed_document("trained")
+    under.delivered()  # raises where a round is missing or not signed
+    counts = whole_samples(document["contributions"], document["samples_per_unit"])
+    agreed = {name: int(counts[document["agents"].index(name)]) for name in under.members}
+    said = {name: [each["samples"] for each in content["deliveries"].get(name, [])] for name in agreed}
+    counted = {name: used if agreed.get(name) or any(used) else [] for name, used in content["samples"].items()}
+    if counted != said:
+        yield "the samples stated are not those that members signed"
+    if content["samples_per_unit"] != document["samples_per_unit"] or content["agreed"] != agreed:
+        yield "the samples stated as agreed are not those of the deal"
+
+
+def _wrong_verification(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    document = under.signed_document("verified")
+    if TRAINED not in under.entries or "verification" not in document:
+        yield "the deal does not say that it is verified, or nothing was trained"
+    else:
+        check_subsets(document, under.entries[TRAINED].content["deliveries"], entry.content["models"])
+
+
+def _wrong_accuracies(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    under.signed_document("measured")
+    for name, said in entry.content["accuracies"].items():
+        model = stated_model(under.entries[TRAINED].content, name) if TRAINED in under.entries else {}
+        if said.get("accuracy") is not None and said.get("model") != model.get("arrays"):
+            yield f'"{name}" has measured another model than the one trained'
+
+
+def _wrong_settlement(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    content, document = entry.content, under.signed_document("settled")
+    if content["delivered_by"] != under.delivered():
+        yield "what is paid for is not what members signed to have delivered"
+    if any(content.get(part) != document["money"][part] for part in MONEY):
+        yield "the money is not that of the deal: its currency, rate or decimals differ"
+    if ((document.get("verification") or {}).get("settles") is True) != ("paid_shares" in content):
+        yield "it is not settled by what the deal says is paid for"
+    if sorted(content["signatures"]) != content["confirmed"]:
+        yield "who has confirmed is not who has signed"
+    if not content["signatures"]:
+        yield "nobody has confirmed the settlement"
+
+
+# By claim: the kinds of entries that hold the signatures, and what else must be right of them.
+SIGNATURE_RULES: Mapping[str, tuple[tuple[str, ...], Callable[[CheckedLedger, Entry, SignedDeal], Iterator[str]]]] = {
+    "keys": ((KEYS,), _wrong_keys),
+    "signed": ((SIGNED, FAILED), _wrong_deal),
+    "delivered": ((TRAINED,), _wrong_delivery),
+    "verified": ((VERIFIED,), _wrong_verification),
+    "measured": ((MEASURED,), _wrong_accuracies),
+    "confirmed": ((SETTLED,), _wrong_settlement),
+}
+
+
+def _check_keys(found: CheckedLedger) -> str:
+    found.check_signatures("keys")
+    names = [part.name for part in found.signed_parts if part.kind == KEYS]
+    whose = f"of {join_names(names)}, each signed for this run"
+    if found.keys.is_given:
+        return f"{whose}; they are the keys known"
+    if not names:
+        raise ClaimOpen("none is stated yet")
+    return f"{whose}; they are those the ledger states; --keys compares them with keys that you know"
+
+
+def _signers(found: CheckedLedger, claim: str, kind: str, otherwise: str) -> tuple[str, list[str]]:
+    """Who has signed an entry, in words, and who of the deal has not; open where there is no such entry."""
+    found.check_signatures(claim)
+    found.content(kind, otherwise)
+    entry = found.entries[kind]
+    names = list(dict.fromkeys(part.name for part in found.signed_parts if part.entry == entry.seq))
+    missing = [name for name in found.deals[entry.seq].document["keys"] if name not in names]
+    return join_names(names) if names else "", missing
+
+
+def _check_signed(found: CheckedLedger) -> str:
+    if found.chain.is_signed:
+        names, _ = _signers(found, "signed", SIGNED, "nobody has signed the deal")
+        return f"one deal, and its own part of it, signed by {names}"
+    if found.must_be_signed:
+        raise ClaimBroken(UNSIGNED)
+    content, deal = found.content(SIGNED, f"nobody has signed the deal: {UNSIGNED}"), found.stated_deal
+    if content["deal"] != found.entries[AGREED].hash:
+        raise ClaimBroken("what was signed is another deal")
+    members, said = [deal.agents[place] for place in deal.members], content["signatures"]
+    missing = [name for name in members if name not in said]
+    if missing:
+        raise ClaimBroken(f"not signed by {', '.join(missing)}")
+    refused = [name for name in members if not isinstance(said[name], dict) or said[name].get("signed") is False]
+    if refused:
+        raise ClaimBroken(f"{', '.join(refused)} refused to sign")
+    raise ClaimOpen(f"recorded as signed by {', '.join(members)}, but {UNSIGNED}")
+
+
+def _check_delivered(found: CheckedLedger) -> str:
+    names, _ = _signers(found, "delivered", TRAINED, "nothing was trained yet")
+    return f"samples and updates of every round, signed by {names}"
+
+
+def _check_verified(found: CheckedLedger) -> str:
+    """Who has measured the models made of subsets of the updates."""
+    if found.chain.is_signed:
+        return _measured_by(found, "verified", VERIFIED, "what arrived was not verified by models of subsets")
+    entry = found.entries[VERIFIED]
+    models = entry.content["models"]
+    out = missing_measurements(models)
+    said = dict.fromkeys(name for model in models for name in model["accuracies"] if name not in out)
+    raise ClaimOpen(f"recorded as measured by {join_names(list(said))}{unmeasured_text(entry)}; nobody has signed it")
+
+
+def _check_measured(found: CheckedLedger) -> str:
+    return _measured_by(found, "measured", MEASURED, "nothing was measured yet")
+
+
+def _measured_by(found: CheckedLedger, claim: str, kind: str, otherwise: str) -> str:
+    names, missing = _signers(found, claim, kind, otherwise)
+    untold = unmeasured_text(found.entries[kind])
+    if not names:
+        raise ClaimOpen(f"not by {join_names(missing)}{untold}")
+    what = "what it measured of every model" if kind == VERIFIED else "its accuracy"
+    return f"{what} signed by {names}{untold}"
+
+
+def _check_confirmed(found: CheckedLedger) -> str:
+    names, missing = _signers(found, "confirmed", SETTLED, "nothing is settled yet")
+    if missing:
+        raise ClaimOpen(f"not by {join_names(missing)}; what it is paid follows from what all have signed")
+    return f"the settlement signed by {names}"
+
+
+def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
+    """That the ledger still holds what a member has signed last."""
+    if not found.chain.is_signed:
+        raise ClaimBroken("what it is for is not in this ledger: nothing is signed with a key")
+    name, about, entries = receipt["name"], receipt["about"], found.chain.entries
+    if receipt["run"] != entries[0].hash:
+        raise ClaimBroken(f'the receipt of "{name}" is of another run: {receipt["run"][:16]}')
+    places = [entry.seq for entry in entries if entry.hash == receipt["head"]]
+    if not places:
+        raise ClaimBroken(
+            f'when "{name}" signed ({about}) the ledger ended in {receipt["head"][:16]}, an entry that it does not '
+            f"hold: it was changed or cut off"
+        )
+    held = {part.digest: part.entry for part in found.signed_parts if part.holds and part.name == name}
+    if held.get(receipt["digest"], -1) <= places[0]:
+        raise ClaimBroken(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
+    settled, statements = found.entries.get(SETTLED), {}
+    if settled is not None:
+        statements = receipt.get("statements", {}).get(document_digest(found.deals[settled.seq].document), {})
+    for key, digest in statements.items():
+        if digest not in held:
+            raise ClaimBroken(f'"{name}" signed {own_statement_words(key)}, and the ledger does not hold it')
+    before = f", and so are its {len(statements)} statements before" if statements else ""
+    return f'what "{name}" signed last ({about}) is there{before}'
+
+
+def _has_deal(found: CheckedLedger) -> bool:
+    return AGREED in found.entries
+
+
+def _is_signed(found: CheckedLedger) -> bool:
+    return found.chain.is_signed
+
+
+def _is_verified(found: CheckedLedger) -> bool:
+    """Whether models of subsets were measured, or some deal says that they are."""
+    if not found.chain.is_signed:
+        return VERIFIED in found.entries
+    agreed = [entry.content for entry in found.chain.entries if entry.kind == AGREED]
+    is_agreed = any(content.get("verification") is not None for content in agreed)
+    return is_agreed or any(entry.kind == VERIFIED for entry in found.chain.entries)
+
+
+LEDGER_CHECKS = (
+    RecordCheck(
+        name="chain",
+        needs="the ledger",
+        proves="no line was changed, moved or taken out without making all later hashes anew",
+        run=_check_chain,
+    ),
+    RecordCheck(
+        name="entries",
+        needs="the ledger",
+        proves="every entry has the parts of its kind",
+        run=_check_entries,
+    ),
+    RecordCheck(
+        name=FINISHED,
+        needs="the ledger",
+        proves="the run came to a settlement, and nothing failed after it; otherwise nobody is paid",
+        run=_check_finished,
+    ),
+    RecordCheck(
+        name="budget-balance",
+        needs="a deal",
+        proves="payments sum to zero, and cents exactly",
+        run=_check_balance,
+        applies=_has_deal,
+    ),
+    RecordCheck(
+        name="prices",
+        needs="a deal with prices",
+        proves="everybody is paid what its prices say, and what one pays another receives",
+        run=_check_prices,
+        applies=_has_deal,
+    ),
+    RecordCheck(
+        name="recomputed",
+        needs="the transcript beside the ledger",
+        proves="the deal is the one that the recorded answers come to; not that the answers were true",
+        run=_check_transcript,
+        applies=_has_deal,
+    ),
+    RecordCheck(
+        name="signed",
+        needs="members' keys",
+        proves="every member of the deal signed the same deal and its own prices",
+        run=_check_signed,
+        applies=lambda found: _has_deal(found) or _is_signed(found) or found.must_be_signed,
+    ),
+    RecordCheck(
+        name="contributions",
+        needs="a training",
+        proves="nobody's samples were used beyond what it agreed to, by the counts stated",
+        run=_check_contributions,
+        applies=_has_deal,
+    ),
+    RecordCheck(
+        name="model",
+        needs="the model beside the ledger",
+        proves="the file is the model that was trained",
+        run=_check_model,
+        applies=_has_deal,
+    ),
+    RecordCheck(
+        name="updates",
+        needs="the updates beside the ledger, and a verification",
+        proves="the models that were measured are made of the updates that members signed",
+        run=_check_updates,
+        applies=lambda found: VERIFIED in found.entries,
+    ),
+    RecordCheck(
+        name="verified",
+        needs="a verification, members' keys",
+        proves="what members measured of models with and without an update is what they signed",
+        run=_check_verified,
+        applies=_is_verified,
+    ),
+    RecordCheck(
+        name="settlement",
+        needs="a settlement",
+        proves="cents and transfers are those due for what was delivered, at the prices agreed",
+        run=_check_settlement,
+        applies=_has_deal,
+    ),
+    RecordCheck(
+        name="keys",
+        needs="members' keys; whose they are only with --keys",
+        proves="every key was signed for this run by its holder, and is the one known where keys are given",
+        run=_check_keys,
+        applies=_is_signed,
+    ),
+    RecordCheck(
+        name="order",
+        needs="the ledger",
+        proves="it holds one run, in the order of a run",
+        run=_check_order,
+        applies=lambda found: _is_signed(found) or _second_run(found) is not None,
+    ),
+    RecordCheck(
+        name="delivered",
+        needs="a training, members' keys",
+        proves="samples and update of every round are those that each member signed; not that the samples were used",
+        run=_check_delivered,
+        applies=_is_signed,
+    ),
+    RecordCheck(
+        name="measured",
+        needs="accuracies, members' keys",
+        proves="each accuracy is the one that the member signed, of the model trained; not that it measured it well",
+        run=_check_measured,
+        applies=_is_signed,
+    ),
+    RecordCheck(
+        name="confirmed",
+        needs="a settlement, members' keys",
+        proves="everybody signed what was delivered and all cents; open where some did not, which moves no money",
+        run=_check_confirmed,
+        applies=_is_signed,
+    ),
+)
+
+
+# Deals
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PaymentCheck:
+    """How far the payments of a deal can be from those of the exact equilibrium.
+
+    Attributes
+    ----------
+    errors
+        By member, in units of payoff; NaN where nothing is known.
+    tol
+        What may be in the wrong pocket, in units of payoff.
+    method
+        What this rests on, in words.
+    agent
+        Whose payment is furthest off.
+    """
+
+    errors: FloatArray
+    tol: float
+    method: str
+    agent: str
+
+    @property
+    def error(self) -> float:
+        """The largest of the errors."""
+        return float(self.errors.max())
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything can be said of the payments."""
+        return not np.isnan(self.error)
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether more than the tolerance may be in the wrong pocket: also where nothing can be said."""
+        return not self.error <= self.tol
+
+
+def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float | None = None) -> PaymentCheck:
+    """How far the payments of an outcome are from those that are due under a mechanism's rules.
+
+    They are compared with those of an equilibrium that is worked out a second time: where there are several, with one
+    close to the deal's own contributions. A profile that misses the equilibrium a little costs its members next to
+    nothing, to second order; the payments move with it to first order, so that certificates of the profile do not show
+    it. A unit of payoff is worth `per_payoff` of money; None where there is no money.
+    """
+    due, method = np.zeros(len(outcome.agents)), NO_PAYMENTS
+    if mechanism.has_payments:
+        try:
+            due, method = mechanism.payments_due(outcome.federation, outcome.contributions), COMPARED
+        except SOLVER_ERRORS:
+            due, method = np.full(len(outcome.agents), np.nan), UNKNOWN
+    errors, turnover = np.abs(outcome.payments - due), outcome.deal.turnover
+    # Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
+    rounding = BALANCE_TOLERANCE * max(turnover, float(np.abs(outcome.payoffs).sum()))
+    return PaymentCheck(
+        errors=np.where(np.isfinite(errors), errors, np.nan),
+        tol=max(rounding, PAYMENT_TOLERANCE * turnover if per_payoff is None else CENT / per_payoff),
+        method=method,
+        agent=str(outcome.agents[int(np.argmax(np.nan_to_num(errors)))]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedDeal(Checked):
+    """A deal held to what it promises.
+
+    Attributes
+    ----------
+    deal, rules, outcome
+        The deal as it stands in the file, its mechanism, and the deal with the federation of those who are in it.
+    claims
+        What its certificates are held to.
+    out
+        The members of the scenario that are not in it, and why; an empty text where the deal does not say it.
+    record
+        The ledger or transcript it comes from, checked, if it comes from one.
+    money
+        What payoff is worth, where the scenario says it.
+    contradictions
+        What its file states otherwise than it follows from contributions and payments, in words.
+    unchecked
+        What its file states of how it was negotiated, which only a transcript shows.
+    """
+
+    deal: Deal
+    rules: Mechanism
+    outcome: Outcome
+    claims: Sequence[Claim]
+    out: Mapping[str, str] = field(default_factory=dict)
+    record: CheckedLedger | CheckedTranscript | None = None
+    money: Money | None = None
+    contradictions: Sequence[str] = ()
+    unchecked: Sequence[str] = ()
+
+    @cached_property
+    def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
+        """By claim: its certificates, the checks of a deal, and those of the record it comes from."""
+        found = {claim.value: _finding(partial(_check_certificate, claim), self) for claim in self.claims}
+        found |= {check.name: _finding(check.run, self) for check in DEAL_CHECKS if check.applies(self)}
+        for name, finding in self.record.findings.items() if self.record is not None else ():
+            if finding.holds is False or name not in found:
+                found = {key: each for key, each in found.items() if key != name} | {name: finding}
+        return found
+
+    @cached_property
+    def payment_check(self) -> PaymentCheck:
+        """How much of its money can be in the wrong pocket."""
+        return check_payments(self.rules, self.outcome, per_payoff=self.money.per_payoff if self.money else None)
+
+    @property
+    def holds_payments(self) -> bool:
+        """Whether its payments are held to be those of an equilibrium: wherever it is held to be one."""
+        return Claim.NASH in self.claims
+
+    def amount(self, payoff: float) -> str:
+        """An amount in money where there is money, in units of payoff otherwise."""
+        if self.money is None:
+            return f"{payoff:.3g} of payoff"
+        return f"{self.money.currency} {payoff * self.money.per_payoff:,.2f}"
+
+    @property
+    def payment_text(self) -> str:
+        """How far the payments can be from those of the exact equilibrium, and what says so."""
+        payments = self.payment_check
+        if not payments.is_known:
+            text = "Whether the payments are right cannot be said"
+        elif payments.exceeds:
+            text = f"Up to {self.amount(payments.error)} is in the wrong pocket"
+            text += f": the payment of {payments.agent} is furthest off"
+        else:
+            text = f"Payments agree to {self.amount(max(payments.error, payments.tol if self.money else 0.0))}"
+        return f"{text} ({payments.method})."
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether every claim it is held to is proved, rather than only not refuted."""
+        return not self.failed and all(self.outcome.certificates[claim].holds for claim in self.claims)
+
+    @property
+    def difference(self) -> str:
+        """What is wrong first of all: the record it comes from, a payment, or a claim."""
+        failures = self.failures
+        first = [
+            *(self.record.failed if self.record is not None else ()),
+            *([LEFT_OUT] if LEFT_OUT in failures else []),
+        ]
+        if first:
+            return f"{quote_claim(first[0])}: {failures[first[0]]}"
+        with suppress(*SOLVER_ERRORS):  # where the rules come to no deal
+            due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
+            for name in self.outcome.deal.differences(due.deal):
+                agent = self.outcome.agents.index(name)
+                paid, rule = differing_texts(self.outcome.payments[agent], due.payments[agent])
+                if paid != rule:
+                    return f'member "{name}" is paid {paid}, by the rules of {self.rules.name} {rule} (units of payoff)'
+        return next((f"{quote_claim(claim)}: {reason}" for claim, reason in failures.items()), "")
+
+
+def check_deal(
+    path: Path,
+    federation: Federation,
+    *,
+    rules: Mechanism | None = None,
+    claims: Sequence[Claim] | None = None,
+    money: Money | None = None,
+    found: CheckedLedger | None = None,
+) -> CheckedDeal:
+    """The deal of a file, held to claims: by default to those of its mechanism, by whose rules it is judged.
+
+    `found` is the ledger, where it was checked already.
+    """
+    record: CheckedLedger | CheckedTranscript | None = None
+    stated_in: dict[str, Any] = {}
+    if is_ledger(path) or is_transcript(path):
+        record = check_record(path) if found is None else found
+        known = record.recomputed if isinstance(record, CheckedTranscript) else record.deal
+        if known is None:
+            why = "there is no deal in this ledger yet"
+            why = next((f"the ledger was changed: {reason}" for reason in record.failures.values()), why)
+            raise InvalidInput(f"{path}: {why}; `fedpact check {path}` shows what it holds")
+        deal = known
+    else:
+        which = rules.name if rules is not None and is_comparison(path) else None
+        deal, stated_in = load_deal(path, mechanism=which), read_record(path, mechanism=which)
+    with error_context(str(path)):
+        chosen = mechanism_named(deal.mechanism) if rules is None else rules
+        outcome = chosen.outcome_of(deal, federation)
+        named = chosen if chosen.name == deal.mechanism else MECHANISMS.get(deal.mechanism)
+        stated: Sequence[str] = ()
+        if np.isfinite(deal.provenance.welfare):  # by what members said, who do not count what joining costs them
+            net = deal.provenance.welfare - float(outcome.joining_costs.sum())
+            stated = contradictions({"agents": outcome.agents, "welfare": net}, outcome)
+            stated_in = {key: entry for key, entry in stated_in.items() if key != "welfare"}
+        if named is not None:
+            stated = [*stated, *_contradictions(stated_in, deal, outcome, named, federation)]
+    return CheckedDeal(
+        deal=deal,
+        rules=chosen,
+        outcome=outcome,
+        claims=chosen.promises(outcome.federation) if claims is None else claims,
+        out={name: _reason(deal, name) for name in federation.names if name not in outcome.agents},
+        record=record,
+        money=money,
+        contradictions=stated,
+        unchecked=[key for key in OF_NEGOTIATION if key in stated_in and key not in CHECKED],
+    )
+
+
+def check_solved(
+    rules: Mechanism, federation: Federation, *, claims: Sequence[Claim] | None = None, money: Money | None = None
+) -> CheckedDeal:
+    """The deal a mechanism makes of a federation, held to claims: by default to its own."""
+    outcome = rules.solve(federation)
+    held_to = rules.promises(federation) if claims is None else claims
+    return CheckedDeal(deal=outcome.deal, rules=rules, outcome=outcome, claims=held_to, money=money)
+
+
+def _reason(deal: Deal, name: str) -> str:
+    """Why somebody is out, if the deal says it in words: a text without a letter or digit says nothing."""
+    given = deal.excluded.get(name, "").strip()
+    return given if any(map(str.isalnum, given)) else ""
+
+
+def _contradictions(
+    record: dict[str, Any], deal: Deal, outcome: Outcome, rules: Mechanism, federation: Federation
+) -> Sequence[str]:
+    """What a deal, and its file, states otherwise than it follows by the rules it names.
+
+    Prices and side payments are those of the deal, brought into the scenario's order: whoever delivers less is paid by
+    them.
+    """
+    due = rules.outcome_at(outcome.federation, outcome.contributions, outcome.payments)
+    if deal.provenance.source is Source.SOLVED:
+        with suppress(*SOLVER_ERRORS):  # where it is no equilibrium the certificates say so
+            rules.equilibria(outcome.federation, outcome.contributions)
+            due = replace(due, is_solved=True)
+    terms, _ = deal.belonging_to(federation)
+    stated = {"agents": terms.agents, "prices": terms.prices, "side_payments": terms.side_payments}
+    stated = {key: entry for key, entry in jsonable(stated).items() if entry is not None}
+    beside = {key: entry for key, entry in record.items() if key not in TERMS}
+    if rules.name not in MECHANISMS:  # how many equilibria there are, and what is paid beside, is for its rules to say
+        for key in ("equilibria", "worst_reciprocity", "side_payments"):
+            beside.pop(key, None)
+            stated.pop(key, None)
+    return [*contradictions(stated, due), *(contradictions(beside, due) if beside else [])]
+
+
+def violation_text(certificate: Certificate) -> str:
+    """By how much a claim is violated, and what shows it."""
+    named = {key: join_names(part) if key == "group" else part for key, part in certificate.witness.items()}
+    words = {key: "member" if key == "agent" else key.replace("_", " ") for key in named}
+    simple = [(words[key], part) for key, part in named.items() if isinstance(part, str | float | int)]
+    shown = ", ".join(f"{name} {part:.6g}" if isinstance(part, float) else f"{name} {part}" for name, part in simple)
+    return f"by {-certificate.margin:.3g}: {shown}"
+
+
+def _check_certificate(claim: Claim, found: CheckedDeal) -> str:
+    proof = found.outcome.certificates[claim]
+    if proof.verdict is Verdict.VIOLATED:
+        raise ClaimBroken(f"violated {violation_text(proof)}")
+    if proof.verdict is Verdict.NOT_REFUTED and np.isnan(proof.margin):
+        raise ClaimBroken("it could not be worked out")
+    if not proof.holds:
+        raise ClaimOpen(proof.verdict.value)
+    return f"proved for {proof.scope}"
+
+
+def _check_members(found: CheckedDeal) -> str:
+    unexplained = [name for name, reason in found.out.items() if not reason]
+    if unexplained:
+        raise ClaimBroken(f"{join_names(unexplained)} {'is' if len(unexplained) == 1 else 'are'} {UNEXPLAINED}")
+    return "everybody of the scenario is in it, or it says why not"
+
+
+def _check_payments(found: CheckedDeal) -> str:
+    payments = found.payment_check
+    if not payments.is_known:
+        raise ClaimBroken(f"whether they are right cannot be said ({payments.method})")
+    if payments.exceeds:
+        raise ClaimBroken(f"up to {found.amount(payments.error)} is in the wrong pocket")
+    return payments.method
+
+
+def _check_deal_prices(found: CheckedDeal) -> str:
+    if found.deal.price_contradiction:
+        raise ClaimBroken(found.deal.price_contradiction)
+    return "everybody is paid what its prices say"
+
+
+def _check_stated(found: CheckedDeal) -> str:
+    if found.contradictions:
+        raise ClaimBroken(found.contradictions[0])
+    return "all else that is stated follows from contributions and payments"
+
+
+DEAL_CHECKS = (
+    RecordCheck(
+        name=LEFT_OUT,
+        needs="the scenario",
+        proves="all its members are in the deal, or it says who is not, and why",
+        run=_check_members,
+    ),
+    RecordCheck(
+        name=PAYMENTS,
+        needs="the scenario, and rules that come to an equilibrium",
+        proves="nobody's payment is further than a cent from that of an equilibrium worked out a second time",
+        run=_check_payments,
+        applies=lambda found: found.holds_payments,
+    ),
+    RecordCheck(
+        name="prices",
+        needs="a deal with prices",
+        proves="everybody is paid what its prices say",
+        run=_check_deal_prices,
+        applies=lambda found: found.deal.prices is not None,
+    ),
+    RecordCheck(
+        name=STATED,
+        needs="the scenario, and a file",
+        proves="payoffs, costs, shares, certificates and all else in the file follow from contributions and payments",
+        run=_check_stated,
+    ),
+)
