@@ -285,6 +285,6 @@ def test_agents_of_a_transcript_keep_their_places(transcript: Path) -> None:
 
 
 def test_the_documentation_lists_every_check() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "flower.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "what-if-somebody-cheats.md").read_text(encoding="utf-8")
     for check in (*LEDGER_CHECKS, *TRANSCRIPT_CHECKS, *DEAL_CHECKS):
         assert f"| {check.name} | {check.needs} | {check.proves} |" in page
