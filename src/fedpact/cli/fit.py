@@ -53,7 +53,6 @@ def fit(
     signs: Annotated[
         str, typer.Option("--signs", help="Signs of the weights: positive, or any if data may harm.")
     ] = "positive",
-    sparse: Annotated[bool, typer.Option("--sparse", help="Set to zero what cannot be told from zero.")] = False,
     shared: Annotated[
         str,
         typer.Option(
@@ -139,7 +138,6 @@ def fit(
             observations,
             family=family,
             signs=signs,
-            sparse=sparse,
             shared=_shared(shared),
             floor=floor,
             ceiling=ceiling,
