@@ -352,12 +352,9 @@ def test_a_private_file_counts_data_as_its_scenario_does(run, tmp_path: Path) ->
     [
         ({"least_gian": 5.0}, "unknown key 'least_gian'; did you mean \"least_gain\"?"),
         ({"payoff": {"family": "power-law", "betta": 0.5}}, "payoff: unknown key 'betta'; did you mean \"beta\"?"),
-        ({"intervals": {"wieghts": []}}, "intervals: unknown key 'wieghts'; did you mean \"weights\"?"),
-        ({"weights": [9.0, 0.02, 0.01]}, "intervals.weights[0] must hold the number it is of, weights[0] = 9, got "),
-        ({"value": 7.0}, "intervals.value must hold the number it is of, value = 7, got "),
         ({"weights": [0.01, float("nan"), 0.01]}, "weights[1] must be a finite number, got nan"),
         ({"cap": float("nan")}, "cap must be a finite number, at least 0, got nan"),
-        ({"intervals": {"value": [float("nan"), 1.0]}}, "intervals.value must be pairs of a lower and an upper end"),
+        ({"known": [0.5, 1.0]}, 'known must be a text such as "90 % intervals: value 0.7 to 0.9", got '),
         ({"unit": 3}, 'unit must be a text such as "thousand records", got 3'),
         ({"placeholder_cost": "?"}, "placeholder_cost must be a number, or null, got '?'"),
     ],

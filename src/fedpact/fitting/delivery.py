@@ -9,7 +9,7 @@ What data is worth depends on how it is trained on: weights that one procedure w
 another. There are three cases.
 
 * *Calibrated*, on subset models of earlier rounds or runs of the same procedure (`fedpact.fitting.calibration`): a
-  member is flagged if its share lies below 1 beyond doubt.
+  member is flagged if its share lies below 1 beyond doubt, or if the accuracies fit without its updates only.
 * By weights from elsewhere that fit the accuracies: what all shares have in common cannot be told from another scale.
   A member is flagged if its share lies below that of the others beyond doubt, by more than these differ among
   themselves.
@@ -164,17 +164,28 @@ class Delivery:
         """How well the curves fit, and who falls short.
 
         Calibrated, where they do not fit, models without the updates of those who fall short are tried, the worst
-        first, as long as they are a minority: noise, or wrong labels, fit no share, and whoever sends such updates must
-        neither be safe because of that nor be counted against others.
+        first, as long as they are a minority: noise, wrong labels, or a part of the records only, fit no share, and
+        whoever sends such updates must neither be safe because of that nor be counted against others. Where nobody
+        falls short beyond doubt, the one of those below 1 is tried without whose updates the others fit best.
         """
         p_value, suspects, rest = self.models.misfit_p_value(self.found), list[int](), self
         most = (int(self.models.identified.sum()) - 1) // 2 if self.calibrated else 0
-        while p_value < MISFIT_P_VALUE and len(suspects) < most and rest._fall_short.any():
-            suspects.append(int(np.nanargmin(rest.p_values)))
-            others = self.models.without_updates_of(suspects)
-            rest = replace(self, models=others, found=others.fit())
-            p_value = others.misfit_p_value(rest.found)
+        while p_value < MISFIT_P_VALUE and len(suspects) < most:
+            tried = [int(np.nanargmin(rest.p_values))] if rest._fall_short.any() else []
+            if not tried and not suspects:
+                tried = np.flatnonzero(self.p_values < 0.5).tolist()
+            found = [(*self._without_updates_of([*suspects, member]), member) for member in tried]
+            if not found:
+                break
+            p_value, rest, suspect = max(found, key=lambda each: each[0])
+            suspects.append(suspect)
         return p_value, sorted([*suspects, *np.flatnonzero(rest._fall_short).tolist()])
+
+    def _without_updates_of(self, members: list[int]) -> tuple[float, Delivery]:
+        """How well the curves fit without some members' updates, and what follows for the others."""
+        models = self.models.without_updates_of(members)
+        others = replace(self, models=models, found=models.fit())
+        return models.misfit_p_value(others.found), others
 
     @property
     def misfit_p_value(self) -> float:
@@ -263,8 +274,8 @@ class Delivery:
     def flagged(self) -> tuple[str, ...]:
         """Members that delivered too little beyond doubt: each that delivered all is so once in 40 times at most.
 
-        Calibrated, those whose 95 % interval lies below 1; else those as far below the others. Nobody where the curves
-        do not fit.
+        Calibrated, those whose 95 % interval lies below 1, and who has to be left out so that the curves fit; else
+        those as far below the others. Nobody where the curves do not fit.
         """
         if not self.can_judge:
             return ()
