@@ -51,6 +51,7 @@ from fedpact.fitting.subset_models import MAX_SHARE, SharesFit, SubsetModels
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.parallel import run_on_one_thread
 from fedpact.utils.words import count_text, join_names
 
 FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
@@ -115,7 +116,9 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     judged_by = calibration or Calibration.assumed(federation, floor, ceiling, weights_from)
     judged_by.check_agents(federation.names)
     models = judged_by.models(tests)
-    return Delivery(names=federation.names, contributions=agreed, models=models, found=models.fit())
+    # Many small matrices: more threads than one wait for each other.
+    found = run_on_one_thread(SubsetModels.fit, models)
+    return Delivery(names=federation.names, contributions=agreed, models=models, found=found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

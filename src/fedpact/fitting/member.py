@@ -80,7 +80,7 @@ def member_notes(
 ) -> MemberNotes:
     """The names of all, how well what was fitted is known, and what was not fitted."""
     intervals = member_intervals(found, agent, level)
-    shown = [(key, intervals[key]) for key in ("value", "beta") if key in intervals]
+    shown: list[tuple[str, FloatArray]] = [(key, intervals[key]) for key in ("value", "beta") if key in intervals]
     for index, ends in enumerate(intervals.get("weights", ())):
         whose = "its own" if index == agent.index else found.names[index]
         shown.append((f"a {'unit' if unit else 'sample'} of {whose}", ends))
