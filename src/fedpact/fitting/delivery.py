@@ -169,19 +169,15 @@ class Delivery:
         Calibrated, where they do not fit, models without the updates of those who fall short are tried, the worst
         first, as long as they are a minority: noise, wrong labels, or a part of the records only, fit no share, and
         whoever sends such updates must neither be safe because of that nor be counted against others. Where nobody
-        falls short beyond doubt, the one of those below 1 is tried without whose updates the others fit best.
+        falls short beyond doubt, everybody's updates are left out in turn (`_unlike_the_others`).
         """
         p_value, suspects, rest = self.models.misfit_p_value(self.found), list[int](), self
         most = (int(self.models.identified.sum()) - 1) // 2 if self.calibrated else 0
-        while p_value < MISFIT_P_VALUE and len(suspects) < most:
-            tried = [int(np.nanargmin(rest.p_values))] if rest._fall_short.any() else []
-            if not tried and not suspects:
-                tried = np.flatnonzero(self.p_values < 0.5).tolist()
-            found = [(*self._without_updates_of([*suspects, member]), member) for member in tried]
-            if not found:
-                break
-            p_value, rest, suspect = max(found, key=lambda each: each[0])
-            suspects.append(suspect)
+        if p_value < MISFIT_P_VALUE and most and not self._fall_short.any():
+            p_value, suspects, rest = self._unlike_the_others() or (p_value, suspects, rest)
+        while p_value < MISFIT_P_VALUE and len(suspects) < most and rest._fall_short.any():
+            suspects.append(int(np.nanargmin(rest.p_values)))
+            p_value, rest = self._without_updates_of(suspects)
         return p_value, sorted([*suspects, *np.flatnonzero(rest._fall_short).tolist()])
 
     def _without_updates_of(self, members: list[int]) -> tuple[float, Delivery]:
@@ -189,6 +185,18 @@ class Delivery:
         models = self.models.without_updates_of(members)
         others = replace(self, models=models, found=models.fit())
         return models.misfit_p_value(others.found), others
+
+    def _unlike_the_others(self) -> tuple[float, list[int], Delivery] | None:
+        """The member without whose updates the curves fit, if models with them score less than the others' fit expects.
+
+        Updates made of some of the records may serve one member less and another more than before, and fit no share.
+        How well the curves fit without them, who it is, and the others; or nothing.
+        """
+        members = np.flatnonzero(self.models.identified).tolist()
+        tried = [(*self._without_updates_of([member]), member) for member in members]
+        p_value, others, member = max(tried, key=lambda each: each[0])
+        is_short = p_value >= MISFIT_P_VALUE and self.models.excess_of(member, others.found) < 0.0
+        return (p_value, [member], others) if is_short else None
 
     @property
     def misfit_p_value(self) -> float:

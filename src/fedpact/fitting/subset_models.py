@@ -253,6 +253,16 @@ class SubsetModels:
             clustered += steps.T @ steps
         return np.asarray(covariance[:count, :count], dtype=np.float64), clustered
 
+    def excess_of(self, member: int, found: SharesFit) -> float:
+        """By how much judged models made of the member's updates score more than a fit expects: a weighted sum over all
+        measurements, whose sign says whether that is more or less.
+        """
+        expected = self.predict(found.shares, found.change, by_theta=False)[0]
+        made = (self.given > 0.0)[:, member, None] & self._is_judged
+        columns = np.stack([self.accuracies - expected, np.broadcast_to(made, expected.shape)], axis=2)
+        errors = self._errors(found.sizes, self._variances(found.shares, found.change))
+        return float(errors.whiten(np.where(self.measured[:, :, None], columns, 0.0)).prod(axis=1).sum())
+
     def misfit_p_value(self, found: SharesFit) -> float:
         """How likely accuracies so far from the predictions are if weights and curves are right.
 
