@@ -178,7 +178,8 @@ def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
 def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
     """The run with a progress bar; an interrupt says what is kept."""
     try:
-        with progress(plan.n_models) as begin:
+        members, home = plan.scenario.federation.n_agents, plan.scenario.federation.home
+        with progress(members + (1 if home is None else members)) as begin:  # models at most
             return folder.train(plan, origin, progress=begin)
     except KeyboardInterrupt:
         _exit_interrupted(folder)

@@ -55,25 +55,6 @@ class Plan:
     floors: FloatArray
     ceilings: FloatArray
 
-    @property
-    def n_models(self) -> int:
-        """How many trainings it takes at most: everybody alone, and in the deal one, or with data at home one each."""
-        members = self.scenario.federation.n_agents
-        return members + (1 if self.scenario.federation.home is None else members)
-
-    def run(self, *, progress: Progress | None = None, checkpoint: Path | None = None) -> Run:
-        """Train as planned."""
-        return train_under(
-            self.deal,
-            self.scenario.federation,
-            self.experiment,
-            floors=self.floors,
-            ceilings=self.ceilings,
-            models=self.scenario.models,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
-
     def record(self) -> dict[str, Any]:
         """The plan as plain data; it needs no files beside it."""
         federation = self.scenario.federation
@@ -172,7 +153,16 @@ class RunFolder:
             except OSError as error:
                 raise InvalidInput(f"{self.path}: the folder cannot be made: {error.strerror}") from error
             self._write({SETTINGS: _json(settings)})
-        run = plan.run(progress=progress, checkpoint=self.path / MODELS)
+        run = train_under(
+            plan.deal,
+            plan.scenario.federation,
+            plan.experiment,
+            floors=plan.floors,
+            ceilings=plan.ceilings,
+            models=plan.scenario.models,
+            progress=progress,
+            checkpoint=self.path / MODELS,
+        )
         if not self.finished:
             tables = {name: csv_rows(rows).encode() for name, rows in _tables(run).items()}
             # The result is the last to take its place: the run is finished.

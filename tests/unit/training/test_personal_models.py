@@ -13,7 +13,7 @@ from blobs import blobs
 from fedpact.scenario import Scenario
 from fedpact.training import Experiment, Images, LabelNoise, Training, train_under
 from fedpact.training.fedavg import initial_weights
-from fedpact.training.run_folder import Plan, run_record
+from fedpact.training.run_folder import Plan, RunFolder, run_record
 from fedpact.training.settings import Stream, generator
 
 from . import by_hand
@@ -146,7 +146,7 @@ def test_a_harmful_member_spoils_the_common_model_and_not_the_personal_ones() ->
     assert run.models == "personal"
 
 
-def test_a_scenario_of_personal_models_is_trained_with_them(images: Images) -> None:
+def test_a_scenario_of_personal_models_is_trained_with_them(images: Images, tmp_path: Path) -> None:
     fed = federation(HARMED)
     scenario = Scenario(federation=fed, models="personal")
     deal = fp.ExternalityMechanism().solve(scenario.federation).deal
@@ -154,7 +154,7 @@ def test_a_scenario_of_personal_models_is_trained_with_them(images: Images) -> N
     plan = Plan(
         scenario=scenario, deal=deal, data="embedded", experiment=trainer, floors=np.zeros(3), ceilings=np.ones(3)
     )
-    run = plan.run()
+    run = RunFolder(tmp_path / "run").train(plan, {})
     assert run.models == "personal"
     schedule = [run.samples.tolist()] * 4
     np.testing.assert_array_equal(run.together.loss, trainer.history(schedule, wanted=fed.wanted_lots).loss)
