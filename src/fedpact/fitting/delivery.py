@@ -166,14 +166,14 @@ class Delivery:
     def _judgement(self) -> tuple[float, list[int]]:
         """How well the curves fit, and who falls short.
 
-        Calibrated, where they do not fit, models without the updates of those who fall short are tried, the worst
-        first, as long as they are a minority: noise, wrong labels, or a part of the records only, fit no share, and
-        whoever sends such updates must neither be safe because of that nor be counted against others. Where nobody
-        falls short beyond doubt, everybody's updates are left out in turn (`_unlike_the_others`).
+        Calibrated, where they do not fit, everybody's updates are left out in turn (`_unlike_the_others`): noise, wrong
+        labels, or a part of the records only, fit no share, and whoever sends such updates must neither be safe because
+        of that nor be counted against others. Where that is not one member, models without the updates of those who
+        fall short are tried, the worst first, as long as they are a minority.
         """
         p_value, suspects, rest = self.models.misfit_p_value(self.found), list[int](), self
         most = (int(self.models.identified.sum()) - 1) // 2 if self.calibrated else 0
-        if p_value < MISFIT_P_VALUE and most and not self._fall_short.any():
+        if p_value < MISFIT_P_VALUE and most:
             p_value, suspects, rest = self._unlike_the_others() or (p_value, suspects, rest)
         while p_value < MISFIT_P_VALUE and len(suspects) < most and rest._fall_short.any():
             suspects.append(int(np.nanargmin(rest.p_values)))
