@@ -17,7 +17,7 @@ Judge it
 Agree on it, train under it, settle it
     negotiate, load_deal, settle, Deal
 Learn the numbers from data
-    pilot, fit, suggest, calibrate_delivery, estimate_delivery, settle_delivery, sample_game
+    pilot, fit, suggest, calibrate_delivery, estimate_delivery, sample_game
 """
 
 from __future__ import annotations
@@ -65,13 +65,11 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
     from fedpact.fitting import (
         Calibration,
         Delivery,
-        DeliverySettlement,
         Fit,
         Observations,
         calibrate_delivery,
         estimate_delivery,
         fit,
-        settle_delivery,
         suggest,
     )
     from fedpact.fitting.pilots import PilotData, PilotStudy, pilot
@@ -124,7 +122,6 @@ __all__ = [
     "CostSharing",
     "Deal",
     "Delivery",
-    "DeliverySettlement",
     "EqualSplit",
     "Equilibria",
     "Exponential",
@@ -195,7 +192,6 @@ __all__ = [
     "save_scenario",
     "set_threads",
     "settle",
-    "settle_delivery",
     "shapley_values",
     "social_optimum",
     "solve_batch",

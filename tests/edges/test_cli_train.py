@@ -72,12 +72,12 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
     assert stored == record
     together, alone = rows(tmp_path / "run" / "rounds.csv"), rows(tmp_path / "run" / "alone.csv")
-    assert list(together[0]) == ["round", "agent", "alone", "samples", "accuracy", "loss", "test_size"]
+    assert list(together[0]) == ["round", "member", "alone", "samples", "score", "loss", "test_size"]
     seen = fp.Observations.from_files([tmp_path / "run"])
     np.testing.assert_array_equal(seen.contributions, [record["samples"], *np.diag(record["standalone_samples"])])
     np.testing.assert_array_equal(seen.accuracies[0], record["accuracies"])
     np.testing.assert_array_equal(seen.test_sizes[0], record["test_sizes"])
-    assert [(row["round"], row["agent"]) for row in together] == [
+    assert [(row["round"], row["member"]) for row in together] == [
         (str(number), f"agent {agent}") for number in (1, 2, 3) for agent in range(3)
     ]
     for table, samples, accuracies in (
@@ -85,7 +85,7 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
         (alone, "standalone_samples", "standalone_accuracies"),
     ):
         assert [int(row["samples"]) for row in table[-3:]] == record[samples]
-        assert [float(row["accuracy"]) for row in table[-3:]] == record[accuracies]
+        assert [float(row["score"]) for row in table[-3:]] == record[accuracies]
     solved = fp.ExternalityMechanism().solve(example("paper-w2").federation)
     np.testing.assert_allclose(record["utilities"], solved.utilities, rtol=1e-12)
     assert record["samples"] == np.floor(solved.contributions).astype(int).tolist()
@@ -101,7 +101,7 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     fp.save_scenario(example("paper-w2"), tmp_path / "mine.toml")
-    noise = ("--label-noise", "1=0.25", "--pixel-noise", "0.1,0.2,0.3", "--private", "agent 2=0.01", "--clip", 2)
+    noise = ("--label-noise", "1=0.25", "--pixel-noise", "0.1,0.2,0.3")
     others = ("--floor", 0.1, "--ceiling", "0=0.9", "--seed", 7)
     assert train("mine.toml", *QUICK[1:], *others, *noise).code == 0
     settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
@@ -112,7 +112,6 @@ def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     assert experiment["noise"] == {
         "LabelNoise": {"share": [0.0, 0.25, 0.0]},
         "PixelNoise": {"deviation": [0.1, 0.2, 0.3]},
-        "PrivateUpdates": {"clip": ["inf", "inf", 2.0], "multiplier": [0.0, 0.0, 0.01]},
     }
     assert (experiment["samples"], experiment["seed"]) == ([60] * 3, 7)
     assert (settings["floors"], settings["ceilings"]) == ([0.1] * 3, [0.9, 1.0, 1.0])
@@ -147,7 +146,7 @@ def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
     assert settings["experiment"]["noise"] == {"LabelNoise": {"share": [0.2, 0.1, 0.0]}}, (
         "the name counts, not the number"
     )
-    assert rows(tmp_path / "run" / "rounds.csv")[0]["agent"] == names[0]
+    assert rows(tmp_path / "run" / "rounds.csv")[0]["member"] == names[0]
 
 
 def test_per_agent_numbers() -> None:
@@ -238,8 +237,6 @@ BAD_INPUT = [
     ("paper-w2 --partition dirichlet --alpha 0.05", "would hold no image of class"),
     ("paper-w2 --label-noise 1.5", "--label-noise: LabelNoise.share[0] must be a share from 0 to 1, got 1.5"),
     ("paper-w2 --pixel-noise x=1", "--pixel-noise: there is no member 'x'"),
-    ("paper-w2 --private 0=-1", "--private: PrivateUpdates.multiplier[0] must be"),
-    ("paper-w2 --private 0=1 --clip 0", "--private: PrivateUpdates.clip[0] must be positive, got 0"),
     ("paper-w2 --learning-rate 0", "learning_rate must be positive"),
     ("paper-w2 --floor 1", "floors[0] must be below the ceiling 1, got 1"),
     ("paper-w2 --ceiling nan", "--ceiling must be a finite number, got 'nan'"),

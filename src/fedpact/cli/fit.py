@@ -16,12 +16,13 @@ from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.logs import runs_text
-from fedpact.fitting.member import agent_record, agent_text, member_agent, member_notes, save_member
+from fedpact.fitting.member import agent_record, agent_text, member_agent, member_intervals, member_notes, save_member
 from fedpact.fitting.parameters import CURVE_FAMILIES, CURVE_PARTS
 from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
 from fedpact.scenario import save_scenario
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import count_text, printable
 
 MAX_GROUPS_LISTED = 6
@@ -53,7 +54,6 @@ def fit(
     signs: Annotated[
         str, typer.Option("--signs", help="Signs of the weights: positive, or any if data may harm.")
     ] = "positive",
-    sparse: Annotated[bool, typer.Option("--sparse", help="Set to zero what cannot be told from zero.")] = False,
     shared: Annotated[
         str,
         typer.Option(
@@ -139,7 +139,6 @@ def fit(
             observations,
             family=family,
             signs=signs,
-            sparse=sparse,
             shared=_shared(shared),
             floor=floor,
             ceiling=ceiling,
@@ -206,7 +205,9 @@ def _finish_member(found: Fit, terms: FitTerms, member: str, output: Path | None
     if output is not None:
         save_member(agent, notes, output)
     if as_json:
-        doubts = {"warnings": found.warnings, "notes": found.notes, "indistinguishable": found.indistinguishable}
+        intervals = jsonable(member_intervals(found, agent, INTERVAL_LEVEL))
+        doubts = {"level": INTERVAL_LEVEL, "intervals": intervals, "warnings": found.warnings}
+        doubts |= {"notes": found.notes, "indistinguishable": found.indistinguishable}
         print_json(agent_record(agent, notes) | doubts | {"files": files})
         return
     for line in agent_text(agent, notes).splitlines():

@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import numpy as np
 import typer
 
 from fedpact.cli.common import (
@@ -34,7 +33,7 @@ from fedpact.cli.training_tables import show_run
 from fedpact.fitting.parameters import checked_range
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
-from fedpact.training import Dirichlet, Even, Experiment, LabelNoise, Noise, PixelNoise, PrivateUpdates, Training
+from fedpact.training import Dirichlet, Even, Experiment, LabelNoise, Noise, PixelNoise, Training
 from fedpact.training.data import SOURCES, Images, mnist
 from fedpact.training.run import Run, check_trainable
 from fedpact.training.run_folder import Plan, RunFolder, members_and_lots, run_record
@@ -44,7 +43,7 @@ from fedpact.utils.words import count_text
 
 FOLDER = Path("run")
 ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
-ALPHA, CLIP = 2.0, 1.0
+ALPHA = 2.0
 
 
 def train(
@@ -75,11 +74,6 @@ def train(
     pixel_noise: Annotated[
         list[str] | None, typer.Option("--pixel-noise", help=f"Standard deviation of noise on pixels of 0 to 1. {EACH}")
     ] = None,
-    private: Annotated[
-        list[str] | None,
-        typer.Option("--private", help=f"Private updates: noise on each weight, in units of --clip. {EACH}"),
-    ] = None,
-    clip: Annotated[float, typer.Option("--clip", help="Longest update of those with --private.")] = CLIP,
     local_epochs: Annotated[
         int, typer.Option("--local-epochs", help="How often a member goes through its samples in a round.", min=1)
     ] = 1,
@@ -126,7 +120,7 @@ def train(
         samples=per_agent("--samples", samples or [], lots, SAMPLES),
         test_share=test_share,
         partition=Even() if partition == "even" else Dirichlet(alpha, every_class=every_class),
-        noise=_noise(names, lots, label_noise or [], pixel_noise or [], private or [], clip),
+        noise=_noise(lots, label_noise or [], pixel_noise or []),
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
     )
@@ -146,15 +140,8 @@ def _images(data: str) -> Images:
         return mnist(data)
 
 
-def _noise(
-    names: tuple[str, ...],
-    lots: tuple[str, ...],
-    labels: list[str],
-    pixels: list[str],
-    private: list[str],
-    clip: float,
-) -> list[Noise]:
-    """The kinds of noise somebody has; updates of those who said nothing of privacy are left as they are."""
+def _noise(lots: tuple[str, ...], labels: list[str], pixels: list[str]) -> list[Noise]:
+    """The kinds of noise somebody has."""
     found: list[Noise] = []
     if labels:
         shares = per_agent("--label-noise", labels, lots, 0.0)
@@ -164,11 +151,6 @@ def _noise(
         deviations = per_agent("--pixel-noise", pixels, lots, 0.0)
         with error_context("--pixel-noise"):
             found.append(PixelNoise(deviations))
-    if private:
-        multipliers = per_agent("--private", private, names, np.nan)
-        open_ones = np.isnan(multipliers)
-        with error_context("--private"):
-            found.append(PrivateUpdates(np.where(open_ones, np.inf, clip), np.where(open_ones, 0.0, multipliers)))
     return found
 
 
@@ -196,7 +178,8 @@ def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
 def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
     """The run with a progress bar; an interrupt says what is kept."""
     try:
-        with progress(plan.n_models) as begin:
+        members, home = plan.scenario.federation.n_agents, plan.scenario.federation.home
+        with progress(members + (1 if home is None else members)) as begin:  # models at most
             return folder.train(plan, origin, progress=begin)
     except KeyboardInterrupt:
         _exit_interrupted(folder)

@@ -8,7 +8,7 @@ sharing pays on members' tables. May use: utils, federation, scenario, deals, me
 """
 
 from fedpact.fitting.calibration import Calibration, calibrate_delivery
-from fedpact.fitting.delivery import Delivery, DeliverySettlement, estimate_delivery, settle_delivery
+from fedpact.fitting.delivery import Delivery, estimate_delivery
 from fedpact.fitting.estimate import fit
 from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit
 from fedpact.fitting.observations import Observations
@@ -18,7 +18,6 @@ from fedpact.fitting.suggestions import Suggestion, suggest
 __all__ = [
     "Calibration",
     "Delivery",
-    "DeliverySettlement",
     "FamilyComparison",
     "Fit",
     "FitQuality",
@@ -29,6 +28,5 @@ __all__ = [
     "calibrate_delivery",
     "estimate_delivery",
     "fit",
-    "settle_delivery",
     "suggest",
 ]

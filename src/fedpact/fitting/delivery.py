@@ -9,7 +9,7 @@ What data is worth depends on how it is trained on: weights that one procedure w
 another. There are three cases.
 
 * *Calibrated*, on subset models of earlier rounds or runs of the same procedure (`fedpact.fitting.calibration`): a
-  member is flagged if its share lies below 1 beyond doubt.
+  member is flagged if its share lies below 1 beyond doubt, or if the accuracies fit without its updates only.
 * By weights from elsewhere that fit the accuracies: what all shares have in common cannot be told from another scale.
   A member is flagged if its share lies below that of the others beyond doubt, by more than these differ among
   themselves.
@@ -47,11 +47,10 @@ from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.fitting.calibration import Calibration, agreed_contributions, agreed_precision, subset_tests
 from fedpact.fitting.subset_models import MAX_SHARE, SharesFit, SubsetModels
-from fedpact.mechanisms import MECHANISMS, personal_prices
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.jsonl import jsonable
+from fedpact.utils.parallel import run_on_one_thread
 from fedpact.utils.words import count_text, join_names
 
 FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
@@ -116,7 +115,9 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     judged_by = calibration or Calibration.assumed(federation, floor, ceiling, weights_from)
     judged_by.check_agents(federation.names)
     models = judged_by.models(tests)
-    return Delivery(names=federation.names, contributions=agreed, models=models, found=models.fit())
+    # Many small matrices: more threads than one wait for each other.
+    found = run_on_one_thread(SubsetModels.fit, models)
+    return Delivery(names=federation.names, contributions=agreed, models=models, found=found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,18 +165,37 @@ class Delivery:
     def _judgement(self) -> tuple[float, list[int]]:
         """How well the curves fit, and who falls short.
 
-        Calibrated, where they do not fit, models without the updates of those who fall short are tried, the worst
-        first, as long as they are a minority: noise, or wrong labels, fit no share, and whoever sends such updates must
-        neither be safe because of that nor be counted against others.
+        Calibrated, where they do not fit, everybody's updates are left out in turn (`_unlike_the_others`): noise, wrong
+        labels, or a part of the records only, fit no share, and whoever sends such updates must neither be safe because
+        of that nor be counted against others. Where that is not one member, models without the updates of those who
+        fall short are tried, the worst first, as long as they are a minority.
         """
         p_value, suspects, rest = self.models.misfit_p_value(self.found), list[int](), self
         most = (int(self.models.identified.sum()) - 1) // 2 if self.calibrated else 0
+        if p_value < MISFIT_P_VALUE and most:
+            p_value, suspects, rest = self._unlike_the_others() or (p_value, suspects, rest)
         while p_value < MISFIT_P_VALUE and len(suspects) < most and rest._fall_short.any():
             suspects.append(int(np.nanargmin(rest.p_values)))
-            others = self.models.without_updates_of(suspects)
-            rest = replace(self, models=others, found=others.fit())
-            p_value = others.misfit_p_value(rest.found)
+            p_value, rest = self._without_updates_of(suspects)
         return p_value, sorted([*suspects, *np.flatnonzero(rest._fall_short).tolist()])
+
+    def _without_updates_of(self, members: list[int]) -> tuple[float, Delivery]:
+        """How well the curves fit without some members' updates, and what follows for the others."""
+        models = self.models.without_updates_of(members)
+        others = replace(self, models=models, found=models.fit())
+        return models.misfit_p_value(others.found), others
+
+    def _unlike_the_others(self) -> tuple[float, list[int], Delivery] | None:
+        """The member without whose updates the curves fit, if models with them score less than the others' fit expects.
+
+        Updates made of some of the records may serve one member less and another more than before, and fit no share.
+        How well the curves fit without them, who it is, and the others; or nothing.
+        """
+        members = np.flatnonzero(self.models.identified).tolist()
+        tried = [(*self._without_updates_of([member]), member) for member in members]
+        p_value, others, member = max(tried, key=lambda each: each[0])
+        is_short = p_value >= MISFIT_P_VALUE and self.models.excess_of(member, others.found) < 0.0
+        return (p_value, [member], others) if is_short else None
 
     @property
     def misfit_p_value(self) -> float:
@@ -264,8 +284,8 @@ class Delivery:
     def flagged(self) -> tuple[str, ...]:
         """Members that delivered too little beyond doubt: each that delivered all is so once in 40 times at most.
 
-        Calibrated, those whose 95 % interval lies below 1; else those as far below the others. Nobody where the curves
-        do not fit.
+        Calibrated, those whose 95 % interval lies below 1, and who has to be left out so that the curves fit; else
+        those as far below the others. Nobody where the curves do not fit.
         """
         if not self.can_judge:
             return ()
@@ -324,6 +344,66 @@ class Delivery:
             models = replace(models, precision=agreed_precision(n_agents))
         return models.leave_out_shares(wanted)
 
+    def settle(self, deal: Deal | Outcome, *, money: Money | None = None, decimals: int | None = None) -> Settlement:
+        """The deal settled by what was delivered in effect, nobody's report moving its own money.
+
+        Parameters
+        ----------
+        deal
+            With prices, as those of the Externality mechanism and of those with side payments beside it.
+        money, decimals
+            As `fedpact.settle` takes them.
+
+        Raises
+        ------
+        InvalidInput
+            If the deal has no prices, if no third member that answered has a use for data that one pays another for, or
+            if the models say nothing about what was delivered of it.
+
+        Examples
+        --------
+        Four members; the last delivers half of what it agreed to, and is paid for half of it.
+
+        >>> import numpy as np
+        >>> from fedpact import ExternalityMechanism, PowerLaw
+        >>> weights = 0.01 + 0.01 * np.eye(4)
+        >>> federation = Federation(weights, costs=4e-4, caps=300.0, payoff=PowerLaw(beta=0.7))
+        >>> deal = ExternalityMechanism().solve(federation).deal
+        >>> rng = np.random.default_rng(0)
+        >>> subsets = rng.random((60, 4)) < 0.5
+        >>> arrived = subsets * deal.contributions * [1.0, 1.0, 1.0, 0.5]
+        >>> accuracies = rng.binomial(500, federation.payoff.value(arrived @ weights.T)) / 500
+        >>> found = estimate_delivery(federation, deal.contributions, subsets, accuracies, test_sizes=500)
+        >>> settled = found.settle(deal)
+        >>> sum(settled.cents), settled.amounts[3] < settled.amounts[0]
+        (0, True)
+        """
+        agreed = deal.deal if isinstance(deal, Outcome) else deal
+        require_single_lots(agreed, "settling by delivery")
+        if tuple(agreed.agents) != self.names:
+            raise InvalidInput(
+                f"deal must be between the members that were judged, in their order ({', '.join(self.names)}), "
+                f"got {', '.join(agreed.agents)}"
+            )
+        if agreed.prices is None:
+            raise InvalidInput(
+                f"deal must have prices to be settled by delivery, and that of {agreed.mechanism!r} has none; the "
+                f"Externality mechanism has, and so have those with side payments beside it"
+            )
+        owed = agreed_transfers(agreed, agreed.prices)
+        shares = self.leave_out_shares(owed != 0.0)
+        for payer, payee in np.argwhere((owed != 0.0) & np.isnan(shares))[:1].tolist():
+            one, other = self.names[payer], self.names[payee]
+            raise InvalidInput(
+                f"settling by delivery needs a third member: besides {one}, who pays, and {other}, who is paid, nobody "
+                f"whose accuracies are given has a use for {other}'s data that the models show; have more members "
+                f"measure, measure more models, or settle as agreed"
+            )
+        payments = payments_for_shares(agreed.payments, owed, shares)
+        given = agreed_contributions(agreed)
+        due = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)
+        return settle(due, money=money, decimals=decimals)
+
     def plot(self, ax: Any = None) -> Any:
         """Shares with their intervals, on `ax` or a new figure; needs matplotlib."""
         from fedpact.report.plots import plot_delivery  # noqa: PLC0415 - optional dependency
@@ -340,132 +420,3 @@ class Delivery:
         counts = f"{count_text(len(self.names), 'agent')}, {count_text(self.n_models, 'model')}"
         verdict = f"flagged: {', '.join(self.flagged)}" if self.flagged else "nobody flagged"
         return f"Delivery({counts}, {verdict if self.can_judge else 'cannot judge'})"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeliverySettlement:
-    """What is paid for what arrived; made by `settle_delivery`."""
-
-    settlement: Settlement  #: Balances and transfers in money
-    #: (n,): what each receives, in units of payoff, by delivery and as agreed
-    payments: FloatArray
-    agreed_payments: FloatArray
-    #: (n, n): what the row's member pays the column's for its data, in units of payoff, by delivery and as agreed
-    transfers: FloatArray
-    agreed_transfers: FloatArray
-    #: (n, n): the share of the column's contribution that the row's member pays for; NaN where it pays nothing
-    shares: FloatArray
-    delivery: Delivery  #: The estimate from everybody's reports
-
-    def record(self) -> dict[str, Any]:
-        """Shares, transfers and payments as plain data, beside those of the settlement."""
-        plain = jsonable(
-            {
-                "agents": self.delivery.names,
-                "contributions": self.delivery.contributions,
-                "delivered_shares": self.delivery.shares,
-                "flagged": self.delivery.flagged,
-                "shares": self.shares,
-                "agreed_payments": self.agreed_payments,
-                "payments": self.payments,
-            }
-        )
-        return dict(plain) | {"settlement": self.settlement.record()}
-
-
-def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how much and between which ends
-    federation: Federation,
-    deal: Deal | Outcome,
-    subsets: ArrayLike,
-    accuracies: ArrayLike,
-    test_sizes: ArrayLike | None = None,
-    floor: ArrayLike = 0.0,
-    ceiling: ArrayLike = 1.0,
-    *,
-    weights_from: Any = None,
-    calibration: Calibration | None = None,
-    money: Money | None = None,
-    decimals: int | None = None,
-) -> DeliverySettlement:
-    """Settle a deal by what was delivered in effect, nobody's report moving its own money.
-
-    Parameters
-    ----------
-    deal
-        With prices, or of a mechanism that has some: the Externality mechanism and those with side payments beside it.
-    subsets, accuracies, test_sizes, floor, ceiling, weights_from, calibration
-        As `estimate_delivery` takes them.
-    money, decimals
-        As `settle` takes them.
-
-    Raises
-    ------
-    InvalidInput
-        If the deal has no prices, if no third member that answered has a use for data that one pays another for, or if
-        the models say nothing about what was delivered of it.
-
-    Examples
-    --------
-    Four members; the last delivers half of what it agreed to, and is paid about half as much.
-
-    >>> import numpy as np
-    >>> from fedpact import ExternalityMechanism, PowerLaw
-    >>> weights = 0.01 + 0.01 * np.eye(4)
-    >>> federation = Federation(weights, costs=4e-4, caps=300.0, payoff=PowerLaw(beta=0.7))
-    >>> deal = ExternalityMechanism().solve(federation).deal
-    >>> rng = np.random.default_rng(0)
-    >>> subsets = rng.random((60, 4)) < 0.5
-    >>> arrived = subsets * deal.contributions * [1.0, 1.0, 1.0, 0.5]
-    >>> accuracies = rng.binomial(500, federation.payoff.value(arrived @ weights.T)) / 500
-    >>> settled = settle_delivery(federation, deal, subsets, accuracies, test_sizes=500)
-    >>> bool(abs(settled.payments.sum()) < 1e-12)
-    True
-    >>> received = settled.transfers.sum(axis=0) / settled.agreed_transfers.sum(axis=0)
-    >>> received.round(1).tolist()
-    [1.0, 1.0, 1.0, 0.5]
-    """
-    agreed = deal.deal if isinstance(deal, Outcome) else deal
-    require_single_lots(agreed, "settling by delivery")
-    if tuple(agreed.agents) != federation.names:
-        raise InvalidInput(
-            f"deal must be between the members of the federation, in their order ({', '.join(federation.names)}), "
-            f"got {', '.join(agreed.agents)}"
-        )
-    given = agreed_contributions(agreed)
-    owed = _agreed_transfers(federation, agreed, given)
-    tests = (subsets, accuracies, test_sizes, floor, ceiling)
-    delivery = estimate_delivery(federation, given, *tests, weights_from=weights_from, calibration=calibration)
-    shares = np.where(owed != 0.0, delivery.leave_out_shares(owed != 0.0), np.nan)
-    for payer, payee in np.argwhere((owed != 0.0) & np.isnan(shares))[:1].tolist():
-        one, other = delivery.names[payer], delivery.names[payee]
-        raise InvalidInput(
-            f"settling by delivery needs a third member: besides {one}, who pays, and {other}, who is paid, nobody "
-            f"whose accuracies are given has a use for {other}'s data that the models show; have more members measure, "
-            f"measure more models, or settle as agreed"
-        )
-    paid = np.where(owed != 0.0, owed * shares, 0.0)
-    payments = payments_for_shares(agreed.payments, owed, shares)
-    by_delivery = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)
-    return DeliverySettlement(
-        settlement=settle(by_delivery, money=money, decimals=decimals),
-        payments=read_only_copy(payments),
-        agreed_payments=agreed.payments,
-        transfers=read_only_copy(paid),
-        agreed_transfers=read_only_copy(owed),
-        shares=read_only_copy(shares),
-        delivery=delivery,
-    )
-
-
-def _agreed_transfers(federation: Federation, deal: Deal, given: FloatArray) -> FloatArray:
-    """(n, n): what the row's member would pay the column's if all was delivered."""
-    if deal.prices is not None:
-        return agreed_transfers(deal, deal.prices)
-    rules = MECHANISMS.get(deal.mechanism)
-    if rules is None or not rules.has_prices:
-        raise InvalidInput(
-            f"deal must have prices to be settled by delivery, and that of {deal.mechanism!r} has none; the "
-            f"Externality mechanism has, and so have those with side payments beside it"
-        )
-    found = personal_prices(federation, given)
-    return agreed_transfers(deal, found if isinstance(found, np.ndarray) else found.toarray())

@@ -47,7 +47,6 @@ TYPICAL_DATA = 5.0  # weighted data of a run in the middle of its curve
 START_STEPS, MAX_STEPS = 15, 1000
 MAX_PASSES = 8
 VARIANCE_CHANGE = 0.02  # relative
-MIN_KEPT_ERRORS = 1.645  # standard errors from zero that keep a weight in a sparse fit
 MIN_RUN_PAIRS = 30
 
 Accepts = Callable[[FloatArray], NDArray[np.bool_]]
@@ -62,7 +61,6 @@ def fit(
     *,
     family: str = "power-law",
     signs: str = "positive",
-    sparse: bool = False,
     shared: Sequence[str] = CURVE_PARTS,
     floor: ArrayLike | None = None,
     ceiling: ArrayLike | None = None,
@@ -84,9 +82,6 @@ def fit(
         "power-law", "exponential" or "michaelis"; "auto" for the one that predicts runs left out best.
     signs
         "positive" for weights of at least zero, "any" if data may harm.
-    sparse
-        Set to zero every weight less than 1.645 standard errors from it, and fit the others again, until none is left
-        to drop.
     shared
         Which of "beta", "floor" and "ceiling" all agents (tasks) have in common.
     floor, ceiling
@@ -142,7 +137,7 @@ def fit(
             typical_scale=float(np.log(TYPICAL_DATA / np.median(totals[totals > 0]))),
         )
         problem = _Problem(observations, model, noise, progress)
-        return problem.fit(family=name, signs=signs, shared=parts, sparse=sparse)
+        return problem.fit(family=name, signs=signs, shared=parts)
 
     if family in CURVE_FAMILIES:
         return fit_family(family)
@@ -178,30 +173,13 @@ class _Problem:
         self.seen, self.model, self.noise, self.progress = seen, model, noise, progress
         self.sizes = seen.known_test_sizes()
 
-    def fit(self, *, family: str, signs: str, shared: Sequence[str], sparse: bool) -> Fit:
+    def fit(self, *, family: str, signs: str, shared: Sequence[str]) -> Fit:
         """Estimates, their covariance, and how well they predict runs left out."""
         self.sampling = sampling_variances(np.nan_to_num(self.seen.accuracies), self.sizes)
         known = None if self.noise is None else self.noise**2
         self.excess = (0.0 if self.sizes is not None else ASSUMED_NOISE**2) if known is None else known
-        whole, found = self.model, self._settle(None, known)
-        while sparse:
-            errors = np.sqrt(np.diag(inverse(self._information(found) + np.diag(self._prior(found)))))
-            places = self.model.index[:, 1 : 1 + self.model.n_lots]
-            weak = (places >= 0) & (np.abs(found[places]) < MIN_KEPT_ERRORS * errors[places])
-            if self.seen.has_lots:  # a task that no data is good for has no curve
-                weak[np.arange(len(weak)), np.abs(self.model.weights(found)).argmax(axis=1)] = False
-            if not weak.any():
-                break
-            self.model = self.model.without(weak)
-            found = self._settle(found, known)
-        held = whole.index[self.model.index < 0]
-        found[held[held >= 0]] = 0.0
-        return self._judge(whole, found, known, family=family, signs=signs, shared=shared)
-
-    def _settle(self, start: FloatArray | None, known: float | None) -> FloatArray:
-        """Parameters and noise in turn, until the noise changes no more."""
-        found = self._best_start() if start is None else start
-        for turn in range(MAX_PASSES):
+        found = self._best_start()
+        for turn in range(MAX_PASSES):  # parameters and noise in turn, until the noise changes no more
             self._tell(f"pass {turn + 1}")
             found = self._minimise(found).x
             predicted = self.model.predict(found, self.seen.contributions)
@@ -211,7 +189,7 @@ class _Problem:
                 self.excess = self._excess(found)
             if abs(self.excess - before) <= VARIANCE_CHANGE * max(self.excess, before) + MIN_VARIANCE:
                 break
-        return found
+        return self._judge(found, family=family, signs=signs, shared=shared)
 
     def _degrees(self, found: FloatArray) -> float:
         """Measurements minus the parameters they paid for; the prior paid for the others."""
@@ -289,28 +267,17 @@ class _Problem:
             start[free[free >= 0]] = number
         return np.clip(start, model.lower, model.upper)
 
-    def _judge(
-        self,
-        whole: CurveModel,
-        found: FloatArray,
-        known: float | None,
-        *,
-        family: str,
-        signs: str,
-        shared: Sequence[str],
-    ) -> Fit:
-        seen, degrees = self.seen, self._degrees(found)
+    def _judge(self, found: FloatArray, *, family: str, signs: str, shared: Sequence[str]) -> Fit:
+        seen, degrees, information = self.seen, self._degrees(found), self._information(found)
         left = seen.accuracies - self.model.predict(found, seen.contributions)
         variances = self.sampling + max(self.excess, MIN_VARIANCE)
         beyond = self._excess(found)
         misfit = misfit_variance(seen, left, self.sampling, beyond, self.noise)
         left_out, nearest, linear = self._left_out(found)
-        self.model = whole  # weights that were dropped are zero by choice, not beyond doubt
-        information = self._information(found)
         doubt = run_effect(left / np.sqrt(variances))
         if misfit:
             covariance = inverse(information + np.diag(self._prior(found)))
-            gradients = whole.gradients(found, seen.contributions)[seen.measured.T]
+            gradients = self.model.gradients(found, seen.contributions)[seen.measured.T]
             unsure = float(((gradients @ covariance) * gradients).sum(axis=1).mean())
             doubt *= 1.0 + misfit / max(doubt * unsure, MIN_VARIANCE)
         return Fit(
@@ -318,12 +285,12 @@ class _Problem:
             family=family,
             signs=signs,
             shared=tuple(shared),
-            model=whole,
+            model=self.model,
             parameters=found,
             information=information,
             doubt=doubt,
-            training_noise=float(np.sqrt(max(beyond - misfit, 0.0) if known is None else known)),
-            noise_fitted=known is None,
+            training_noise=float(np.sqrt(max(beyond - misfit, 0.0))) if self.noise is None else self.noise,
+            noise_fitted=self.noise is None,
             degrees=degrees,
             residuals=left,
             scaled_residuals=left / np.sqrt(variances),

@@ -22,8 +22,8 @@ that member's update too, 0 where it is not.
 
 `samples` is what the member trained on in that round, `score` what the model after it scores on the member's test data.
 `subset` says of whose updates the model is made, names joined by "+": everybody's where the cell is empty or the column
-is missing. `test_size` may be missing too. `fedpact train` writes rounds in columns of its own (`ROUND_HEADS`). Only
-the last round counts: earlier ones are the same data, trained less.
+is missing. A member with 1 in a column `alone`, as `fedpact train` writes it, has a model of its own data. `test_size`
+may be missing too. Only the last round counts: earlier ones are the same data, trained less.
 
 **Ledgers** hold the model that their run ended in, and models made of subsets of the updates. Contributions are in the
 units of the scenario. A member that a log does not know was not there: it gave nothing, and measured nothing.
@@ -54,9 +54,7 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.tables import csv_rows
 
 ROUNDS_FILE, ALONE_FILE = "rounds.csv", "alone.csv"
-#: Columns of `rounds.csv` and `alone.csv`; `alone` is 1 if the model is the agent's own, 0 if it is that of the deal.
-ROUND_HEADS = ("round", "agent", "alone", "samples", "accuracy", "loss", "test_size")
-PLAIN_HEADS, OPTIONAL_HEADS = ("round", "member", "samples", "score"), ("subset", "test_size")
+ROUND_HEADS, OPTIONAL_HEADS = ("round", "member", "samples", "score"), ("subset", "alone", "test_size")
 CONTRIBUTIONS, SUBSET, ACCURACY, TEST_SIZE, ROUND = "contributions", "subset", "accuracy", "test_size", "round"
 RUN_KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
 SUBSET_KINDS = (SUBSET, ACCURACY, TEST_SIZE)
@@ -320,7 +318,7 @@ def _holds_rounds(path: Path) -> bool:
     """Whether a table begins like one of rounds."""
     with error_context(str(path)):
         head = next(iter(read_cells(path, max_rows=1)), (1, []))[1]
-    return [cell.strip() for cell in head[:2]] in [list(ROUND_HEADS[:2]), list(PLAIN_HEADS[:2])]
+    return tuple(cell.strip() for cell in head[:2]) == ROUND_HEADS[:2]
 
 
 def read_rounds(path: Path, *, as_subsets: bool = False) -> RunLog:
@@ -328,17 +326,17 @@ def read_rounds(path: Path, *, as_subsets: bool = False) -> RunLog:
     with error_context(str(path)):
         (_, head), *lines = read_cells(path)
         columns = [cell.strip() for cell in head]
-        trained = columns[1] == ROUND_HEADS[1]  # by `fedpact train`
-        known, needed = (ROUND_HEADS, ROUND_HEADS) if trained else ((*PLAIN_HEADS, *OPTIONAL_HEADS), PLAIN_HEADS)
-        who, score = ("agent", "accuracy") if trained else ("member", "score")
-        for column in needed:
+        for column in ROUND_HEADS:
             if column not in columns:
-                says = "`fedpact train` writes" if trained else "a table of rounds has the columns"
-                raise InvalidInput(f"there is no column {column!r}; {says} {', '.join(known)}")
+                known = ", ".join(ROUND_HEADS)
+                raise InvalidInput(
+                    f"there is no column {column!r}; a table of rounds has the columns {known}, and may have "
+                    f"{', '.join(OPTIONAL_HEADS)}"
+                )
         for row, line in lines:
             _check_width(row, line, head)
         cells = [(row, dict(zip(columns, map(str.strip, line), strict=True))) for row, line in lines]
-        written = number_format([(row, [each["samples"], each[score]]) for row, each in cells])
+        written = number_format([(row, [each["samples"], each["score"]]) for row, each in cells])
 
         def number(row: int, each: Mapping[str, str], label: str, kind: str) -> float:
             found = _number(each.get(label, ""), row, label, kind, written)
@@ -349,32 +347,29 @@ def read_rounds(path: Path, *, as_subsets: bool = False) -> RunLog:
         rounds = [number(row, each, "round", ROUND) for row, each in cells]
         last = max(rounds, default=-1.0)
         ended = [cell for cell, at in zip(cells, rounds, strict=True) if at == last]
-        names = list(dict.fromkeys(each[who] for _, each in ended))
+        names = list(dict.fromkeys(each["member"] for _, each in ended))
         for row, each in cells:
-            if each[who] not in names:
+            if each["member"] not in names:
                 raise InvalidInput(
-                    f"row {row}: member {each[who]!r:.40} has no row in round {last:g}, the last, which is the "
+                    f"row {row}: member {each['member']!r:.40} has no row in round {last:g}, the last, which is the "
                     f"one that counts; say what it did there, or leave it out"
                 )
-        samples = {each[who]: number(row, each, "samples", CONTRIBUTIONS) for row, each in ended}
-        together = [each[who] for row, each in ended if trained and not number(row, each, "alone", SUBSET)]
+        samples = {each["member"]: number(row, each, "samples", CONTRIBUTIONS) for row, each in ended}
+        alone = {each["member"] for row, each in ended if number(row, each, "alone", SUBSET) == 1.0}
+        together = [name for name in names if name not in alone]
         models: dict[tuple[str, ...], LoggedRun] = {}
         for row, each in ended:
-            member = each[who]
-            if trained:
-                chosen = tuple(together) if member in together else (member,)
-            else:
-                chosen = _subset(row, each.get("subset", ""), names)
+            member = each["member"]
+            chosen = (member,) if member in alone else _subset(row, each.get("subset", ""), together)
             brought = {name: 1.0 if as_subsets else samples[name] for name in chosen}
-            model = models.setdefault(
-                chosen, LoggedRun(row, {(name, name): brought.get(name, 0.0) for name in names}, {}, {})
-            )
+            given = {(name, name): brought.get(name, 0.0) for name in names}
+            model = models.setdefault(chosen, LoggedRun(row, given, {}, {}))
             if (member, member) in model.accuracies:
                 raise InvalidInput(
                     f"row {row}: member {member!r:.40} is there twice for one model; the table must have one row per "
                     f"round and member"
                 )
-            model.accuracies[member, member] = number(row, each, score, ACCURACY)
+            model.accuracies[member, member] = number(row, each, "score", ACCURACY)
             model.test_sizes[member, member] = number(row, each, "test_size", TEST_SIZE)
         if not models:
             raise InvalidInput("the table must have one row per round and member, and has none")

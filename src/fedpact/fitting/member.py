@@ -8,7 +8,7 @@ accuracies are enough for its own row. What stands in its private file is what i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,9 @@ from fedpact.mechanisms import Standalone
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.agent_file import record_of_agent
 from fedpact.negotiation.processes import save_agent
-from fedpact.scenario.fields import check_keys
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.jsonl import jsonable
+from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text
-
-INTERVAL_ROUNDING = 1e-9  # of a number that stands at the end of its interval
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,9 +32,7 @@ class MemberNotes:
     """What a private file says beside what its agent negotiates with."""
 
     names: list[str]  # Everybody's
-    level: float = 0.9  # Of the intervals
-    # Of "weights" (members, 2), "value" and "beta", as far as they were fitted; none of a member with lots
-    intervals: Mapping[str, FloatArray] = field(default_factory=dict)
+    known: str = ""  # How well what was fitted is known, in words; of a member with lots nothing is said
     unit: str = ""  # What contributions are counted in, such as "thousand records"; empty if nobody said
     # The cost of a sample that was put where nobody had said one; None where somebody had
     placeholder_cost: float | None = None
@@ -46,52 +40,20 @@ class MemberNotes:
     @classmethod
     def of(cls, record: Mapping[str, Any], agent: Agent) -> MemberNotes:
         """The notes of a file, which has none if it was written by hand; raises `InvalidInput`."""
-        size = agent.n_agents
-        names, given = record.get("agents"), record.get("intervals") or {}
+        names, size = record.get("agents"), agent.n_agents
         is_named = isinstance(names, list) and len(names) == size
-        level = record.get("level", 0.9)
-        if not isinstance(given, dict) or type(level) is not float or not 0.0 < level < 1.0:
-            raise InvalidInput(f"intervals must be an object and level between 0 and 1, got {short_repr(level)}")
-        known = {} if agent.has_lots else _fitted_numbers(agent)
-        with error_context("intervals"):
-            check_keys(given, known)
-        unit, placeholder = record.get("unit", ""), record.get("placeholder_cost")
-        if not isinstance(unit, str):
-            raise InvalidInput(f'unit must be a text such as "thousand records", got {short_repr(unit)}')
+        placeholder = record.get("placeholder_cost")
+        for key, example in (("known", "90 % intervals: value 0.7 to 0.9"), ("unit", "thousand records")):
+            if not isinstance(record.get(key, ""), str):
+                raise InvalidInput(f'{key} must be a text such as "{example}", got {short_repr(record[key])}')
         if not isinstance(placeholder, int | float | None):
             raise InvalidInput(f"placeholder_cost must be a number, or null, got {short_repr(placeholder)}")
         return cls(
             names=[str(name) for name in names] if is_named and names else [f"agent {place}" for place in range(size)],
-            level=level,
-            intervals={key: _interval(key, given[key], numbers) for key, numbers in known.items() if key in given},
-            unit=unit,
+            known=record.get("known", ""),
+            unit=record.get("unit", ""),
             placeholder_cost=placeholder,
         )
-
-
-def _fitted_numbers(agent: Agent) -> dict[str, FloatArray]:
-    """What intervals can be of, by name."""
-    beta = agent.payoff.parameters.get("beta")
-    known = {"weights": agent.weights[0], "value": agent.values[0]}
-    return known if beta is None else known | {"beta": np.ravel(beta)[0]}
-
-
-def _interval(key: str, given: Any, numbers: FloatArray) -> FloatArray:
-    try:
-        found = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.shape != (*numbers.shape, 2) or not (found[..., 0] <= found[..., 1]).all():
-        raise InvalidInput(f"intervals.{key} must be pairs of a lower and an upper end, got {short_repr(given)}")
-    rounding = INTERVAL_ROUNDING * np.abs(numbers)
-    for place in np.argwhere((numbers < found[..., 0] - rounding) | (numbers > found[..., 1] + rounding)).tolist():
-        which = f"{key}[{place[0]}]" if place else key
-        low, high = found[tuple(place)]
-        raise InvalidInput(
-            f"intervals.{which} must hold the number it is of, {which} = {numbers[tuple(place)]:.6g}, "
-            f"got {low:.6g} to {high:.6g}; correct one of them, or remove intervals"
-        )
-    return found
 
 
 def member_agent(found: Fit, member: str, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0) -> Agent:
@@ -100,32 +62,38 @@ def member_agent(found: Fit, member: str, *, costs: Costs, caps: ArrayLike = np.
     return Agent.of(federation, list(found.names).index(member))
 
 
-def member_notes(
-    found: Fit, agent: Agent, *, level: float, unit: str = "", placeholder_cost: float | None = None
-) -> MemberNotes:
-    """The names of all, the intervals of what was fitted, and what was not fitted."""
-    plain = MemberNotes(names=list(found.names), level=level, unit=unit, placeholder_cost=placeholder_cost)
+def member_intervals(found: Fit, agent: Agent, level: float) -> dict[str, FloatArray]:
+    """Of "weights" (members, 2), "value" and "beta", as far as they were fitted; none of a member with lots."""
     if agent.has_lots:
-        return plain
+        return {}
     intervals = found.intervals(level)
     worth = float(agent.values[0]) / float(found.values[agent.index])
     shown = {"weights": intervals["weights"][agent.index], "value": intervals["values"][agent.index] * worth}
     if "beta" in intervals:
         by_agent = np.broadcast_to(intervals["beta"], (len(found.names), 2))
         shown["beta"] = by_agent[agent.index]
-    return replace(plain, intervals=shown)
+    return shown
+
+
+def member_notes(
+    found: Fit, agent: Agent, *, level: float, unit: str = "", placeholder_cost: float | None = None
+) -> MemberNotes:
+    """The names of all, how well what was fitted is known, and what was not fitted."""
+    intervals = member_intervals(found, agent, level)
+    shown: list[tuple[str, FloatArray]] = [(key, intervals[key]) for key in ("value", "beta") if key in intervals]
+    for index, ends in enumerate(intervals.get("weights", ())):
+        whose = "its own" if index == agent.index else found.names[index]
+        shown.append((f"a {'unit' if unit else 'sample'} of {whose}", ends))
+    listed = "; ".join(f"{what} {low:.3g} to {high:.3g}" for what, (low, high) in shown)
+    known = f"How well that is known, {level:.0%} intervals: {listed}." if listed else ""
+    return MemberNotes(names=list(found.names), known=known, unit=unit, placeholder_cost=placeholder_cost)
 
 
 def save_member(agent: Agent, notes: MemberNotes, path: Path) -> None:
     """Write the private file of a member."""
-    stated: dict[str, Any] = {"agents": notes.names}
-    if notes.intervals:
-        stated |= {"level": notes.level, "intervals": jsonable(dict(notes.intervals))}
-    if notes.unit:
-        stated["unit"] = notes.unit
-    if notes.placeholder_cost is not None:
-        stated["placeholder_cost"] = notes.placeholder_cost
-    save_agent(agent, path, notes=stated)
+    others = {"known": notes.known, "unit": notes.unit, "placeholder_cost": notes.placeholder_cost}
+    stated = {key: said for key, said in others.items() if said not in ("", None)}
+    save_agent(agent, path, notes={"agents": notes.names, **stated})
 
 
 def standalone_plan(agent: Agent) -> tuple[float, float]:
@@ -175,8 +143,8 @@ def agent_text(agent: Agent, notes: MemberNotes) -> str:
     shapes = [f"{name} {number:.4g}" for name, part in agent.payoff.parameters.items() for number in np.unique(part)]
     shape = f" ({', '.join(shapes)})" if shapes else ""
     lines.append(f"Curves are of the family {agent.payoff.family}{shape}.")
-    if notes.intervals:
-        lines.append(_interval_text(agent, notes))
+    if notes.known:
+        lines.append(notes.known)
     least = agent.least_gain
     if least is None:
         refused = "It takes any deal, also one that leaves it less than that (least_gain is null)."
@@ -186,19 +154,9 @@ def agent_text(agent: Agent, notes: MemberNotes) -> str:
     return "\n".join([*lines, f"{alone} {refused}"])
 
 
-def _interval_text(agent: Agent, notes: MemberNotes) -> str:
-    """How well what was fitted is known."""
-    shown = [(key, notes.intervals[key]) for key in ("value", "beta") if key in notes.intervals]
-    for index, ends in enumerate(notes.intervals.get("weights", ())):
-        whose = "its own" if index == agent.index else notes.names[index]
-        shown.append((f"a {'unit' if notes.unit else 'sample'} of {whose}", ends))
-    listed = "; ".join(f"{what} {low:.3g} to {high:.3g}" for what, (low, high) in shown)
-    return f"How well that is known, {notes.level:.0%} intervals: {listed}."
-
-
 def agent_record(agent: Agent, notes: MemberNotes) -> dict[str, Any]:
     """The same for programs."""
-    noted = {"unit": notes.unit, "placeholder_cost": notes.placeholder_cost}
+    noted = {"known": notes.known, "unit": notes.unit, "placeholder_cost": notes.placeholder_cost}
     if agent.has_lots:
         return record_of_agent(agent) | {"standalone": agent.standalone_utility()} | noted
     given, utility = standalone_plan(agent)
@@ -209,6 +167,4 @@ def agent_record(agent: Agent, notes: MemberNotes) -> dict[str, Any]:
         "value": float(agent.values[0]),
         "standalone_contribution": given,
         "standalone": utility,
-        "level": notes.level,
-        "intervals": jsonable(dict(notes.intervals)),
     }

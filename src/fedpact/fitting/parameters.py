@@ -19,7 +19,7 @@ handful of runs overrides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -157,13 +157,6 @@ class CurveModel:
     def n_lots(self) -> int:
         """How many columns the weights have."""
         return (self.index.shape[1] - 4) // 2
-
-    def without(self, dropped: NDArray[np.bool_]) -> CurveModel:
-        """With some weights held at zero, (tasks, lots); the parameters stay, and no slot holds them."""
-        index, fixed = self.index.copy(), self.fixed.copy()
-        index[:, 1 : 1 + self.n_lots][dropped] = -1
-        fixed[:, 1 : 1 + self.n_lots][dropped] = 0.0
-        return replace(self, index=index, fixed=fixed)
 
     def slots(self, parameters: FloatArray) -> FloatArray:
         """(..., tasks, slots): what stands in each slot."""

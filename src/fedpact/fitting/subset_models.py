@@ -201,7 +201,7 @@ class SubsetModels:
                 sizes = self._likely_sizes(shares, change, sizes, variances)
             errors = self._errors(sizes, variances)
             found = minimise_squares(
-                lambda numbers: self._problem(*split(numbers), errors),  # noqa: B023 - used at once
+                lambda numbers: self._problem(self._columns(*split(numbers)), split(numbers)[1], errors),  # noqa: B023
                 np.concatenate([shares[free], change]),
                 lower,
                 upper,
@@ -238,7 +238,8 @@ class SubsetModels:
         their leverage: CR2 of Bell and McCaffrey, 2002).
         """
         count, first = int(self.identified.sum()), 0
-        residuals, derivatives = self._problem(found.shares, found.change, found.errors)
+        columns = self._columns(found.shares, found.change)
+        residuals, derivatives = self._problem(columns, found.change, found.errors)
         covariance = np.linalg.inv(derivatives.T @ derivatives + RIDGE * np.eye(derivatives.shape[1]))
         clustered = np.zeros((count, count))
         for chosen in found.errors.models:
@@ -251,6 +252,16 @@ class SubsetModels:
             steps = np.einsum("cp,bip,bij,bj->bc", covariance[:count], by_block, vectors, parts, optimize=True)
             clustered += steps.T @ steps
         return np.asarray(covariance[:count, :count], dtype=np.float64), clustered
+
+    def excess_of(self, member: int, found: SharesFit) -> float:
+        """By how much judged models made of the member's updates score more than a fit expects: a weighted sum over all
+        measurements, whose sign says whether that is more or less.
+        """
+        expected = self.predict(found.shares, found.change, by_theta=False)[0]
+        made = (self.given > 0.0)[:, member, None] & self._is_judged
+        columns = np.stack([self.accuracies - expected, np.broadcast_to(made, expected.shape)], axis=2)
+        errors = self._errors(found.sizes, self._variances(found.shares, found.change))
+        return float(errors.whiten(np.where(self.measured[:, :, None], columns, 0.0)).prod(axis=1).sum())
 
     def misfit_p_value(self, found: SharesFit) -> float:
         """How likely accuracies so far from the predictions are if weights and curves are right.
@@ -320,12 +331,16 @@ class SubsetModels:
             roots.append(np.linalg.inv(factors))
         return Errors(self._blocks, roots, log_determinant)
 
-    def _problem(self, shares: FloatArray, change: FloatArray, errors: Errors) -> tuple[FloatArray, FloatArray]:
-        """Residuals in units of their errors, those of theta last; and their derivatives by known shares and theta."""
+    def _columns(self, shares: FloatArray, change: FloatArray) -> FloatArray:
+        """(models, n, 1 + parameters): predictions less accuracies, and their derivatives by known shares and theta."""
         expected, derivatives = self.predict(shares, change)
         chosen = np.concatenate([self.identified, np.ones(change.size, dtype=bool)])
         columns = np.concatenate([(expected - self.accuracies)[:, :, None], derivatives[:, :, chosen]], axis=2)
-        whitened = errors.whiten(np.where(self.measured[:, :, None], columns, 0.0))
+        return np.where(self.measured[:, :, None], columns, 0.0)
+
+    def _problem(self, columns: FloatArray, change: FloatArray, errors: Errors) -> tuple[FloatArray, FloatArray]:
+        """Residuals in units of their errors, those of theta last; and their derivatives by known shares and theta."""
+        whitened = errors.whiten(columns)
         held = np.hstack([np.zeros((len(self.precision), int(self.identified.sum()))), self.precision])
         return np.concatenate([whitened[:, 0], self.precision @ change]), np.vstack([whitened[:, 1:], held])
 
@@ -335,13 +350,15 @@ class SubsetModels:
         """Sizes of errors of largest restricted likelihood."""
         from scipy.optimize import minimize  # noqa: PLC0415 - takes a while to import
 
+        columns = self._columns(shares, change)
+
         def sizes_of(numbers: FloatArray) -> ErrorSizes:
             of_model, of_subset = 0.01 * numbers[1:]
             return ErrorSizes(float(np.exp(numbers[0])), float(of_model), float(of_subset))
 
         def unlikely(numbers: FloatArray) -> float:
             errors = self._errors(sizes_of(numbers), variances)
-            residuals, derivatives = self._problem(shares, change, errors)
+            residuals, derivatives = self._problem(columns, change, errors)
             gram = derivatives.T @ derivatives + RIDGE * np.eye(derivatives.shape[1])
             return float(errors.log_determinant + np.linalg.slogdet(gram)[1] + residuals @ residuals)
 

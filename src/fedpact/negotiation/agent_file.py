@@ -24,7 +24,7 @@ MAX_NAME = 200
 REQUIRED = ("name", "index", "weights", "payoff", "value", "linear", "quadratic", "cap")
 REQUIRED_OF_LOTS = ("name", "index", "n_agents", "lot_owners", "lot_names", "tasks", "lots")
 # What may stand beside it; all but the first is for people (`fedpact.fitting.member.MemberNotes`).
-OPTIONAL = ("least_gain", "agents", "level", "intervals", "unit", "placeholder_cost")
+OPTIONAL = ("least_gain", "agents", "known", "unit", "placeholder_cost")
 
 
 def record_of_agent(agent: Agent) -> dict[str, Any]:

@@ -9,7 +9,7 @@ May use: utils, federation, scenario, shapley, certificates, solvers, deals, mec
 
 from fedpact.training.data import Images, mnist
 from fedpact.training.experiment import Experiment, Histories
-from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
+from fedpact.training.noise import LabelNoise, Noise, PixelNoise
 from fedpact.training.partitions import Dirichlet, Even, Partition
 from fedpact.training.run import Run, train_under
 from fedpact.training.settings import Training
@@ -24,7 +24,6 @@ __all__ = [
     "Noise",
     "Partition",
     "PixelNoise",
-    "PrivateUpdates",
     "Run",
     "Training",
     "mnist",

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.training.fedavg import Agents, Aggregation, Descent, Privacy, initial_weights, train_models
+from fedpact.training.fedavg import Agents, Aggregation, Descent, initial_weights, train_models
 from fedpact.training.partitions import Holdings
 from fedpact.training.settings import IntArray, Stream, Training, generator, shuffle_orders
 from fedpact.utils.arrays import FloatArray, first_where
@@ -27,16 +27,9 @@ COMPILING = threading.Lock()
 
 
 class Engine:
-    """Trains models on what agents hold, noise included; `privacy` has the strengths of `PrivateUpdates` per agent."""
+    """Trains models on what agents hold, noise included."""
 
-    def __init__(
-        self,
-        holdings: Sequence[Holdings],
-        n_classes: int,
-        training: Training,
-        seed: int,
-        privacy: dict[str, FloatArray] | None,
-    ) -> None:
+    def __init__(self, holdings: Sequence[Holdings], n_classes: int, training: Training, seed: int) -> None:
         self._device = _cpu_device()
         self._training, self._seed = training, seed
         self._held = np.array([len(own.labels) for own in holdings])
@@ -45,14 +38,12 @@ class Engine:
         weights = initial_weights(
             (holdings[0].pixels.shape[1], *training.hidden, n_classes), generator(seed, Stream.WEIGHTS)
         )
-        # The weights of a pixel that is blank in all samples have no gradient: they stay as they are unless there is
-        # noise on them.
-        live = np.any([own.pixels.any(axis=0) for own in holdings], axis=0) | (privacy is not None)
+        # The weights of a pixel that is blank in all samples have no gradient: they stay as they are.
+        live = np.any([own.pixels.any(axis=0) for own in holdings], axis=0)
         self._longest = -(-int(self._held.max()) // training.batch_size) * training.batch_size
         start = ((weights[0][0][live], weights[0][1]), *weights[1:])
         agents = self._agents(holdings, live, weights[0][0])
-        private = None if privacy is None else _privacy(privacy, seed)
-        self._fixed = self._put((start, agents, Descent.of(training), private))
+        self._fixed = self._put((start, agents, Descent.of(training)))
 
     def final(self, profiles: IntArray) -> Iterator[tuple[int, FloatArray]]:
         """Train a model for every profile; as each is finished, its index and all agents' accuracies."""
@@ -95,14 +86,13 @@ class Engine:
         taken[:, ~schedule.any(axis=0)] = True  # nobody has to leave out what nobody brings
         aggregation = _aggregation(taken, self._lot_owners)
         given, used, asked = self._put((aggregation, schedule.astype(np.int32), tested))
-        with jax.threefry_partitionable(True):  # whatever the caller's setting
-            found = train_models(*self._fixed, given, orders=orders, schedule=used, tested=asked)
+        found = train_models(*self._fixed, given, orders=orders, schedule=used, tested=asked)
         right, loss = (np.asarray(each, dtype=np.float64) for each in found)
         lost = first_where(~np.isfinite(loss.sum(axis=1)))
         if lost is not None:
             raise NotConverged(
                 f"training has gone astray by round {lost + 1}, with {schedule[lost].tolist()} samples: the loss is "
-                f"not finite; use a smaller learning_rate or, if there is any, less noise"
+                f"not finite; use a smaller learning_rate"
             )
         return right, loss
 
@@ -171,17 +161,6 @@ def _ranks(lots: NDArray[np.int32]) -> NDArray[np.int32]:
     ranks = np.empty(len(lots), dtype=np.int32)
     ranks[order] = np.arange(len(lots)) - np.repeat(sizes.cumsum() - sizes, sizes)
     return ranks
-
-
-def _privacy(strengths: dict[str, FloatArray], seed: int) -> Privacy:
-    clip, multiplier = strengths["clip"], strengths["multiplier"]
-    noisy = multiplier > 0
-    word = int(generator(seed, Stream.PRIVACY).integers(2**31))
-    return Privacy(
-        clip=clip.astype(np.float32),
-        deviation=np.where(noisy, np.where(noisy, clip, 0.0) * multiplier, 0.0).astype(np.float32),
-        key=jax.random.key(word, impl="threefry2x32"),
-    )
 
 
 def _cpu_device() -> jax.Device:

@@ -70,7 +70,7 @@ class Experiment:
     partition
         The mix of classes: `Even()` or `Dirichlet(alpha)`.
     noise
-        What spoils contributions: any of `LabelNoise`, `PixelNoise` and `PrivateUpdates`, each at most once.
+        What spoils contributions: `LabelNoise`, `PixelNoise`, or both.
     training
         How models are trained.
     seed
@@ -121,7 +121,7 @@ class Experiment:
         self._set(
             "test_share", one_number("test_share", self.test_share, lambda x: (x > 0) & (x < 1), "between 0 and 1")
         )
-        self._set("_strengths", checked_noise(self.noise, self.names, self.lot_labels))
+        self._set("_strengths", checked_noise(self.noise, self.lot_labels))
         rng = generator(self.seed, Stream.DEALING)
         shares = deal_images(
             self.images.labels,
@@ -248,8 +248,7 @@ class Experiment:
     def _engine(self) -> Engine:
         from fedpact.training.engine import Engine  # noqa: PLC0415 - JAX takes a second to import
 
-        private = self._strengths.get("PrivateUpdates")
-        return Engine(self.holdings, self.images.n_classes, self.training, self.seed, private)
+        return Engine(self.holdings, self.images.n_classes, self.training, self.seed)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the engine, which every process makes for itself."""

@@ -32,7 +32,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
 from fedpact.training.settings import Training
@@ -40,7 +39,6 @@ from fedpact.training.settings import Training
 # Each model is trained on one core, and several at once: tiny matrices gain nothing from more, and results must not
 # depend on how many cores there are.
 ONE_CORE: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
-MIN_NORM = float(np.finfo(np.float32).tiny)  # the norm of an update that is none, to divide by
 
 Weights = tuple[tuple[Any, Any], ...]  # arrays of NumPy or JAX
 
@@ -126,22 +124,11 @@ class Aggregation:
     models: Any
 
 
-@register_dataclass
-@dataclass(frozen=True, kw_only=True)
-class Privacy:
-    """Per agent: the longest update, the noise added to its entries, and where that comes from."""
-
-    clip: Any
-    deviation: Any
-    key: Any
-
-
 @partial(jax.jit, compiler_options=ONE_CORE)
 def train_models(
     weights: Weights,
     agents: Agents,
     descent: Descent,
-    privacy: Privacy | None,
     aggregation: Aggregation,
     *,
     orders: jax.Array,
@@ -156,28 +143,26 @@ def train_models(
     """
 
     def one_round(current: Weights, given: tuple[jax.Array, ...]) -> tuple[Weights, tuple[jax.Array, jax.Array]]:
-        number, order, used, test = given
-        after = _average_round(current, agents, descent, privacy, aggregation, (number, order, used))
+        order, used, test = given
+        after = _average_round(current, agents, descent, aggregation, (order, used))
         nothing = (jnp.zeros(agents.held.shape, jnp.int32), jnp.zeros(agents.held.shape, jnp.float32))
         return after, lax.cond(test, lambda: _test_models(after, agents, aggregation), lambda: nothing)
 
     n_models = aggregation.wanted.shape[0]
     models = jax.tree.map(lambda part: jnp.broadcast_to(part, (n_models, *part.shape)), weights)
-    numbers = jnp.arange(len(schedule), dtype=jnp.int32)
-    return lax.scan(one_round, models, (numbers, orders, schedule, tested))[1]
+    return lax.scan(one_round, models, (orders, schedule, tested))[1]
 
 
-def _average_round(  # noqa: PLR0917 - as `train_models`
+def _average_round(
     models: Weights,
     agents: Agents,
     descent: Descent,
-    privacy: Privacy | None,
     aggregation: Aggregation,
     given: tuple[jax.Array, ...],
 ) -> Weights:
     """All models after one round: with m the model before and b that which update u began with, m + sum of shares of
     (u + b - m), the average of the trained models."""
-    number, orders, lots_used = given
+    orders, lots_used = given
     used = aggregation.lots @ lots_used
     totals = jnp.maximum(aggregation.wanted @ used, 1).astype(jnp.float32)
 
@@ -187,8 +172,6 @@ def _average_round(  # noqa: PLR0917 - as `train_models`
             own_lots = aggregation.lots[which] * lots_used
             after = _train_locally(begin, agents, descent, orders, (agent, own_lots, used[which]))
             update = jax.tree.map(lambda new, old: new - old, after, begin)
-            if privacy is not None:
-                update = _make_private(update, privacy, agent, (number, which))
             shares = aggregation.wanted[:, which] * used[which].astype(jnp.float32) / totals
 
             def average(sofar: jax.Array, own: jax.Array, old: jax.Array, before: jax.Array) -> jax.Array:
@@ -247,14 +230,6 @@ def descend(
     gradient = jax.grad(mean_loss)(weights)
     velocity = jax.tree.map(lambda old, new: descent.momentum * old + new, velocity, gradient)
     return jax.tree.map(lambda old, new: old - descent.rate * new, weights, velocity), velocity
-
-
-def _make_private(update: Weights, privacy: Privacy, agent: jax.Array, drawn: tuple[jax.Array, jax.Array]) -> Weights:
-    """An agent's update clipped, with noise drawn for a round and one of its updates."""
-    flat, shaped = ravel_pytree(update)
-    key = jax.random.fold_in(jax.random.fold_in(privacy.key, drawn[0]), drawn[1])
-    scale = jnp.minimum(1.0, privacy.clip[agent] / jnp.maximum(jnp.linalg.norm(flat), MIN_NORM))
-    return shaped(scale * flat + privacy.deviation[agent] * jax.random.normal(key, flat.shape, jnp.float32))
 
 
 def _test_models(models: Weights, agents: Agents, aggregation: Aggregation) -> tuple[jax.Array, jax.Array]:

@@ -19,8 +19,8 @@ from fedpact.federation.lots import require_single_lots
 from fedpact.shapley.measured import Coalition, SampledShapley, sample_game
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.settings import IntArray, nearest_counts
-from fedpact.training.store import Store
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
+from fedpact.utils.checkpoint import Checkpoint
 
 EXACT_UP_TO = 8  # agents: 255 models; from there on coalitions are sampled
 
@@ -35,15 +35,19 @@ class MeasuredGame:
     experiment
         Who holds what, and how models are trained.
     folder
-        Where results are kept, one file per experiment; None to keep them in memory.
+        Where results are kept, with a folder for each experiment; None to keep them in memory.
     progress
         Called with the number of models finished, each time some are.
     """
 
     def __init__(self, experiment: Experiment, *, folder: Path | None = None, progress: Progress | None = None) -> None:
         self.experiment = experiment
-        path = None if folder is None else Path(folder) / f"{experiment.fingerprint}.jsonl"
-        self._store = Store(path, experiment.fingerprint)
+        self._kept = None
+        if folder is not None:
+            own = Path(folder) / experiment.fingerprint
+            own.parent.mkdir(parents=True, exist_ok=True)
+            self._kept = Checkpoint(own, experiment.fingerprint)
+        self._known: dict[str, dict[str, FloatArray]] = {}
         self._progress = progress
         self.trained = 0
 
@@ -78,24 +82,22 @@ class MeasuredGame:
         Where agents have several lots, profiles are per lot.
         """
         rows = [tuple(map(int, row)) for row in np.atleast_2d(np.asarray(profiles))]
-        missing = sorted({row for row in rows if any(row) and _key(row) not in self._store})
+        missing = sorted({row for row in rows if any(row) and self._load(row) is None})
         if missing:
             for index, found in self.experiment.each(missing):
-                self._keep(_key(missing[index]), found.tolist())
-        return np.array([self._store[_key(row)] if any(row) else [0.0] * self.experiment.n_agents for row in rows])
+                self._keep(missing[index], {"accuracies": found})
+        nothing = np.zeros(self.experiment.n_agents)
+        return np.array([self._known[_piece(row)]["accuracies"] if any(row) else nothing for row in rows])
 
     def history(self, schedule: ArrayLike, *, wanted: NDArray[np.bool_] | None = None) -> Histories:
         """As `Experiment.history`."""
         rows = np.asarray(schedule, dtype=np.int64)
-        asked = rows.tolist() if wanted is None else [rows.tolist(), wanted.tolist()]
-        key = "history " + hashlib.sha256(repr(asked).encode()).hexdigest()
-        if key not in self._store:
+        asked = "history", rows.tolist(), None if wanted is None else wanted.tolist()
+        known = self._load(asked)
+        if known is None:
             found = self.experiment.history(rows, wanted=wanted)
-            self._keep(key, {"accuracies": found.accuracies.tolist(), "loss": found.loss.tolist()})
-        kept = self._store[key]
-        return Histories(
-            contributions=rows, accuracies=read_only_copy(kept["accuracies"]), loss=read_only_copy(kept["loss"])
-        )
+            known = self._keep(asked, {"accuracies": found.accuracies, "loss": found.loss})
+        return Histories(contributions=rows, **{name: read_only_copy(part) for name, part in known.items()})
 
     def shapley(self, contributions: ArrayLike, *, permutations: int = 300, rng: int = 0) -> SampledShapley:
         """Shapley values of the sum of all agents' accuracies.
@@ -112,12 +114,25 @@ class MeasuredGame:
         budget = 1 << n_agents if n_agents <= EXACT_UP_TO else 2 + permutations * (n_agents - 1)
         return sample_game(worth, n_agents, budget=budget, rng=rng, batch=True)
 
-    def _keep(self, key: str, result: object) -> None:
-        self._store.put(key, result)
+    def _load(self, asked: Sequence[object]) -> dict[str, FloatArray] | None:
+        """What was trained already, now or before an interruption."""
+        piece = _piece(asked)
+        if piece not in self._known and self._kept is not None:
+            stored = self._kept.load(piece)
+            if stored is not None:
+                self._known[piece] = stored
+        return self._known.get(piece)
+
+    def _keep(self, asked: Sequence[object], result: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        if self._kept is not None:
+            self._kept.save(_piece(asked), result)
+        self._known[_piece(asked)] = result
         self.trained += 1
         if self._progress is not None:
             self._progress(1)
+        return result
 
 
-def _key(row: Sequence[int]) -> str:
-    return " ".join(map(str, row))
+def _piece(asked: Sequence[object]) -> str:
+    """What a result is called on disk."""
+    return f"model-{hashlib.sha256(repr(asked).encode()).hexdigest()[:16]}-0-0"

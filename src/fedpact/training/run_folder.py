@@ -4,7 +4,7 @@
 |-----------------|------------------------------------------------------------------------------------|
 | `settings.json` | scenario, deal, experiment, fingerprint, versions and the command to repeat it with    |
 | `models`        | every trained model's accuracies and losses, as soon as it is finished             |
-| `rounds.csv`    | round, agent, whether it trains alone, samples of all its lots, accuracy, loss, test size |
+| `rounds.csv`    | round, member, whether it trains alone, samples of all its lots, score, loss, test size |
 | `alone.csv`     | the same of the models agents train alone                                          |
 | `result.json`   | promised and measured, per agent                                                   |
 | `learning.png`  | the learning curves, where matplotlib is installed                                 |
@@ -15,7 +15,6 @@ Settings are there from the start, models as they are trained; the other files a
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.federation import Federation
-from fedpact.fitting.logs import ALONE_FILE, ROUND_HEADS, ROUNDS_FILE
+from fedpact.fitting.logs import ALONE_FILE, ROUNDS_FILE
 from fedpact.scenario import Scenario, scenario_to_dict
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.run import Progress, Run, train_under
@@ -41,7 +40,7 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import csv_rows
 
 SETTINGS, RESULT, PICTURE, MODELS = "settings.json", "result.json", "learning.png", "models"
-DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")  # of a file whose writing was cut short
+HEADS = ("round", "member", "alone", "samples", "score", "loss", "test_size")
 SAME_RUN_KEYS = ("scenario", "deal", "data", "experiment", "floors", "ceilings")
 
 
@@ -55,25 +54,6 @@ class Plan:
     experiment: Experiment
     floors: FloatArray
     ceilings: FloatArray
-
-    @property
-    def n_models(self) -> int:
-        """How many trainings it takes at most: everybody alone, and in the deal one, or with data at home one each."""
-        members = self.scenario.federation.n_agents
-        return members + (1 if self.scenario.federation.home is None else members)
-
-    def run(self, *, progress: Progress | None = None, checkpoint: Path | None = None) -> Run:
-        """Train as planned."""
-        return train_under(
-            self.deal,
-            self.scenario.federation,
-            self.experiment,
-            floors=self.floors,
-            ceilings=self.ceilings,
-            models=self.scenario.models,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
 
     def record(self) -> dict[str, Any]:
         """The plan as plain data; it needs no files beside it."""
@@ -145,7 +125,7 @@ class RunFolder:
     @property
     def kept(self) -> int:
         """How many models are finished."""
-        return sum(len(path.read_bytes().splitlines()) - 1 for path in (self.path / MODELS).glob("*.jsonl"))
+        return len(list((self.path / MODELS).glob("*/*.npz")))
 
     def check(self, *, resume: bool) -> None:
         """Raise `InvalidInput` if a run cannot be put there."""
@@ -154,8 +134,8 @@ class RunFolder:
                 raise InvalidInput("this is a file; name a folder")
             if not self.path.absolute().parent.is_dir():
                 raise InvalidInput("there is no such folder to put it in; make it first")
-            held = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
-            held = [name for name in held if not DRAFT.fullmatch(name)]
+            entries = self.path.iterdir() if self.path.is_dir() else ()
+            held = sorted(entry.name for entry in entries if not entry.name.startswith("."))
             if SETTINGS in held:
                 if not resume:
                     raise InvalidInput("there is a run already; --resume goes on with it, -o names another folder")
@@ -173,7 +153,16 @@ class RunFolder:
             except OSError as error:
                 raise InvalidInput(f"{self.path}: the folder cannot be made: {error.strerror}") from error
             self._write({SETTINGS: _json(settings)})
-        run = plan.run(progress=progress, checkpoint=self.path / MODELS)
+        run = train_under(
+            plan.deal,
+            plan.scenario.federation,
+            plan.experiment,
+            floors=plan.floors,
+            ceilings=plan.ceilings,
+            models=plan.scenario.models,
+            progress=progress,
+            checkpoint=self.path / MODELS,
+        )
         if not self.finished:
             tables = {name: csv_rows(rows).encode() for name, rows in _tables(run).items()}
             # The result is the last to take its place: the run is finished.
@@ -228,7 +217,7 @@ def _tables(run: Run) -> dict[str, list[Sequence[Any]]]:
 
 
 def _rows(run: Run, history: Histories, alone: Sequence[bool] | NDArray[np.bool_]) -> list[Sequence[Any]]:
-    rows: list[Sequence[Any]] = [ROUND_HEADS]
+    rows: list[Sequence[Any]] = [HEADS]
     for number in range(run.rounds):
         for agent, name in enumerate(run.agents):
             samples = int(history.contributions[number, run.federation.lots_of(agent)].sum())

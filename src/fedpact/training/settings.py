@@ -67,7 +67,6 @@ class Stream(IntEnum):
     PIXELS = 2
     WEIGHTS = 3
     SHUFFLES = 4
-    PRIVACY = 5
 
 
 def generator(seed: int, stream: Stream, *which: int) -> np.random.Generator:

@@ -134,17 +134,6 @@ def test_harm_is_found_where_signs_are_free() -> None:
     assert fp.fit(observations, floor=0.1).weights.min() >= 0.0
 
 
-def test_sparse_drops_what_is_useless_and_keeps_the_rest() -> None:
-    log = planted(6, n_agents=4, n_runs=100, useless=0.5)
-    found = fp.fit(log.observations, sparse=True)
-    useless = log.weights == 0
-    assert useless.any()
-    assert (found.weights[useless] == 0).mean() >= 0.8
-    assert (found.weights[~useless] > 0).all()
-    ends = found.intervals()["weights"]
-    assert (ends[useless][:, 1] > 0).all()  # zero is an estimate, not a certainty
-
-
 def test_the_prior_says_everybody_is_alike_and_can_be_switched_off() -> None:
     given = np.array([[50.0, 50.0], [100.0, 100.0], [400.0, 400.0], [5.0, 5.0]])  # never apart
     seen = 0.1 + 0.85 * (1.0 - (1.0 + given @ np.array([[0.03, 0.01], [0.01, 0.03]]).T) ** -0.6)

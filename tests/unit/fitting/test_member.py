@@ -11,7 +11,15 @@ import pytest
 
 import fedpact as fp
 from fedpact.fitting import Observations, fit
-from fedpact.fitting.member import MemberNotes, agent_text, member_agent, member_notes, save_member, standalone_plan
+from fedpact.fitting.member import (
+    MemberNotes,
+    agent_text,
+    member_agent,
+    member_intervals,
+    member_notes,
+    save_member,
+    standalone_plan,
+)
 from fedpact.negotiation.processes import load_agent
 
 WEIGHTS = np.array([[0.03, 0.012, 0.006], [0.01, 0.025, 0.015], [0.008, 0.02, 0.03]])
@@ -85,10 +93,12 @@ def test_the_private_file_is_an_agent_with_intervals(log: Path, tmp_path: Path) 
     np.testing.assert_array_equal(again.weights, found.weights[[1]])
     assert (again.name, again.index, float(again.values[0])) == ("South", 1, found.values[1])
     record = json.loads((tmp_path / "south.json").read_text())
-    low, high = np.array(record["intervals"]["weights"]).T
+    intervals = member_intervals(found, agent, 0.9)
+    low, high = intervals["weights"].T
     assert (low <= again.weights).all() and (again.weights <= high).all() and record["agents"] == list(NAMES)
-    low, high = record["intervals"]["beta"]
+    low, high = intervals["beta"]
     assert low < BETA < high
+    assert f"beta {low:.3g} to {high:.3g}; a sample of North" in record["known"]
 
 
 def test_what_it_would_do_alone_is_its_standalone_optimum(log: Path) -> None:
@@ -106,17 +116,17 @@ def test_what_it_would_do_alone_is_its_standalone_optimum(log: Path) -> None:
 def test_intervals_are_of_what_accuracy_is_worth_to_it(log: Path) -> None:
     found = fit(Observations.from_files([log], member="South"))
     agents = [member_agent(found, "South", costs=0.0002, worth=worth) for worth in (1.0, 50.0)]
-    plain, paid = (member_notes(found, agent, level=0.9).intervals["value"] for agent in agents)
+    plain, paid = (member_intervals(found, agent, 0.9)["value"] for agent in agents)
     np.testing.assert_allclose(paid, 50.0 * plain)
 
 
-@pytest.mark.parametrize("stated", [{"level": 2.0}, {"intervals": [1]}, {"intervals": {"weights": [[0, 1]]}}])
+@pytest.mark.parametrize("stated", [{"known": 2.0}, {"unit": [1]}, {"placeholder_cost": "0.5"}])
 def test_notes_of_a_file_written_by_hand_are_checked(log: Path, stated: dict[str, object]) -> None:
     found = fit(Observations.from_files([log], member="South"))
     agent = member_agent(found, "South", costs=0.0002)
     assert MemberNotes.of({}, agent).names == ["agent 0", "agent 1", "agent 2"]
-    with pytest.raises(fp.InvalidInput, match="intervals"):
-        MemberNotes.of({"intervals": {"value": [0, 1]}} | stated, agent)
+    with pytest.raises(fp.InvalidInput, match=f"{next(iter(stated))} must be"):
+        MemberNotes.of(stated, agent)
 
 
 @pytest.mark.parametrize(

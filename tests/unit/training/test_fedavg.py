@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from blobs import BLANK
-from fedpact.training import Experiment, PrivateUpdates, Training
+from fedpact.training import Experiment, Training
 from fedpact.training.engine import Engine
-from fedpact.training.fedavg import _make_private, initial_weights
+from fedpact.training.fedavg import initial_weights
 from fedpact.training.partitions import Holdings
 from fedpact.training.settings import Stream, generator
 from random_cases import some
@@ -86,7 +86,7 @@ def test_blank_pixels_keep_their_weights(experiment: Experiment) -> None:
         drawn = own.test_pixels.copy()
         drawn[:, -BLANK:] = rng.uniform(0, 3, (len(drawn), BLANK))
         holdings.append(replace(own, test_pixels=drawn))
-    engine = Engine(holdings, 3, experiment.training, 0, None)
+    engine = Engine(holdings, 3, experiment.training, 0)
     schedule = np.array([[32, 24, 28]] * 4)
     _, losses = reference(holdings, engine, experiment.training, schedule, 3)
     _, found = engine.history(schedule)
@@ -97,50 +97,3 @@ def test_blank_pixels_keep_their_weights(experiment: Experiment) -> None:
 def test_a_single_class_in_a_profile_is_learnt_without_harm(experiment: Experiment) -> None:
     history = experiment.history([[1, 0, 0]] * 4)
     assert np.isfinite(history.loss).all()
-
-
-@pytest.mark.slow
-def test_boundless_updates_without_noise_are_plain(experiment: Experiment) -> None:
-    plain = experiment.history([[32, 24, 28]] * 4)
-    private = replace(experiment, noise=PrivateUpdates(np.inf)).history([[32, 24, 28]] * 4)
-    np.testing.assert_allclose(private.loss, plain.loss, rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_tiny_clip_holds_the_model_still(experiment: Experiment) -> None:
-    clipped = replace(experiment, noise=PrivateUpdates([1e-6, 1e-6, 1e-6])).history([[32, 24, 28]] * 4)
-    assert np.ptp(clipped.loss, axis=0).max() < 1e-4
-    assert np.ptp(experiment.history([[32, 24, 28]] * 4).loss, axis=0).max() > 0.05
-
-
-@pytest.mark.slow
-def test_clipping_is_each_agents_own(experiment: Experiment) -> None:
-    still = replace(experiment, noise=PrivateUpdates([1e-6, np.inf, np.inf]))
-    assert np.ptp(still.history([[32, 0, 0]] * 4).loss, axis=0).max() < 1e-4
-    plain, own = experiment.history([[0, 24, 0]] * 4), still.history([[0, 24, 0]] * 4)
-    np.testing.assert_allclose(own.loss, plain.loss, rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_private_noise_has_the_deviation_it_says(experiment: Experiment) -> None:
-    clip, multiplier, entries = 1e-3, 50.0, 300 * 40
-    update = ((np.full((300, 40), 7.0, np.float32), np.zeros(40, np.float32)),)
-    noise = PrivateUpdates([clip, clip, np.inf], [multiplier, 0.0, 0.0])
-    privacy = replace(experiment, noise=noise)._engine._fixed[3]
-    noisy, clipped, plain = (np.asarray(_make_private(update, privacy, agent, (0, agent))[0][0]) for agent in range(3))
-    np.testing.assert_array_equal(plain, update[0][0])
-    np.testing.assert_allclose(clipped, clip / np.sqrt(entries), rtol=1e-5)
-    assert (noisy - clipped).std() == pytest.approx(clip * multiplier, rel=5 / np.sqrt(2 * entries))
-    assert abs((noisy - clipped).mean()) < 5 * clip * multiplier / np.sqrt(entries)
-
-
-@pytest.mark.slow
-def test_private_noise_differs_between_rounds_and_updates(experiment: Experiment) -> None:
-    privacy = replace(experiment, noise=PrivateUpdates(1.0, 1.0))._engine._fixed[3]
-    update = ((np.zeros((3, 2), np.float32), np.zeros(2, np.float32)),)
-    drawn = {
-        np.asarray(_make_private(update, privacy, 0, (number, which))[0][0]).tobytes()
-        for number in range(3)
-        for which in range(3)
-    }
-    assert len(drawn) == 9

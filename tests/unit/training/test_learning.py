@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from blobs import blobs
-from fedpact.training import Dirichlet, Experiment, Images, LabelNoise, Noise, PixelNoise, PrivateUpdates, Training
+from fedpact.training import Dirichlet, Experiment, Images, LabelNoise, Noise, PixelNoise, Training
 from random_cases import cases
 
 SEEDS = cases(5, few=2)
@@ -28,9 +28,7 @@ def test_blobs_are_learnt_and_more_is_better() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "noise", [LabelNoise(0.8), PixelNoise(1.5), PrivateUpdates(0.5, 1.0), PrivateUpdates(0.01)], ids=repr
-)
+@pytest.mark.parametrize("noise", [LabelNoise(0.8), PixelNoise(1.5)], ids=repr)
 def test_noise_harms(noise: Noise) -> None:
     assert mean_accuracy([noise], [48, 48, 48]) < mean_accuracy([], [48, 48, 48]) - 0.1
 

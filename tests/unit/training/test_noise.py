@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedpact.training import Experiment, Images, LabelNoise, PixelNoise, PrivateUpdates
+from fedpact.training import Experiment, Images, LabelNoise, PixelNoise
 from fedpact.training.noise import checked_noise, spoil_labels, spoil_pixels
 from fedpact.utils.errors import InvalidInput
 
@@ -80,26 +80,22 @@ def test_test_sets_stay_as_they_are(images: Images) -> None:
         (lambda: LabelNoise(np.nan), "LabelNoise.share must be a share from 0 to 1, got nan"),
         (lambda: PixelNoise(-1), "PixelNoise.deviation must be at least zero, got -1"),
         (lambda: PixelNoise(np.inf), "PixelNoise.deviation must be at least zero and finite, got inf"),
-        (lambda: PrivateUpdates(0.0), "PrivateUpdates.clip must be positive, got 0"),
-        (lambda: PrivateUpdates(1.0, -1.0), "PrivateUpdates.multiplier must be at least zero, got -1"),
-        (lambda: PrivateUpdates([1.0, np.inf], 0.5), "PrivateUpdates.clip must be finite where there is noise"),
-        (lambda: PrivateUpdates([1.0, 2.0], [0.1] * 3), "one number per member each: 2 and 3 given"),
         (
-            lambda: checked_noise([LabelNoise([0.1, 0.2])], NAMES, NAMES),
+            lambda: checked_noise([LabelNoise([0.1, 0.2])], NAMES),
             "LabelNoise.share must be .*: 3 members, 2 numbers",
         ),
         (
-            lambda: checked_noise([LabelNoise(0), LabelNoise(1)], NAMES, NAMES),
+            lambda: checked_noise([LabelNoise(0), LabelNoise(1)], NAMES),
             "noise names LabelNoise twice; give it once",
         ),
-        (lambda: checked_noise(0.3, NAMES, NAMES), "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates"),
+        (lambda: checked_noise(0.3, NAMES), "noise must be a list of LabelNoise and PixelNoise"),
         (
-            lambda: checked_noise([0.3], NAMES, NAMES),
-            "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates",
+            lambda: checked_noise([0.3], NAMES),
+            "noise must be a list of LabelNoise and PixelNoise",
         ),
         (
-            lambda: checked_noise(None, NAMES, NAMES),
-            "noise must be a list of LabelNoise, PixelNoise and PrivateUpdates",
+            lambda: checked_noise(None, NAMES),
+            "noise must be a list of LabelNoise and PixelNoise",
         ),
     ],
 )
@@ -109,5 +105,5 @@ def test_what_is_no_noise(make: Any, message: str) -> None:
 
 
 def test_one_kind_needs_no_list() -> None:
-    found = checked_noise(PrivateUpdates([1.0, np.inf, 2.0], [0.5, 0.0, 0.0]), NAMES, NAMES)
-    assert found["PrivateUpdates"]["clip"].tolist() == [1.0, np.inf, 2.0]
+    found = checked_noise(PixelNoise([0.5, 0.0, 2.0]), NAMES)
+    assert found["PixelNoise"]["deviation"].tolist() == [0.5, 0.0, 2.0]

@@ -226,7 +226,7 @@ class PilotStudy:
         other = ONE_MODEL if self.arrangement == OWN_CHOICE else OWN_CHOICE
         (now, _), (then, error) = self.total_gain(self.arrangement), self.total_gain(other)
         if self.confirmation is None and self.verdict == NOT_ENOUGH:
-            found.append("more records, more splits (splits) or a lower cost of sharing would tell")
+            found.append("more records, more splits or a lower cost of sharing would tell")
         if then - error > max(now, 0.0):
             found.append(f"{other} brings more than {self.arrangement} with everything shared (arrangement {other!r})")
         return found

@@ -9,7 +9,6 @@ import pytest
 
 import fedpact as fp
 from fedpact.training.measured import MeasuredGame
-from fedpact.training.store import Store
 from unit.training.measured.formula import Formula
 
 EXACT = 1e-12
@@ -109,34 +108,11 @@ def test_bad_questions() -> None:
             game.accuracies(contributions)
 
 
-# The file
-
-
-def test_a_line_cut_short_is_dropped_and_trained_again(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    store = Store(path, "e")
-    store.put("a", [1.0])
-    store.put("b", [2.0])
-    path.write_bytes(path.read_bytes()[:-4])
-    again = Store(path, "e")
-    assert again == {"a": [1.0]}
-    again.put("c", [3.0])
-    assert Store(path, "e") == {"a": [1.0], "c": [3.0]}
-
-
-def test_models_of_another_experiment_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    Store(path, "e").put("a", [1.0])
-    with pytest.raises(fp.InvalidInput, match=r"s\.jsonl: line 2 is of another experiment; name another folder"):
-        Store(path, "f")
-
-
-def test_no_room_on_disk_is_said_and_nothing_is_lost() -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("needs /dev/full")
-    store = Store(None, "e")
-    store.path = full
-    with pytest.raises(fp.InvalidInput, match=r"what was trained cannot be kept: (No space left|Invalid argument)"):
-        store.put("b", [2.0])
-    assert "b" not in store
+def test_a_model_cut_short_on_disk_is_trained_again(tmp_path: Path) -> None:
+    profiles = [[1, 1, 0], [2, 2, 0]]
+    first = MeasuredGame(Formula(federation()), folder=tmp_path).many(profiles)
+    cut = sorted(tmp_path.rglob("*.npz"))[0]
+    cut.write_bytes(cut.read_bytes()[:-4])
+    experiment = Formula(federation())
+    np.testing.assert_array_equal(MeasuredGame(experiment, folder=tmp_path).many(profiles), first)
+    assert len(experiment.asked) == 1
