@@ -162,8 +162,11 @@ def show_certificates(outcome: Outcome, *, details: bool = True) -> None:
     )
     made.columns[-1].justify = "left"
     for certificate in outcome.certificates.values():
-        verdict = certificate.verdict.value
-        coloured = f"[red]{verdict}[/red]" if certificate.verdict is Verdict.VIOLATED else verdict
+        broken = certificate.verdict is Verdict.VIOLATED
+        coloured = certificate.verdict.value
+        if broken:
+            promised = certificate.claim in outcome.rules.promises(outcome.federation)
+            coloured = f"[red]{coloured}[/red]" if promised else f"{coloured}, not promised"
         more = (_margin_text(certificate), certificate.scope) if details else ()
         made.add_row(claim_title(certificate.claim), coloured, *more)
     console.print(made)

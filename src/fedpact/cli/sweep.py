@@ -170,7 +170,7 @@ def _summary(found: Sweep, numbers: FloatArray, *, of_shares: bool = False) -> l
     undefined = f"{numbers.size - known.size} of {numbers.size}"
     if not known.size:
         return [*["-"] * 6, undefined]
-    shown, cells = np.where(~of_shares | (numbers >= 0), numbers, np.nan), ["-"] * 5
+    shown, cells = np.where((numbers >= 0) | (not of_shares), numbers, np.nan), ["-"] * 5
     if np.isfinite(shown).any() or np.isinf(shown).any():
         low, high = int(np.nanargmin(shown)), int(np.nanargmax(shown))
         with np.errstate(invalid="ignore"):  # infinities of both signs have no mean

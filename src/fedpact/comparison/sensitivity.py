@@ -39,8 +39,8 @@ MAX_AGENTS, MAX_AGENTS_GROUPED = 30, 8
 NOTHING = 1e-9  # of the largest contribution
 KINDS = ("cost", "value", "cap", "joining cost", "received", "given")
 STEADY = (
-    "No cost, value, cap or joining cost of a member, nor how useful its data or others' data to it is, changes who "
-    "is in, stays and contributes by being half or double of what is stated, one at a time"
+    "No single number has to be exact: with half or twice a member's cost, value, cap or joining cost, or of what data "
+    "is worth to it or from it, one at a time, the same members take part and contribute"
 )
 
 

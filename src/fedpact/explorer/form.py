@@ -23,7 +23,7 @@ HEADS: Mapping[str, tuple[str, str]] = {
     "joining_costs": ("Joining cost", "paid once"),
     "budgets": ("Budget", "the most it can pay"),
 }
-FAMILIES = {
+FAMILY_TITLES = {
     "power-law": "Power law: 1 − (1 + data)^−beta",
     "exponential": "Exponential: 1 − e^(−rate · data)",
     "log": "Logarithm: log(1 + data)",
@@ -79,7 +79,7 @@ def form_view(draft: Draft) -> Markup:
         task_columns={"values": HEADS["values"]} | own,
         member_columns={label: HEADS[label] for label in MEMBER_COLUMNS},
         models=MODELS,
-        families={name: FAMILIES.get(name, name) for name in PARAMETERS},
+        families={name: FAMILY_TITLES.get(name, name) for name in PARAMETERS},
         hints=PARAMETER_HINTS,
         has_parameters=bool(PARAMETERS.get(draft["family"])),
         words=FIELD_WORDS,

@@ -114,7 +114,7 @@ def _check_span(field: str, what: str, numbers: FloatArray, names: Sequence[str]
         index=() if field == "weights" else smallest,
         rule="must lie within eight orders of magnitude of each other",
         value=float(counted[smallest]),
-        agent=names[smallest],
+        agent=None if field == "weights" else names[smallest],
         given=f", got {found}; count in other units, or put 0 for what is of no use",
     )
 

@@ -55,6 +55,8 @@ def curve_derivatives(
         return -np.expm1(-y), np.exp(-y), 0.0
     if family == Michaelis.family:
         return y / (1.0 + y), (1.0 + y) ** -2, 0.0
+    if family != PowerLaw.family:
+        raise InvalidInput(f"there is no curve to fit of the family {family!r:.40}")
     beta, log_reach = np.exp(log_shape), np.log1p(y)
     short = np.exp(-beta * log_reach)
     return -np.expm1(-beta * log_reach), beta * short / (1.0 + y), beta * log_reach * short

@@ -271,6 +271,8 @@ def _share_verdict(view: View, outcome: Outcome) -> str:
             "Undefined: some group of members would be harmed beyond what its payoff curve describes, so there are no "
             "Shapley shares to compare with."
         )
+    if np.isnan(outcome.lowest_fair_part):
+        return "Nobody has a Shapley share of anything."
     gaps = np.where(np.abs(outcome.reciprocity_gaps) <= view.unit.noise, 0.0, outcome.reciprocity_gaps)
     short = (without_rounding(outcome, outcome.reciprocity_gaps) < 0).any()
     text = "Everybody gets at least its Shapley share." if gaps.any() else "Everybody gets exactly its Shapley share."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from importlib.resources import files
 
 import numpy as np
@@ -18,7 +19,9 @@ EXAMPLES = ("hospitals", "hospitals-lots", "hospitals-privacy", "paper-w1", "pap
 def example(name: str) -> Scenario:
     """A built-in scenario by name."""
     if name not in EXAMPLES:
-        raise InvalidInput(f"there is no built-in federation {name!r}; there are {', '.join(EXAMPLES)}")
+        near = difflib.get_close_matches(name, EXAMPLES, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(EXAMPLES)}"
+        raise InvalidInput(f"there is no built-in federation {name!r}; {hint}")
     content = files("fedpact.scenario").joinpath("built_in", f"{name}.toml").read_text("utf-8")
     return parse_scenario(DECODERS[".toml"](content), where=name)
 

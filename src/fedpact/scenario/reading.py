@@ -98,6 +98,8 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folders: Sequence[
         parts.pop("uncertainty", None)
         if "lot_names" in mapping and "lot_names" not in parts:  # then nobody knows what these are called
             parts.pop("shared_caps", None)
+        if "caps" in mapping and "caps" not in parts:  # nor how much all of them is
+            parts.pop("home", None)
         federation = None
         if "weights" in parts and all(key in parts for key in OWNER_KEYS if key in mapping):
             federation = errors.attempt(_federation, parts, folders)
@@ -149,6 +151,9 @@ def _named_file(field: str, name: str, folders: Sequence[Path]) -> Path:
 
 
 def _check_rows(rows: Sequence[Sequence[float]], names: Sequence[str], *, square: bool) -> None:
+    if names and rows and len(rows) != len(names) and all(len(row) == len(names) for row in rows):
+        given = f": {len(names)} names, {len(rows)} rows given"
+        raise InvalidInput(field="weights", rule="must have one row per member", value=rows, given=given)
     for index, row in enumerate(rows):
         wanted = len(rows if square else rows[0])
         if len(row) != wanted:

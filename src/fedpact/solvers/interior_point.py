@@ -14,7 +14,8 @@ the barrier: coordinates at a bound are held there, full shared caps are equalit
 steps, and what is held is let go where its multiplier has the wrong sign. So contributions have all their digits, which
 payments need, being differences.
 
-Stopping inequality: the linearised gain over the box, with shared caps at their multipliers y,
+Stopping inequality of the barrier, and what a result is refused above (`Maximum.converged`; the finish goes on to
+`ROUNDING_GAIN`): the linearised gain over the box, with shared caps at their multipliers y,
 
     sum_j max over t_j of (f'(s) - A' y)_j (t_j - s_j)  +  y (1 - A s),
 
@@ -36,7 +37,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.threads import on_one_thread
 
-GAIN_TOLERANCE = 1e-10
+GAIN_TOLERANCE = 1e-10  # of scale: where the barrier ends, and what a result may leave at most; of all programs
 MAX_ITERATIONS = 120
 MIN_FINISHING_STEPS, MAX_FINISHING_STEPS = 2, 40
 MAX_HALVINGS = 30

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from fedpact.explorer.draft import (
+    FIRST_PARAMETERS,
     MAX_MEMBERS,
-    PARAMETERS,
     Draft,
     draft_of,
     field_names,
@@ -177,9 +177,12 @@ def test_records_of_another_shape_are_refused(record):
 
 
 def test_every_family_is_known():
+    from fedpact.explorer.form import FAMILY_TITLES, PARAMETER_HINTS
     from fedpact.federation.payoffs import FAMILIES
 
-    assert set(PARAMETERS) == set(FAMILIES)
+    assert set(FAMILY_TITLES) == set(FAMILIES)
+    parameters = {name for family in FAMILIES.values() for name in family.parameter_names()}
+    assert set(PARAMETER_HINTS) == set(FIRST_PARAMETERS) == parameters
 
 
 def test_lots_come_and_go():

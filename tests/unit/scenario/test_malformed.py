@@ -123,7 +123,7 @@ REFUSED_BY_US = [
     ),
     (
         good(weights=[[1.0, 0.2, 0.4], [0.1, 1.0, 2.0]]),
-        "weights[0] must have one number per member: 2 wanted, 3 numbers",
+        "weights must have one row per member: 3 names, 2 rows given",
     ),
     (good(names=..., weights=[[1.0], [0.1]]), "weights[0] must have one number per member: 2 wanted, 1 numbers given"),
     (good(weights=[[1.0]]), "names must have one entry per member: 1 rows of weights, 3 names given"),
