@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import fedpact as fp
+from fedpact.certificates.claims import TITLES
 from fedpact.certificates.deviations import free_riding
 from fedpact.report import render_report
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, NOT_CERTIFIED, SHAPLEY_METHODS
@@ -21,6 +22,12 @@ def test_claims_and_assumptions_have_words(case, comparison_of):
         names = {assumption.name for assumption in outcome.assumptions}
         assert names == set(ASSUMPTIONS) - ({ALONE} if outcome.federation.home is not None else set())
         assert outcome.shapley.method in {*SHAPLEY_METHODS, "undefined"}
+
+
+def test_the_page_of_certificates_says_the_same_words():
+    page = (DOCS / "certificates.md").read_text(encoding="utf-8")
+    for claim, title in TITLES.items():
+        assert f"| `{claim}` | {title} |" in page
 
 
 def test_every_way_to_shapley_values_has_words():
