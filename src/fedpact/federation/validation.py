@@ -91,8 +91,8 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     found["home"] = _check_home(given["home"], found["caps"], lots, shares=bool(found["shared_caps"]))
     most = abs(found["weights"])
     spans = (
-        ("weights", "at most", most.max(axis=0), lots),
-        ("weights", "at most", most.max(axis=1), tasks),
+        ("weights", "given by", most.max(axis=0), lots),
+        ("weights", "received by", most.max(axis=1), tasks),
         ("values", "", found["values"], tasks),
         ("costs", "", found["costs"].linear, lots),
     )
@@ -102,19 +102,23 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     return found | ownership._asdict()
 
 
-def _check_span(field: str, what: str, numbers: FloatArray, names: Sequence[str]) -> None:
-    """Numbers of one kind that are not zero lie within eight orders of magnitude: solvers are right to 1e-9 of them."""
+def _check_span(field: str, by: str, numbers: FloatArray, names: Sequence[str]) -> None:
+    """Numbers of one kind that are not zero lie within eight orders of magnitude: solvers are right to 1e-9 of them.
+
+    Of weights these are the largest of each column, or row; `by` says which.
+    """
     counted = np.where(numbers > 0, numbers, np.inf)
     smallest, largest = int(np.argmin(counted)), float(np.max(numbers))
     if not counted[smallest] < largest / MAX_SPAN:
         return
-    found = f"{what} {counted[smallest]:.3g} beside {largest:.3g}".strip()
+    found = f"{'at most ' if by else ''}{counted[smallest]:.3g} beside {largest:.3g}"
     raise InvalidInput(
         field=field,
-        index=() if field == "weights" else smallest,
+        index=() if by else smallest,
         rule="must lie within eight orders of magnitude of each other",
         value=float(counted[smallest]),
-        agent=None if field == "weights" else names[smallest],
+        agent=names[smallest],
+        whose=f'{by} "{names[smallest]}"' if by else None,
         given=f", got {found}; count in other units, or put 0 for what is of no use",
     )
 
