@@ -74,19 +74,18 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
             matrix = errors.attempt(_check_matrix, weights, square=False, tasks=tasks, lots=lots)
     if matrix is not None:
         errors.attempt(_check_entries, matrix, tasks, lots, square=not owned)
-    found: dict[str, Any] = {
-        "weights": matrix,
-        "names": known,
-        "payoff": errors.attempt(_check_payoff, given["payoff"], tasks),
-        "costs": errors.attempt(as_cost, given["costs"], lots),
-        "caps": errors.attempt(_one_each, "caps", given["caps"], *LIMIT, lots),
-        "values": errors.attempt(_one_each, "values", given["values"], positive, POSITIVE, tasks),
-        "shared_caps": errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known),
-        "joining_costs": errors.attempt(_one_each, "joining_costs", given["joining_costs"], *AMOUNT, known),
-        "budgets": errors.attempt(
-            _one_each, "budgets", np.inf if given["budgets"] is None else given["budgets"], *LIMIT, known
-        ),
-    }
+    found: dict[str, Any] = {"weights": matrix, "names": known}
+    found["payoff"] = errors.attempt(_check_payoff, given["payoff"], tasks)
+    found["costs"] = errors.attempt(as_cost, given["costs"], lots)
+    found["shared_caps"] = errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known)
+    for field, rule, labels_each in (
+        ("caps", LIMIT, lots),
+        ("values", (positive, POSITIVE), tasks),
+        ("joining_costs", AMOUNT, known),
+        ("budgets", LIMIT, known),
+    ):
+        numbers = np.inf if given[field] is None and rule is LIMIT else given[field]
+        found[field] = errors.attempt(_one_each, field, numbers, rule, labels_each)
     errors.raise_errors()
     found["home"] = _check_home(given["home"], found["caps"], lots, shares=bool(found["shared_caps"]))
     most = abs(found["weights"])
@@ -215,11 +214,11 @@ def _check_home(given: Any, caps: FloatArray, lots: Sequence[str], *, shares: bo
     if isinstance(given, str) and shares:
         why = ", but lots share caps, such as one record raw and with noise; give the amounts that are used at home"
         raise InvalidInput(field="home", rule="cannot be all of lots that share a cap", value=given, given=why)
-    return _one_each("home", caps if isinstance(given, str) else given, *AMOUNT, lots)
+    return _one_each("home", caps if isinstance(given, str) else given, AMOUNT, lots)
 
 
-def _one_each(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:
-    return read_only_copy(np.broadcast_to(checked_numbers(field, given, accepts, rule, names=names), len(names)))
+def _one_each(field: str, given: ArrayLike, rule: tuple[Any, str], names: Sequence[str]) -> FloatArray:
+    return read_only_copy(np.broadcast_to(checked_numbers(field, given, *rule, names=names), len(names)))
 
 
 def require_federation(given: object) -> None:
