@@ -37,7 +37,7 @@ from fedpact.deals.signatures import (
     write_signing_key,
 )
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.processes import load_agent
+from fedpact.negotiation.agent_file import load_agent
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import replace_files
 

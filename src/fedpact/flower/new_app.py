@@ -10,7 +10,7 @@ from pathlib import Path
 from fedpact.deals.settlement import MONEY_DECIMALS
 from fedpact.federation.lots import require_single_lots
 from fedpact.negotiation import agents_of
-from fedpact.negotiation.processes import save_agent
+from fedpact.negotiation.agent_file import save_agent
 from fedpact.scenario import Money, Scenario
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files

@@ -1,6 +1,6 @@
 """The ClientApp of an agent: it negotiates from its private file, signs what it has checked, and keeps to it.
 
-The private file (`fedpact.negotiation.processes.save_agent`) is named in the node's own configuration
+The private file (`fedpact.negotiation.agent_file.save_agent`) is named in the node's own configuration
 (`fedpact.flower.identity`).
 
 Whatever a coordinator asks for, a node trains on no more samples than the deal it has signed says, and on none before

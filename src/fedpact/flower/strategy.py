@@ -53,7 +53,6 @@ from fedpact.flower.training_messages import (
     with_content,
     without_record,
 )
-from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation.check import UNSIGNED, check_record
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
@@ -83,9 +82,6 @@ class UnderDeal(Strategy):
         The file to keep the record in; None for none.
     money
         What a unit of payoff is worth; units of payoff are settled as they are without it.
-    coalition_value
-        What a model is worth, such as its accuracy on a test set of the server's: then every round is also valued for
-        coalitions of its members (`fedpact.flower.valuation`).
     strict
         Whether a member that does not deliver is an error (`Lost`) at once, and so is a model with other arrays than
         it was sent, or numbers that are not finite.
@@ -118,7 +114,6 @@ class UnderDeal(Strategy):
         nodes: Mapping[int, str] | None = None,
         ledger: Path | str | None = None,
         money: Money | None = None,
-        coalition_value: Callable[[ArrayRecord], float] | None = None,
         strict: bool = False,
         signed: bool = False,
         verify_subsets: int = 0,
@@ -132,7 +127,7 @@ class UnderDeal(Strategy):
         if signed and ledger is None:
             raise InvalidInput("signed needs a ledger, which holds what members sign; name its file: ledger=...")
         if wants is not None:
-            check_personal(verify_subsets=verify_subsets, coalition_value=coalition_value)
+            check_personal(verify_subsets=verify_subsets)
         self.deal = _deal_of(deal)
         self.agreed = self.deal.samples(samples_per_unit)
         self._wants = None if wants is None else checked_wants(wants, self.agreed)
@@ -152,18 +147,12 @@ class UnderDeal(Strategy):
         self._verify_subsets = verify_subsets
         self.updates = TrainingUpdates() if verify_subsets else None
         self.verified: dict[str, Any] | None = None
-        self._values = CoalitionValues(coalition_value, self.deal.agents) if coalition_value is not None else None
         self._outcome = deal if isinstance(deal, Outcome) else None
         self._asked: list[int] = []
         self._asked_nodes: dict[str, int] = {}  # by the message that asked
         self._times_asked: Counter[str] = Counter()
         self._before: ArrayRecord | None = None
         self._check_enough()
-
-    @property
-    def shapley_values(self) -> dict[str, float] | None:
-        """What each agent's updates added to the model's worth, summed over the rounds; None where it is not valued."""
-        return self._values.totals if self._values is not None else None
 
     @property
     def models(self) -> dict[str, ArrayRecord]:
@@ -210,8 +199,6 @@ class UnderDeal(Strategy):
                     samples={name: samples for name, (_, samples) in kept.items()},
                 )
             )
-        if self._values is not None and delivered and self._before is not None:
-            self._values.add_round(self.strategy, server_round, delivered, self._before)
         found = [self._aggregate(group, server_round, delivered) for group in self._groups]
         return found[0]
 
@@ -442,9 +429,7 @@ class UnderDeal(Strategy):
         return self.settlement
 
     def _trained_entry(self) -> dict[str, Any]:
-        valued = {"shapley_values": self.shapley_values} if self.shapley_values is not None else {}
-        more = {"asked": self._rounds_asked(), **valued}
-        return trained_entry(self.agreed, self.samples, self._samples_per_unit, **more)
+        return trained_entry(self.agreed, self.samples, self._samples_per_unit, asked=self._rounds_asked())
 
     def _write_ledger(self, path: Path, trained: Mapping[str, Any], failed: Mapping[str, Any]) -> None:
         """The record of training under a deal that was made elsewhere, and if nothing is settled why it failed.

@@ -24,7 +24,7 @@ from fedpact.flower import Score, client_app
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.settings import AppSettings
 from fedpact.negotiation import agents_of
-from fedpact.negotiation.processes import save_agent
+from fedpact.negotiation.agent_file import save_agent
 
 RAISED = 2  # Flower's code for an exception in a ClientApp
 FIRST_NODE = 1000

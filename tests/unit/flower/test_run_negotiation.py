@@ -16,8 +16,8 @@ from fedpact.deals.signatures import write_signing_key
 from fedpact.flower.keys import write_keys
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation import agents_of, masks
+from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_record
-from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from random_cases import some
 from unit.flower.in_process import Stage

@@ -18,8 +18,8 @@ from fedpact.deals.signatures import read_known_keys, write_signing_key
 from fedpact.flower import Lost, UnderDeal
 from fedpact.flower.messages import message_content, read_message
 from fedpact.negotiation import agents_of
+from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_ledger
-from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid
 from unit.flower.test_signed_ledger import attacked, content
