@@ -24,7 +24,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, TRAINED, VERIFIED, VERIFY
-from fedpact.deals.settlement import delivered_contributions
+from fedpact.deals.settlement import delivered_contributions, money_terms
 from fedpact.deals.transcript import is_transcript
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets, verified_content
 from fedpact.federation import Federation
@@ -33,15 +33,14 @@ from fedpact.flower.messages import (
     RECORD,
     Conventions,
     array_record,
+    ask_to_measure,
     error_reason,
-    exchange,
     named_arrays,
     record_digest,
-    stated_accuracies,
     stated_accuracy,
 )
 from fedpact.flower.personal_models import ModelGroup, Wants, check_personal, checked_wants, group_members
-from fedpact.flower.signed_run import GivenTerms, SignedRun, run_given_deal
+from fedpact.flower.signed_run import SignedRun, run_given_deal
 from fedpact.flower.training_messages import (
     AskingGrid,
     SignedDeliveries,
@@ -266,16 +265,14 @@ class UnderDeal(Strategy):
     ) -> Result:
         """The same between members that sign; the ledger is written phase by phase, and gone on with."""
         assert self._ledger is not None
-        terms = GivenTerms(
-            timeout=timeout,
-            samples_per_unit=self._samples_per_unit,
-            money=self._money,
-            rounds=num_rounds,
-            verify_subsets=self._verify_subsets,
-            wants=self._wants,
-        )
+        header = {"rounds": num_rounds, "samples_per_unit": self._samples_per_unit, **money_terms(self._money)}
+        agreed: dict[str, Any] = {}
+        if self._wants is not None:
+            header["models"], agreed["wants"] = PERSONAL, self._wants
+        if self._verify_subsets:
+            agreed["verification"] = {"subsets": self._verify_subsets, "settles": False, "calibration": None}
         with Ledger(self._ledger) as ledger:
-            run = run_given_deal(grid, terms, ledger, self.deal)
+            run = run_given_deal(grid, ledger, self.deal, header, jsonable(agreed), timeout=timeout)
             run.conventions = self._conventions
             try:
                 run.sign()
@@ -364,12 +361,8 @@ class UnderDeal(Strategy):
         subsets, rounds = draw_subsets(self.updates.digests(), self._verify_subsets), len(self.updates.rounds)
         models = [array_record(self.updates.model_of(subset)) for subset in subsets]
         nodes = {name: node for node, name in self._names.items() if name in self.agreed}
-        messages = {
-            name: Message(self._conventions.several(models, rounds), node, "evaluate", ttl=max(timeout, 1.0))
-            for name, node in nodes.items()
-        }
-        replies = exchange(grid, messages, timeout=timeout)
-        said = {name: stated_accuracies(replies.get(name), len(models)) for name in self.agreed}  # type: ignore[call-overload]
+        asked = dict.fromkeys(self.agreed, models)
+        said = ask_to_measure(grid, nodes, asked, self._conventions, rounds, timeout=timeout)
         verified = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
         try:
             check_measured(verified["models"])

@@ -30,7 +30,7 @@ from fedpact.negotiation import Agent
 from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_record
 from fedpact.scenario.examples import example
-from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node, kind_of
 
 DEAL = fp.Deal(
     mechanism="externality",
@@ -138,7 +138,7 @@ def test_nothing_of_the_callers_is_written_to() -> None:
 def test_configurations_reach_the_nodes() -> None:
     grid = three()
     start(UnderDeal(FedAvg(), DEAL), grid, train_config=ConfigRecord({"lr": 0.25}))
-    trains = [message for message in grid.seen if message.metadata.message_type == "train"]
+    trains = [message for message in grid.seen if kind_of(message) == "train"]
     assert {message.content["config"]["lr"] for message in trains} == {0.25}
     assert {message.content["config"]["server-round"] for message in trains} == {1, 2}
 
@@ -212,7 +212,7 @@ def test_excluded_agents_and_those_who_give_nothing_are_not_asked() -> None:
     grid = three()
     under = UnderDeal(FedAvg(), deal, nodes=nodes)
     start(under, grid, rounds=1)
-    asked = {(message.metadata.message_type, message.metadata.dst_node_id) for message in grid.seen}
+    asked = {(kind_of(message), message.metadata.dst_node_id) for message in grid.seen}
     assert ("train", FIRST_NODE + 2) not in asked and ("evaluate", FIRST_NODE + 2) in asked
     assert under.settlement is not None
     out = replace(deal, payments=np.array([0.1, -0.1, 0.0]), excluded={"C": "silent"})
@@ -223,7 +223,7 @@ def test_excluded_agents_and_those_who_give_nothing_are_not_asked() -> None:
 
 def test_a_silent_member_is_noted_or_an_error() -> None:
     def silent(message: Message, honest: Any) -> Message | None:
-        return None if message.metadata.message_type == "train" else honest(message)
+        return None if kind_of(message) == "train" else honest(message)
 
     grid = three()
     grid.nodes[FIRST_NODE].fault = silent
