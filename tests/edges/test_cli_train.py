@@ -101,7 +101,7 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     fp.save_scenario(example("paper-w2"), tmp_path / "mine.toml")
-    noise = ("--label-noise", "1=0.25", "--pixel-noise", "0.1,0.2,0.3")
+    noise = ("--label-noise", "1=0.25")
     others = ("--floor", 0.1, "--ceiling", "0=0.9", "--seed", 7)
     assert train("mine.toml", *QUICK[1:], *others, *noise).code == 0
     settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
@@ -109,10 +109,7 @@ def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     assert settings["command"].startswith("fedpact train mine.toml --rounds 3")
     assert set(settings["versions"]) == {"fedpact", "python", "jax", "numpy"}
     experiment = settings["experiment"]
-    assert experiment["noise"] == {
-        "LabelNoise": {"share": [0.0, 0.25, 0.0]},
-        "PixelNoise": {"deviation": [0.1, 0.2, 0.3]},
-    }
+    assert experiment["label_noise"] == [0.0, 0.25, 0.0]
     assert (experiment["samples"], experiment["seed"]) == ([60] * 3, 7)
     assert (settings["floors"], settings["ceilings"]) == ([0.1] * 3, [0.9, 1.0, 1.0])
 
@@ -143,9 +140,7 @@ def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
     assert result.code == 0, result.err
     assert "[bold]B, the =first" in result.words
     settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
-    assert settings["experiment"]["noise"] == {"LabelNoise": {"share": [0.2, 0.1, 0.0]}}, (
-        "the name counts, not the number"
-    )
+    assert settings["experiment"]["label_noise"] == [0.2, 0.1, 0.0], "the name counts, not the number"
     assert rows(tmp_path / "run" / "rounds.csv")[0]["member"] == names[0]
 
 
@@ -232,11 +227,8 @@ BAD_INPUT = [
     ("paper-w2 --samples City=9", "--samples: there is no member 'City'; members are numbered 0 to 2"),
     ("paper-w2 --samples 1,2", "--samples must be a number for all or one per member: 3 members, 2 numbers given"),
     ("paper-w2 --test-share 1", "test_share must be between 0 and 1, got 1"),
-    ("paper-w2 --partition odd", "--partition must be one of even, dirichlet, got 'odd'"),
-    ("paper-w2 --partition dirichlet --alpha 0", "alpha must be positive"),
-    ("paper-w2 --partition dirichlet --alpha 0.05", "would hold no image of class"),
-    ("paper-w2 --label-noise 1.5", "--label-noise: LabelNoise.share[0] must be a share from 0 to 1, got 1.5"),
-    ("paper-w2 --pixel-noise x=1", "--pixel-noise: there is no member 'x'"),
+    ("paper-w2 --alpha 0", "alpha must be positive"),
+    ("paper-w2 --label-noise 1.5", "--label-noise[0] must be a share from 0 to 1, got 1.5"),
     ("paper-w2 --learning-rate 0", "learning_rate must be positive"),
     ("paper-w2 --floor 1", "floors[0] must be below the ceiling 1, got 1"),
     ("paper-w2 --ceiling nan", "--ceiling must be a finite number, got 'nan'"),
@@ -259,8 +251,8 @@ SETTINGS = {
     "experiment": {
         "samples": [60],
         "test_share": 0.2,
-        "partition": ["Even", {}],
-        "noise": {},
+        "alpha": None,
+        "label_noise": [0.0],
         "training": {"rounds": 1},
         "seed": 0,
     },
@@ -313,15 +305,6 @@ def test_misuse_is_exit_code_2_too(train, tmp_path: Path, command: str) -> None:
     assert result.code == 2
     assert "Traceback" not in result.err
     assert held(tmp_path) == []
-
-
-@pytest.mark.slow
-def test_missing_classes_can_be_allowed(train) -> None:
-    asked = (*QUICK, "--partition", "dirichlet", "--alpha", 0.05)
-    refused = train(*asked)
-    assert refused.code == 2
-    assert "every_class=False" in refused.err
-    assert train(*asked, "--no-every-class").code == 0
 
 
 def test_no_network(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """`fedpact train`: train under a deal, and see what was promised beside what was measured.
 
 Some options take a number for all agents or one for each: `--samples 400`, `400,300,500` or `City=600`. Where agents
-have several lots, `--samples`, `--label-noise` and `--pixel-noise` are per lot: `"City: labelled=600"`.
+have several lots, `--samples` and `--label-noise` are per lot: `"City: labelled=600"`.
 
 Agents go by name or by number, counted from 0; where a name is a number too, the name counts.
 """
@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
+import numpy as np
 import typer
 
 from fedpact.cli.common import (
@@ -33,17 +34,17 @@ from fedpact.cli.training_tables import show_run
 from fedpact.fitting.parameters import checked_range
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
-from fedpact.training import Dirichlet, Even, Experiment, LabelNoise, Noise, PixelNoise, Training
+from fedpact.training import Experiment, Training
 from fedpact.training.data import SOURCES, Images, mnist
 from fedpact.training.run import Run, check_trainable
 from fedpact.training.run_folder import Plan, RunFolder, members_and_lots, run_record
+from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.words import count_text
 
 FOLDER = Path("run")
 ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
-ALPHA = 2.0
 
 
 def train(
@@ -59,20 +60,15 @@ def train(
     test_share: Annotated[
         float, typer.Option("--test-share", help="The part of its images a member is tested on.")
     ] = TEST_SHARE,
-    partition: Annotated[
-        str, typer.Option("--partition", help="Everybody's mix of classes: even, or drawn (dirichlet).")
-    ] = "even",
     alpha: Annotated[
-        float, typer.Option("--alpha", help="With dirichlet: the smaller, the more the mixes differ.")
-    ] = ALPHA,
-    every_class: Annotated[
-        bool, typer.Option("--every-class/--no-every-class", help="With dirichlet: whether nobody may lack a class.")
-    ] = True,
+        float | None,
+        typer.Option(
+            "--alpha",
+            help="Mixes of classes drawn at random: the smaller, the more they differ. All classes alike if not given.",
+        ),
+    ] = None,
     label_noise: Annotated[
         list[str] | None, typer.Option("--label-noise", help=f"The share of training labels that is wrong. {EACH}")
-    ] = None,
-    pixel_noise: Annotated[
-        list[str] | None, typer.Option("--pixel-noise", help=f"Standard deviation of noise on pixels of 0 to 1. {EACH}")
     ] = None,
     local_epochs: Annotated[
         int, typer.Option("--local-epochs", help="How often a member goes through its samples in a round.", min=1)
@@ -112,15 +108,15 @@ def train(
     if unchecked:
         say_unchecked(deal)
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
-    _check_known("--data", data, tuple(SOURCES))
-    _check_known("--partition", partition, ("even", "dirichlet"))
+    if data not in SOURCES:
+        raise InvalidInput(f"--data must be one of {', '.join(SOURCES)}, got {data!r}")
     experiment = Experiment(
         _images(data),
         **members_and_lots(chosen.federation),
         samples=per_agent("--samples", samples or [], lots, SAMPLES),
         test_share=test_share,
-        partition=Even() if partition == "even" else Dirichlet(alpha, every_class=every_class),
-        noise=_noise(lots, label_noise or [], pixel_noise or []),
+        alpha=alpha,
+        label_noise=_label_noise(lots, label_noise or []),
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
     )
@@ -140,23 +136,10 @@ def _images(data: str) -> Images:
         return mnist(data)
 
 
-def _noise(lots: tuple[str, ...], labels: list[str], pixels: list[str]) -> list[Noise]:
-    """The kinds of noise somebody has."""
-    found: list[Noise] = []
-    if labels:
-        shares = per_agent("--label-noise", labels, lots, 0.0)
-        with error_context("--label-noise"):
-            found.append(LabelNoise(shares))
-    if pixels:
-        deviations = per_agent("--pixel-noise", pixels, lots, 0.0)
-        with error_context("--pixel-noise"):
-            found.append(PixelNoise(deviations))
-    return found
-
-
-def _check_known(option: str, given: str, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise InvalidInput(f"{option} must be one of {', '.join(allowed)}, got {given!r}")
+def _label_noise(lots: tuple[str, ...], given: list[str]) -> FloatArray:
+    """The share of wrong labels in each lot."""
+    shares = per_agent("--label-noise", given, lots, 0.0)
+    return np.asarray(checked_numbers("--label-noise", shares, lambda x: (x >= 0) & (x <= 1), "a share from 0 to 1"))
 
 
 def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:

@@ -117,10 +117,9 @@ class MeasuredGame:
     def _load(self, asked: Sequence[object]) -> dict[str, FloatArray] | None:
         """What was trained already, now or before an interruption."""
         piece = _piece(asked)
-        if piece not in self._known and self._kept is not None:
-            stored = self._kept.load(piece)
-            if stored is not None:
-                self._known[piece] = stored
+        stored = self._kept.load(piece) if piece not in self._known and self._kept is not None else None
+        if stored is not None:
+            self._known[piece] = stored
         return self._known.get(piece)
 
     def _keep(self, asked: Sequence[object], result: dict[str, FloatArray]) -> dict[str, FloatArray]:

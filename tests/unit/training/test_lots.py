@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.training import Experiment, Images, LabelNoise, Training, train_under
+from fedpact.training import Experiment, Images, Training, train_under
 from fedpact.training import run_folder as plans
 from fedpact.training.measured import MeasuredGame
 from fedpact.training.run_folder import RunFolder, run_record
@@ -56,7 +56,7 @@ def test_lots_are_trained_as_by_hand(sorted_images: Experiment) -> None:
 
 def test_lots_are_dealt_with_noise_of_their_own(images: Images) -> None:
     owned = {"n_agents": 2, "samples": [20, 30, 40], "lot_owners": [0, 0, 1], "lot_names": ["a", "b", "c"]}
-    clean, noisy = (Experiment(images, noise=noise, **owned) for noise in ((), LabelNoise([0.0, 1.0, 0.0])))
+    clean, noisy = (Experiment(images, label_noise=noise, **owned) for noise in (0.0, [0.0, 1.0, 0.0]))
     assert clean.available.tolist() == [16, 24, 32] and clean.test_sizes.tolist() == [10, 8]
     wrong = [held.labels != own.labels for held, own in zip(noisy.holdings, clean.holdings, strict=True)]
     np.testing.assert_array_equal(wrong[0], clean.holdings[0].lots == 1)
@@ -124,7 +124,7 @@ def test_a_run_with_lots_is_kept(tmp_path: Path, images: Images) -> None:
             images,
             **plans.members_and_lots(FEDERATION),
             samples=np.array([20.0, 30.0, 40.0, 40.0]),
-            noise=LabelNoise([0.0, 0.5, 0.0, 0.0]),
+            label_noise=[0.0, 0.5, 0.0, 0.0],
             training=Training(rounds=2, hidden=(5,)),
         ),
         floors=np.zeros(3),

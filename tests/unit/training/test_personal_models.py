@@ -11,7 +11,7 @@ import pytest
 import fedpact as fp
 from blobs import blobs
 from fedpact.scenario import Scenario
-from fedpact.training import Experiment, Images, LabelNoise, Training, train_under
+from fedpact.training import Experiment, Images, Training, train_under
 from fedpact.training.fedavg import initial_weights
 from fedpact.training.run_folder import Plan, RunFolder, run_record
 from fedpact.training.settings import Stream, generator
@@ -124,7 +124,7 @@ def test_a_harmful_member_spoils_the_common_model_and_not_the_personal_ones() ->
         blobs(per_class=400),
         names=NAMES,
         samples=[150, 150, 700],
-        noise=LabelNoise([0.0, 0.0, 0.9]),
+        label_noise=[0.0, 0.0, 0.9],
         training=Training(rounds=8, batch_size=8, hidden=(9, 5)),
     )
     harmed = federation([[1.0, 0.9, -0.5], [0.9, 1.0, -0.5], [0.8, 0.8, 0.01]], costs=1e-4)
