@@ -11,7 +11,7 @@ import pytest
 
 import fedpact as fp
 from edges import cli_training
-from edges.cli_training import FILES, HELD, QUICK, held, rows
+from edges.cli_training import FILES, QUICK, held, rows
 from fedpact.cli.per_agent import per_agent
 from fedpact.scenario.examples import example
 
@@ -34,7 +34,7 @@ def test_no_argument_trains_the_hospitals(train, tmp_path: Path) -> None:
     assert "an untrained model is right one time in ten already: compare signs and shapes, not levels" in result.words
     assert "Written: run/settings.json, run/rounds.csv" in result.words
     assert max(map(len, result.out.splitlines()[:-1])) <= 80
-    assert held(tmp_path / "run") == HELD
+    assert held(tmp_path / "run") == sorted(FILES)
     last = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
     assert np.mean(last["accuracies"]) > 0.75 > np.mean(last["standalone_accuracies"]) > 0.5
 
@@ -206,10 +206,6 @@ def test_whom_a_deal_excludes_trains_alone(train, run, tmp_path: Path) -> None:
 # Mistakes
 
 BAD_INPUT = [
-    (
-        "paper-w2 --resume -o listed",
-        "listed/settings.json: these are not the settings of a run: they must be one JSON object",
-    ),
     ("missing.toml", "missing.toml: there is no such file"),
     ("paper-w2 missing.json", "missing.json: there is no such file"),
     (
@@ -239,27 +235,6 @@ BAD_INPUT = [
     ("paper-w2 -o full", "full: the folder must be empty, it holds 'mine.txt'; -o names another"),
 ]
 
-SETTINGS = {
-    "scenario": {"weights": [[1.0]], "costs": 0.01, "payoff": {"family": "log"}},
-    "deal": {
-        "mechanism": "x",
-        "agents": ["agent 0"],
-        "contributions": [1.0],
-        "payments": [0.0],
-    },
-    "data": "embedded",
-    "experiment": {
-        "samples": [60],
-        "test_share": 0.2,
-        "alpha": None,
-        "label_noise": [0.0],
-        "training": {"rounds": 1},
-        "seed": 0,
-    },
-    "floors": [0.0],
-    "ceilings": [1.0],
-}
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -279,11 +254,8 @@ def folder(tmp_path: Path) -> Path:
     dear = fp.Federation(np.ones((3, 3)), costs=1.0, caps=40.0, payoff=fp.PowerLaw(0.02))
     fp.save_scenario(fp.Scenario(federation=dear), tmp_path / "dear.toml")
     (tmp_path / "file.txt").write_text("mine", encoding="utf-8")
-    for name in ("full", "begun", "listed"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "begun" / "settings.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
+    (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine", encoding="utf-8")
-    (tmp_path / "listed" / "settings.json").write_text("[1]", encoding="utf-8")
     return tmp_path
 
 
@@ -335,4 +307,14 @@ def test_without_matplotlib_there_is_no_picture(train, tmp_path: Path, monkeypat
 
     monkeypatch.setattr("fedpact.report.plots.training.new_figure", missing)
     assert train(*QUICK).code == 0
-    assert held(tmp_path / "run") == [name for name in HELD if name != "learning.png"]
+    assert held(tmp_path / "run") == [name for name in sorted(FILES) if name != "learning.png"]
+
+
+@pytest.mark.slow
+def test_the_same_command_gives_the_same_files_and_none_is_written_over(train, tmp_path: Path) -> None:
+    assert train(*QUICK).code == 0
+    assert train(*QUICK, "-o", "again").code == 0
+    for name in ("alone.csv", "result.json", "rounds.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+    refused = train(*QUICK)
+    assert refused.code == 2 and "run: the folder must be empty" in refused.err

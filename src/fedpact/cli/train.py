@@ -12,7 +12,7 @@ import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -28,20 +28,17 @@ from fedpact.cli.common import (
     read_scenario,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
-from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.training_tables import show_run
 from fedpact.fitting.parameters import checked_range
-from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training import Experiment, Training
 from fedpact.training.data import SOURCES, Images, mnist
-from fedpact.training.run import Run, check_trainable
-from fedpact.training.run_folder import Plan, RunFolder, members_and_lots, run_record
+from fedpact.training.run import check_trainable, train_under
+from fedpact.training.run_folder import check_folder, members_and_lots, run_record, save_run
 from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
-from fedpact.utils.words import count_text
 
 FOLDER = Path("run")
 ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
@@ -88,7 +85,6 @@ def train(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The run's folder; `run` if not given.", metavar="FOLDER")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run in that folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train under a deal: accuracies, and what was promised beside what was measured.
@@ -96,8 +92,8 @@ def train(
     Everybody contributes what it agreed to; beside the common model (or a personal one for each) every agent trains
     alone. The folder holds all rounds, the result, a picture, and what is needed to repeat the run.
     """
-    folder = RunFolder(output or FOLDER)
-    folder.check(resume=resume)
+    folder = output or FOLDER
+    check_folder(folder)
     chosen = read_scenario(scenario)
     names, lots = chosen.federation.names, chosen.federation.lot_labels
     low, high = (
@@ -121,12 +117,21 @@ def train(
         seed=seed,
     )
     check_trainable(agreed, chosen.federation, experiment, models=chosen.models)
-    plan = Plan(scenario=chosen, deal=agreed, data=data, experiment=experiment, floors=low, ceilings=high)
-    run = _train(plan, folder, _origin(scenario, deal))
-    _tell(run, chosen, folder, as_json=as_json)
+    members = chosen.federation.n_agents
+    with progress(members + (1 if chosen.federation.home is None else members)) as begin:  # models at most
+        run = train_under(
+            agreed, chosen.federation, experiment, floors=low, ceilings=high, models=chosen.models, progress=begin
+        )
+    origin = {"data": data} | _origin(scenario, deal)
+    files = [str(path) for path in save_run(folder, run, chosen, experiment, origin)]
+    if as_json:
+        print_json(run_record(run) | {"files": files})
+        return
+    show_run(run, chosen)
+    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
 
-# From words to a plan
+# From words to an experiment
 
 
 def _images(data: str) -> Images:
@@ -153,32 +158,3 @@ def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
             "deal": None if deal is None else str(deal),
         },
     }
-
-
-# Training
-
-
-def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
-    """The run with a progress bar; an interrupt says what is kept."""
-    try:
-        members, home = plan.scenario.federation.n_agents, plan.scenario.federation.home
-        with progress(members + (1 if home is None else members)) as begin:  # models at most
-            return folder.train(plan, origin, progress=begin)
-    except KeyboardInterrupt:
-        _exit_interrupted(folder)
-
-
-def _exit_interrupted(folder: RunFolder) -> NoReturn:
-    done = folder.kept
-    what = f"; {count_text(done, 'model')} kept in {folder.path}, --resume goes on from there" if done else ""
-    typer.echo(f"interrupted{what}", err=True)
-    raise typer.Exit(INTERRUPTED) from None
-
-
-def _tell(run: Run, scenario: Scenario, folder: RunFolder, *, as_json: bool) -> None:
-    files = [str(folder.path / name) for name in folder.files]
-    if as_json:
-        print_json(run_record(run) | {"files": files})
-        return
-    show_run(run, scenario)
-    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
