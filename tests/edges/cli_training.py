@@ -15,7 +15,6 @@ from fedpact.training import Experiment, Images
 from fedpact.training.data import mnist
 
 FILES = ["alone.csv", "learning.png", "result.json", "rounds.csv", "settings.json"]
-HELD = sorted([*FILES, "models"])
 # Few and small, always of the same shape: JAX compiles once.
 QUICK = ("paper-w2", "--rounds", 3, "--samples", 60)
 

@@ -20,14 +20,15 @@ from fedpact.deals.ledger import AGREED, MEASURED, SETTLED
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.flower.entries import settlement_entry
 from fedpact.scenario.examples import example
+from fedpact.training import Experiment
 from fedpact.training.run import check_trainable
-from fedpact.training.run_folder import Plan
 from old_hospitals import HOSPITALS
 from random_cases import some
 
 SCENARIO = example("hospitals")
 FEDERATION = SCENARIO.federation
 SOLVED = fp.ExternalityMechanism().solve(FEDERATION)
+Plan = tuple[fp.Deal, Experiment]
 MOVED = 10_000.0  # EUR, from the second agent to the first
 
 
@@ -89,14 +90,14 @@ def file(request: pytest.FixtureRequest, run, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """What `fedpact train` would train."""
+    """What `fedpact train` would train: the deal and the experiment."""
     seen: list[Plan] = []
 
-    def stop(plan: Plan, folder: Any, origin: Any) -> None:
-        seen.append(plan)
+    def stop(deal: fp.Deal, federation: fp.Federation, experiment: Experiment, **options: Any) -> None:
+        seen.append((deal, experiment))
         raise typer.Exit
 
-    monkeypatch.setattr(train_command, "_train", stop)
+    monkeypatch.setattr(train_command, "train_under", stop)
     return seen
 
 
@@ -126,7 +127,7 @@ def test_a_deal_is_checked_settled_and_trained_from_every_file(run, plans: list[
     np.testing.assert_allclose(paid, SOLVED.payments * SCENARIO.money.per_payoff, atol=0.01)
     trained = run("train", "hospitals", file, *which(file))
     assert trained.code == 0, trained.err
-    np.testing.assert_allclose(plans[0].deal.contributions, SOLVED.contributions, rtol=1e-6)
+    np.testing.assert_allclose(plans[0][0].contributions, SOLVED.contributions, rtol=1e-6)
 
 
 def test_a_deal_that_was_tampered_with_is_refused(run, plans: list[Plan], file: Path, tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_who_insists_may_carry_it_out(run, plans: list[Plan], tmp_path: Path) ->
     assert settled.code == 0
     assert float(settled.record["balances"][0]["amount"]) == pytest.approx(SOLVED.payments[0] + MOVED, abs=0.01)
     assert run("train", "hospitals", "deal.json", "--unchecked").code == 0
-    assert plans[0].deal.payments[0] == pytest.approx(SOLVED.payments[0] + MOVED)
+    assert plans[0][0].payments[0] == pytest.approx(SOLVED.payments[0] + MOVED)
 
 
 def test_contributions_that_were_tampered_with(run, tmp_path: Path) -> None:
@@ -265,8 +266,8 @@ def test_those_who_stayed_have_a_deal(run, plans: list[Plan], tmp_path: Path) ->
     settled = run("settle", "hospitals", "deal.json", "--json").record
     assert settled["agents"] == members
     assert run("train", "hospitals", "deal.json").code == 0
-    assert list(plans[0].deal.agents) == members
-    used, alone = check_trainable(plans[0].deal, FEDERATION, plans[0].experiment)
+    assert list(plans[0][0].agents) == members
+    used, alone = check_trainable(plans[0][0], FEDERATION, plans[0][1])
     out = [place for place, name in enumerate(FEDERATION.names) if name not in members]
     np.testing.assert_array_equal(used[out], alone[out])
     spoil(tmp_path / "deal.json")
@@ -296,7 +297,7 @@ def test_where_nobody_federates_everybody_trains_alone(run, plans: list[Plan], t
     for excluded in (record["excluded"], {}):
         (tmp_path / "deal.json").write_text(json.dumps(record | {"excluded": excluded}), encoding="utf-8")
         assert run("train", HOSPITALS, "deal.json").code == 0
-        assert not plans[-1].deal.is_federated
+        assert not plans[-1][0].is_federated
 
 
 def test_without_money_amounts_are_units_of_payoff(run) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import fedpact as fp
-from fedpact.negotiation.processes import load_agent
+from fedpact.negotiation.agent_file import load_agent
 
 
 def blobs(seed: int, count: int = 240) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +26,8 @@ def test_lots_of_a_file(run, tmp_path: Path) -> None:
         head = ",".join([*(f"f{column}" for column in range(6)), "label"])
         rows = [",".join([*map(str, row), f"kind {label}"]) for row, label in zip(features, labels, strict=True)]
         (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
-    np.savez(tmp_path / "other.npz", features=samples[2], labels=samples[3])
+    head = ",".join([*(f"f{column}" for column in range(6)), "label"])
+    (tmp_path / "other.csv").write_text(f"{head}\n1,2,3,4,5,6,none of them\n", encoding="utf-8")
     given = ("lots", str(tmp_path / "data.csv"), "--test", str(tmp_path / "test.csv"))
     done = run(*given, "--json", "-o", str(tmp_path / "lots.csv"))
     assert done.code == 0
@@ -45,7 +46,7 @@ def test_lots_of_a_file(run, tmp_path: Path) -> None:
     assert shown.code == 0 and "The order of the lots agrees with what leaving them out does." in shown.words
     one = run(*given, "--json", "--check", "--tiers", "1").record
     assert one["lots"] == ["all"] and one["accuracy_without"] == [None] and one["accuracy"] == checked["accuracy"]
-    refused = run(*given[:3], str(tmp_path / "other.npz"))
+    refused = run(*given[:3], str(tmp_path / "other.csv"))
     assert refused.code == 2 and "none of its labels is one of" in refused.err
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import fedpact as fp
 from edges import cli_training
-from edges.cli_training import FILES, HELD, QUICK, held, rows
+from edges.cli_training import FILES, QUICK, held, rows
 from fedpact.cli.per_agent import per_agent
 from fedpact.scenario.examples import example
 
@@ -34,7 +34,7 @@ def test_no_argument_trains_the_hospitals(train, tmp_path: Path) -> None:
     assert "an untrained model is right one time in ten already: compare signs and shapes, not levels" in result.words
     assert "Written: run/settings.json, run/rounds.csv" in result.words
     assert max(map(len, result.out.splitlines()[:-1])) <= 80
-    assert held(tmp_path / "run") == HELD
+    assert held(tmp_path / "run") == sorted(FILES)
     last = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
     assert np.mean(last["accuracies"]) > 0.75 > np.mean(last["standalone_accuracies"]) > 0.5
 
@@ -101,7 +101,7 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     fp.save_scenario(example("paper-w2"), tmp_path / "mine.toml")
-    noise = ("--label-noise", "1=0.25", "--pixel-noise", "0.1,0.2,0.3")
+    noise = ("--label-noise", "1=0.25")
     others = ("--floor", 0.1, "--ceiling", "0=0.9", "--seed", 7)
     assert train("mine.toml", *QUICK[1:], *others, *noise).code == 0
     settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
@@ -109,10 +109,7 @@ def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     assert settings["command"].startswith("fedpact train mine.toml --rounds 3")
     assert set(settings["versions"]) == {"fedpact", "python", "jax", "numpy"}
     experiment = settings["experiment"]
-    assert experiment["noise"] == {
-        "LabelNoise": {"share": [0.0, 0.25, 0.0]},
-        "PixelNoise": {"deviation": [0.1, 0.2, 0.3]},
-    }
+    assert experiment["label_noise"] == [0.0, 0.25, 0.0]
     assert (experiment["samples"], experiment["seed"]) == ([60] * 3, 7)
     assert (settings["floors"], settings["ceilings"]) == ([0.1] * 3, [0.9, 1.0, 1.0])
 
@@ -143,9 +140,7 @@ def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
     assert result.code == 0, result.err
     assert "[bold]B, the =first" in result.words
     settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
-    assert settings["experiment"]["noise"] == {"LabelNoise": {"share": [0.2, 0.1, 0.0]}}, (
-        "the name counts, not the number"
-    )
+    assert settings["experiment"]["label_noise"] == [0.2, 0.1, 0.0], "the name counts, not the number"
     assert rows(tmp_path / "run" / "rounds.csv")[0]["member"] == names[0]
 
 
@@ -211,10 +206,6 @@ def test_whom_a_deal_excludes_trains_alone(train, run, tmp_path: Path) -> None:
 # Mistakes
 
 BAD_INPUT = [
-    (
-        "paper-w2 --resume -o listed",
-        "listed/settings.json: these are not the settings of a run: they must be one JSON object",
-    ),
     ("missing.toml", "missing.toml: there is no such file"),
     ("paper-w2 missing.json", "missing.json: there is no such file"),
     (
@@ -232,11 +223,8 @@ BAD_INPUT = [
     ("paper-w2 --samples City=9", "--samples: there is no member 'City'; members are numbered 0 to 2"),
     ("paper-w2 --samples 1,2", "--samples must be a number for all or one per member: 3 members, 2 numbers given"),
     ("paper-w2 --test-share 1", "test_share must be between 0 and 1, got 1"),
-    ("paper-w2 --partition odd", "--partition must be one of even, dirichlet, got 'odd'"),
-    ("paper-w2 --partition dirichlet --alpha 0", "alpha must be positive"),
-    ("paper-w2 --partition dirichlet --alpha 0.05", "would hold no image of class"),
-    ("paper-w2 --label-noise 1.5", "--label-noise: LabelNoise.share[0] must be a share from 0 to 1, got 1.5"),
-    ("paper-w2 --pixel-noise x=1", "--pixel-noise: there is no member 'x'"),
+    ("paper-w2 --alpha 0", "alpha must be positive"),
+    ("paper-w2 --label-noise 1.5", "--label-noise[0] must be a share from 0 to 1, got 1.5"),
     ("paper-w2 --learning-rate 0", "learning_rate must be positive"),
     ("paper-w2 --floor 1", "floors[0] must be below the ceiling 1, got 1"),
     ("paper-w2 --ceiling nan", "--ceiling must be a finite number, got 'nan'"),
@@ -246,27 +234,6 @@ BAD_INPUT = [
     ("paper-w2 -o none/run", "none/run: there is no such folder to put it in; make it first"),
     ("paper-w2 -o full", "full: the folder must be empty, it holds 'mine.txt'; -o names another"),
 ]
-
-SETTINGS = {
-    "scenario": {"weights": [[1.0]], "costs": 0.01, "payoff": {"family": "log"}},
-    "deal": {
-        "mechanism": "x",
-        "agents": ["agent 0"],
-        "contributions": [1.0],
-        "payments": [0.0],
-    },
-    "data": "embedded",
-    "experiment": {
-        "samples": [60],
-        "test_share": 0.2,
-        "partition": ["Even", {}],
-        "noise": {},
-        "training": {"rounds": 1},
-        "seed": 0,
-    },
-    "floors": [0.0],
-    "ceilings": [1.0],
-}
 
 
 @pytest.fixture
@@ -287,11 +254,8 @@ def folder(tmp_path: Path) -> Path:
     dear = fp.Federation(np.ones((3, 3)), costs=1.0, caps=40.0, payoff=fp.PowerLaw(0.02))
     fp.save_scenario(fp.Scenario(federation=dear), tmp_path / "dear.toml")
     (tmp_path / "file.txt").write_text("mine", encoding="utf-8")
-    for name in ("full", "begun", "listed"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "begun" / "settings.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
+    (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine", encoding="utf-8")
-    (tmp_path / "listed" / "settings.json").write_text("[1]", encoding="utf-8")
     return tmp_path
 
 
@@ -313,15 +277,6 @@ def test_misuse_is_exit_code_2_too(train, tmp_path: Path, command: str) -> None:
     assert result.code == 2
     assert "Traceback" not in result.err
     assert held(tmp_path) == []
-
-
-@pytest.mark.slow
-def test_missing_classes_can_be_allowed(train) -> None:
-    asked = (*QUICK, "--partition", "dirichlet", "--alpha", 0.05)
-    refused = train(*asked)
-    assert refused.code == 2
-    assert "every_class=False" in refused.err
-    assert train(*asked, "--no-every-class").code == 0
 
 
 def test_no_network(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,4 +307,14 @@ def test_without_matplotlib_there_is_no_picture(train, tmp_path: Path, monkeypat
 
     monkeypatch.setattr("fedpact.report.plots.training.new_figure", missing)
     assert train(*QUICK).code == 0
-    assert held(tmp_path / "run") == [name for name in HELD if name != "learning.png"]
+    assert held(tmp_path / "run") == [name for name in sorted(FILES) if name != "learning.png"]
+
+
+@pytest.mark.slow
+def test_the_same_command_gives_the_same_files_and_none_is_written_over(train, tmp_path: Path) -> None:
+    assert train(*QUICK).code == 0
+    assert train(*QUICK, "-o", "again").code == 0
+    for name in ("alone.csv", "result.json", "rounds.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+    refused = train(*QUICK)
+    assert refused.code == 2 and "run: the folder must be empty" in refused.err

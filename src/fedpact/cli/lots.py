@@ -31,7 +31,7 @@ def lots(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Samples: a .csv with a column label and numbers in all others, or an .npz with features and labels.",
+            help="Samples: a table with a column label and numbers in all others.",
             metavar="DATA",
         ),
     ],
@@ -57,8 +57,6 @@ def lots(
     if output is not None:
         check_output(output, force=force, suffixes=(".csv",))
     (features, labels), (test_features, test_labels) = read_samples(data), read_samples(test)
-    if labels.dtype.kind != test_labels.dtype.kind:
-        labels, test_labels = labels.astype(str), test_labels.astype(str)
     if not set(labels.tolist()) & set(test_labels.tolist()):
         raise InvalidInput(f"{test}: none of its labels is one of {data}; both must use the same labels")
     samples = Samples(features=features, labels=labels, test_features=test_features, test_labels=test_labels)

@@ -1,7 +1,7 @@
 """`fedpact train`: train under a deal, and see what was promised beside what was measured.
 
 Some options take a number for all agents or one for each: `--samples 400`, `400,300,500` or `City=600`. Where agents
-have several lots, `--samples`, `--label-noise` and `--pixel-noise` are per lot: `"City: labelled=600"`.
+have several lots, `--samples` and `--label-noise` are per lot: `"City: labelled=600"`.
 
 Agents go by name or by number, counted from 0; where a name is a number too, the name counts.
 """
@@ -12,8 +12,9 @@ import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from fedpact.cli.common import (
@@ -27,23 +28,20 @@ from fedpact.cli.common import (
     read_scenario,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
-from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.training_tables import show_run
 from fedpact.fitting.parameters import checked_range
-from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
-from fedpact.training import Dirichlet, Even, Experiment, LabelNoise, Noise, PixelNoise, Training
+from fedpact.training import Experiment, Training
 from fedpact.training.data import SOURCES, Images, mnist
-from fedpact.training.run import Run, check_trainable
-from fedpact.training.run_folder import Plan, RunFolder, members_and_lots, run_record
+from fedpact.training.run import check_trainable, train_under
+from fedpact.training.run_folder import check_folder, members_and_lots, run_record, save_run
+from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
-from fedpact.utils.words import count_text
 
 FOLDER = Path("run")
 ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
-ALPHA = 2.0
 
 
 def train(
@@ -59,20 +57,15 @@ def train(
     test_share: Annotated[
         float, typer.Option("--test-share", help="The part of its images a member is tested on.")
     ] = TEST_SHARE,
-    partition: Annotated[
-        str, typer.Option("--partition", help="Everybody's mix of classes: even, or drawn (dirichlet).")
-    ] = "even",
     alpha: Annotated[
-        float, typer.Option("--alpha", help="With dirichlet: the smaller, the more the mixes differ.")
-    ] = ALPHA,
-    every_class: Annotated[
-        bool, typer.Option("--every-class/--no-every-class", help="With dirichlet: whether nobody may lack a class.")
-    ] = True,
+        float | None,
+        typer.Option(
+            "--alpha",
+            help="Mixes of classes drawn at random: the smaller, the more they differ. All classes alike if not given.",
+        ),
+    ] = None,
     label_noise: Annotated[
         list[str] | None, typer.Option("--label-noise", help=f"The share of training labels that is wrong. {EACH}")
-    ] = None,
-    pixel_noise: Annotated[
-        list[str] | None, typer.Option("--pixel-noise", help=f"Standard deviation of noise on pixels of 0 to 1. {EACH}")
     ] = None,
     local_epochs: Annotated[
         int, typer.Option("--local-epochs", help="How often a member goes through its samples in a round.", min=1)
@@ -92,7 +85,6 @@ def train(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The run's folder; `run` if not given.", metavar="FOLDER")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run in that folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train under a deal: accuracies, and what was promised beside what was measured.
@@ -100,8 +92,8 @@ def train(
     Everybody contributes what it agreed to; beside the common model (or a personal one for each) every agent trains
     alone. The folder holds all rounds, the result, a picture, and what is needed to repeat the run.
     """
-    folder = RunFolder(output or FOLDER)
-    folder.check(resume=resume)
+    folder = output or FOLDER
+    check_folder(folder)
     chosen = read_scenario(scenario)
     names, lots = chosen.federation.names, chosen.federation.lot_labels
     low, high = (
@@ -112,25 +104,34 @@ def train(
     if unchecked:
         say_unchecked(deal)
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
-    _check_known("--data", data, tuple(SOURCES))
-    _check_known("--partition", partition, ("even", "dirichlet"))
+    if data not in SOURCES:
+        raise InvalidInput(f"--data must be one of {', '.join(SOURCES)}, got {data!r}")
     experiment = Experiment(
         _images(data),
         **members_and_lots(chosen.federation),
         samples=per_agent("--samples", samples or [], lots, SAMPLES),
         test_share=test_share,
-        partition=Even() if partition == "even" else Dirichlet(alpha, every_class=every_class),
-        noise=_noise(lots, label_noise or [], pixel_noise or []),
+        alpha=alpha,
+        label_noise=_label_noise(lots, label_noise or []),
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
     )
     check_trainable(agreed, chosen.federation, experiment, models=chosen.models)
-    plan = Plan(scenario=chosen, deal=agreed, data=data, experiment=experiment, floors=low, ceilings=high)
-    run = _train(plan, folder, _origin(scenario, deal))
-    _tell(run, chosen, folder, as_json=as_json)
+    members = chosen.federation.n_agents
+    with progress(members + (1 if chosen.federation.home is None else members)) as begin:  # models at most
+        run = train_under(
+            agreed, chosen.federation, experiment, floors=low, ceilings=high, models=chosen.models, progress=begin
+        )
+    origin = {"data": data} | _origin(scenario, deal)
+    files = [str(path) for path in save_run(folder, run, chosen, experiment, origin)]
+    if as_json:
+        print_json(run_record(run) | {"files": files})
+        return
+    show_run(run, chosen)
+    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
 
-# From words to a plan
+# From words to an experiment
 
 
 def _images(data: str) -> Images:
@@ -140,23 +141,10 @@ def _images(data: str) -> Images:
         return mnist(data)
 
 
-def _noise(lots: tuple[str, ...], labels: list[str], pixels: list[str]) -> list[Noise]:
-    """The kinds of noise somebody has."""
-    found: list[Noise] = []
-    if labels:
-        shares = per_agent("--label-noise", labels, lots, 0.0)
-        with error_context("--label-noise"):
-            found.append(LabelNoise(shares))
-    if pixels:
-        deviations = per_agent("--pixel-noise", pixels, lots, 0.0)
-        with error_context("--pixel-noise"):
-            found.append(PixelNoise(deviations))
-    return found
-
-
-def _check_known(option: str, given: str, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise InvalidInput(f"{option} must be one of {', '.join(allowed)}, got {given!r}")
+def _label_noise(lots: tuple[str, ...], given: list[str]) -> FloatArray:
+    """The share of wrong labels in each lot."""
+    shares = per_agent("--label-noise", given, lots, 0.0)
+    return np.asarray(checked_numbers("--label-noise", shares, lambda x: (x >= 0) & (x <= 1), "a share from 0 to 1"))
 
 
 def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
@@ -170,32 +158,3 @@ def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
             "deal": None if deal is None else str(deal),
         },
     }
-
-
-# Training
-
-
-def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
-    """The run with a progress bar; an interrupt says what is kept."""
-    try:
-        members, home = plan.scenario.federation.n_agents, plan.scenario.federation.home
-        with progress(members + (1 if home is None else members)) as begin:  # models at most
-            return folder.train(plan, origin, progress=begin)
-    except KeyboardInterrupt:
-        _exit_interrupted(folder)
-
-
-def _exit_interrupted(folder: RunFolder) -> NoReturn:
-    done = folder.kept
-    what = f"; {count_text(done, 'model')} kept in {folder.path}, --resume goes on from there" if done else ""
-    typer.echo(f"interrupted{what}", err=True)
-    raise typer.Exit(INTERRUPTED) from None
-
-
-def _tell(run: Run, scenario: Scenario, folder: RunFolder, *, as_json: bool) -> None:
-    files = [str(folder.path / name) for name in folder.files]
-    if as_json:
-        print_json(run_record(run) | {"files": files})
-        return
-    show_run(run, scenario)
-    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)

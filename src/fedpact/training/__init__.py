@@ -9,21 +9,13 @@ May use: utils, federation, scenario, shapley, certificates, solvers, deals, mec
 
 from fedpact.training.data import Images, mnist
 from fedpact.training.experiment import Experiment, Histories
-from fedpact.training.noise import LabelNoise, Noise, PixelNoise
-from fedpact.training.partitions import Dirichlet, Even, Partition
 from fedpact.training.run import Run, train_under
 from fedpact.training.settings import Training
 
 __all__ = [
-    "Dirichlet",
-    "Even",
     "Experiment",
     "Histories",
     "Images",
-    "LabelNoise",
-    "Noise",
-    "Partition",
-    "PixelNoise",
     "Run",
     "Training",
     "mnist",

@@ -16,7 +16,6 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
 
@@ -39,8 +38,23 @@ class Images:
     labels: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pixels", _checked_pixels(self.pixels))
-        object.__setattr__(self, "labels", _checked_labels(self.labels, len(self.pixels)))
+        try:
+            pixels, labels = np.array(self.pixels, dtype=np.float32), np.array(self.labels)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput("pixels must be a matrix of numbers with a row per image, and labels numbers") from error
+        if pixels.ndim != 2 or not pixels.size or not ((pixels >= 0) & (pixels <= 1)).all() or not np.ptp(pixels):
+            raise InvalidInput(
+                f"pixels must be a matrix of numbers from 0 to 1 that differ, a row per image, got shape "
+                f"{pixels.shape}, from {pixels.min(initial=0.0):g} to {pixels.max(initial=0.0):g}; divide by it"
+            )
+        if labels.dtype.kind not in "iu" or labels.shape != (len(pixels),) or labels.min() < 0 or not np.ptp(labels):
+            raise InvalidInput(
+                f"labels must be {len(pixels)} whole numbers, one per image, of at least two classes from 0, got "
+                f"{labels.dtype} of shape {labels.shape}"
+            )
+        for name, array in (("pixels", pixels), ("labels", labels.astype(np.int32))):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -58,36 +72,6 @@ class Images:
 
     def __repr__(self) -> str:
         return f"Images({len(self):,} of {self.pixels.shape[1]} pixels, {self.n_classes} classes)"
-
-
-def _checked_pixels(given: Any) -> NDArray[np.float32]:
-    try:
-        pixels = np.array(given, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"pixels must be a matrix of numbers with a row per image, got {given!r:.80}") from error
-    if pixels.ndim != 2 or 0 in pixels.shape:
-        raise InvalidInput(f"pixels must be a matrix with a row per image, got shape {pixels.shape}")
-    for row, column in np.argwhere(~((pixels >= 0) & (pixels <= 1)))[:1]:
-        raise InvalidInput(
-            f"pixels[{row}, {column}] must lie between 0 and 1, got {pixels[row, column]:g}; divide by the largest"
-        )
-    if pixels.min() == pixels.max():
-        raise InvalidInput(f"pixels must differ somewhere, all are {pixels.flat[0]:g}: there is nothing to learn from")
-    pixels.setflags(write=False)
-    return pixels
-
-
-def _checked_labels(given: Any, n_images: int) -> NDArray[np.int32]:
-    labels = np.asarray(given)
-    if labels.dtype.kind not in "iu" or labels.shape != (n_images,):
-        raise InvalidInput(
-            f"labels must be {n_images} whole numbers, one per image, got {labels.dtype} of shape {labels.shape}"
-        )
-    if labels.min() < 0 or labels.min() == labels.max():
-        raise InvalidInput(f"labels must be classes from 0, at least two of them, got {labels.min()} to {labels.max()}")
-    labels = labels.astype(np.int32)
-    labels.setflags(write=False)
-    return labels
 
 
 def mnist(source: str = "embedded") -> Images:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation.lots import OwnersGiven, Ownership, check_names, check_ownership, default_names, labels
 from fedpact.training.data import Images
-from fedpact.training.noise import Noise, Strengths, checked_noise
-from fedpact.training.partitions import Even, Holdings, Partition, deal_images, make_holdings
+from fedpact.training.partitions import Holdings, deal_images, make_holdings
 from fedpact.training.settings import IntArray, Stream, Training, generator, require_jax
 from fedpact.utils.arrays import (
+    POSITIVE,
     FloatArray,
     LotLabels,
     checked_numbers,
     first_where,
     one_number,
+    positive,
     read_only_copy,
     whole_number,
 )
@@ -67,10 +68,13 @@ class Experiment:
         Images each agent holds, test set included; a whole number or one per agent.
     test_share
         The part of its images an agent is tested on, between 0 and 1; the rest is there to contribute.
-    partition
-        The mix of classes: `Even()` or `Dirichlet(alpha)`.
-    noise
-        What spoils contributions: `LabelNoise`, `PixelNoise`, or both.
+    alpha
+        None if everybody has all classes alike; a positive number for mixes drawn from a Dirichlet distribution of this
+        concentration: 100 is nearly even, 0.1 leaves most agents with two or three classes.
+    label_noise
+        The share of an agent's training labels, from 0 to 1, that is replaced by other classes, each as likely; a
+        number or one per agent. Test sets stay as they are, so that accuracies measure what data is worth on clean
+        images; a larger share spoils the same labels and more.
     training
         How models are trained.
     seed
@@ -79,8 +83,8 @@ class Experiment:
         One per agent; "agent 0", "agent 1", ... if not given.
     lot_owners, lot_names
         If agents hold several lots of images: the agent of each lot, by name or place, and what the lots are called.
-        Then samples, the mix of classes, `LabelNoise` and `PixelNoise` are per lot, and an agent is tested on the test
-        images of all its lots.
+        Then samples, the mix of classes and noise are per lot, and an agent is tested on the test images of all its
+        lots.
     """
 
     images: Images
@@ -88,8 +92,8 @@ class Experiment:
     n_agents: int = 3
     samples: Any = 400
     test_share: float = 0.2
-    partition: Partition = field(default_factory=Even)
-    noise: Sequence[Noise] | Noise = ()
+    alpha: float | None = None
+    label_noise: Any = 0.0
     training: Training = field(default_factory=Training)
     seed: int = 0
     names: Sequence[str] = ()
@@ -97,42 +101,34 @@ class Experiment:
     lot_names: Sequence[str] | None = None
     ownership: Ownership = field(init=False, repr=False)
     holdings: list[Holdings] = field(init=False, repr=False)
-    _strengths: Strengths = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_jax()
-        for label, kind in (("images", Images), ("training", Training), ("partition", Partition)):
+        for label, kind in (("images", Images), ("training", Training)):
             if not isinstance(getattr(self, label), kind):
                 raise InvalidInput(f"{label} must be of type {kind.__name__}, got {short_repr(getattr(self, label))}")
-        if not is_dataclass(self.partition):
-            raise InvalidInput("partition must be a dataclass, whose fields say which of its kind it is")
         self._set("n_agents", whole_number("n_agents", self.n_agents, least=1))
         self._set("seed", whole_number("seed", self.seed, least=0))
         self._set("names", check_names("names", self.names or default_names(self.n_agents), self.n_agents))
         self._set("ownership", self._check_ownership())
-        samples = checked_numbers(
-            "samples",
-            self.samples,
-            lambda x: (x >= 1) & (x == np.rint(x)) & np.isfinite(x),
-            "a whole number of at least 1",
-            names=self.lot_labels,
-        )
-        self._set("samples", _read_only(np.broadcast_to(samples, self.n_lots)))
+        for label, accepts, rule in (
+            ("samples", lambda x: (x >= 1) & (x == np.rint(x)) & np.isfinite(x), "a whole number of at least 1"),
+            ("label_noise", lambda x: (x >= 0) & (x <= 1), "a share from 0 to 1"),
+        ):
+            numbers = checked_numbers(label, getattr(self, label), accepts, rule, names=self.lot_labels)
+            self._set(label, read_only_copy(np.broadcast_to(numbers, self.n_lots)))
+        self._set("samples", _read_only(self.samples))
         self._set(
             "test_share", one_number("test_share", self.test_share, lambda x: (x > 0) & (x < 1), "between 0 and 1")
         )
-        self._set("_strengths", checked_noise(self.noise, self.lot_labels))
+        if self.alpha is not None:
+            self._set("alpha", one_number("alpha", self.alpha, positive, POSITIVE))
         rng = generator(self.seed, Stream.DEALING)
         shares = deal_images(
-            self.images.labels,
-            self.samples,
-            self.partition,
-            test_share=self.test_share,
-            rng=rng,
-            names=self.lot_labels,
+            self.images.labels, self.samples, self.alpha, test_share=self.test_share, rng=rng, names=self.lot_labels
         )
         owners = self.ownership.lot_owners
-        self._set("holdings", make_holdings(self.images, shares, self._strengths, self.seed, owners=owners))
+        self._set("holdings", make_holdings(self.images, shares, self.label_noise, self.seed, owners=owners))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -153,6 +149,11 @@ class Experiment:
         found = labels(self.ownership.lot_owners, self.ownership.lot_names, self.names)
         return LotLabels(found) if self.has_lots else found
 
+    @property
+    def lot_kind(self) -> str:
+        """What a column of a profile is of."""
+        return "lot" if self.has_lots else "member"
+
     @cached_property
     def available(self) -> IntArray:
         """Training samples of each lot, one per agent as a rule: the most that can be contributed."""
@@ -172,11 +173,8 @@ class Experiment:
             "images": self.images.digest,
             "samples": self.samples.tolist(),
             "test_share": self.test_share,
-            "partition": [type(self.partition).__name__, asdict(self.partition)],  # type: ignore[call-overload]
-            "noise": {
-                kind: {name: numbers.tolist() for name, numbers in strengths.items()}
-                for kind, strengths in self._strengths.items()
-            },
+            "alpha": self.alpha,
+            "label_noise": self.label_noise.tolist(),
             "training": asdict(self.training),
             "seed": self.seed,
         }
@@ -272,25 +270,24 @@ class Experiment:
             return None
         wanted, shape = np.asarray(given), (self.n_agents, self.n_lots)
         if wanted.dtype != np.bool_ or wanted.shape != shape:
-            whose = "lot" if self.has_lots else "member"
             raise InvalidInput(
-                f"wanted must be true or false with a row per member and a column per {whose} {shape}, "
+                f"wanted must be true or false with a row per member and a column per {self.lot_kind} {shape}, "
                 f"got {wanted.dtype} of shape {wanted.shape}"
             )
         return np.asarray(wanted | (np.arange(self.n_agents)[:, None] == self.ownership.lot_owners))
 
     def _checked_counts(self, label: str, row: str, given: ArrayLike) -> IntArray:
         """A table of contributions with a row per `row` and a column per agent (lot), none beyond what there is."""
-        whose, names, available = "lot" if self.has_lots else "member", self.lot_labels, self.available
-        rule = f"{label} must be whole numbers with a row per {row} and a column per {whose} ({len(names)})"
+        whose, names, available = self.lot_kind, self.lot_labels, self.available
         try:
             numbers = np.asarray(given)
-        except ValueError as error:
-            raise InvalidInput(f"{rule}, got rows of different lengths") from error
-        if numbers.dtype.kind not in "iuf":
-            raise InvalidInput(f"{rule}, got {numbers.dtype}; a coalition is `members * experiment.available`")
-        if numbers.ndim != 2 or numbers.shape[1] != len(names):
-            raise InvalidInput(f"{rule}, got shape {numbers.shape}")
+        except ValueError:  # rows of different lengths
+            numbers = np.asarray(given, dtype=object)
+        if numbers.dtype.kind not in "iuf" or numbers.ndim != 2 or numbers.shape[1] != len(names):
+            raise InvalidInput(
+                f"{label} must be whole numbers with a row per {row} and a column per {whose} ({len(names)}), got "
+                f"{numbers.dtype} of shape {numbers.shape}; a coalition is `members * experiment.available`"
+            )
         uncountable = ~np.isfinite(numbers) | (numbers != np.rint(numbers)) | (numbers < 0)
         for at, lot in np.argwhere(uncountable | (numbers > available))[:1]:
             must = "be a whole number of at least 0" if uncountable[at, lot] else f"be at most {available[lot]}"

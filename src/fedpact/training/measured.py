@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpact.federation.lots import require_single_lots
 from fedpact.shapley.measured import Coalition, SampledShapley, sample_game
@@ -89,13 +89,13 @@ class MeasuredGame:
         nothing = np.zeros(self.experiment.n_agents)
         return np.array([self._known[_piece(row)]["accuracies"] if any(row) else nothing for row in rows])
 
-    def history(self, schedule: ArrayLike, *, wanted: NDArray[np.bool_] | None = None) -> Histories:
+    def history(self, schedule: ArrayLike) -> Histories:
         """As `Experiment.history`."""
         rows = np.asarray(schedule, dtype=np.int64)
-        asked = "history", rows.tolist(), None if wanted is None else wanted.tolist()
+        asked = "history", rows.tolist()
         known = self._load(asked)
         if known is None:
-            found = self.experiment.history(rows, wanted=wanted)
+            found = self.experiment.history(rows)
             known = self._keep(asked, {"accuracies": found.accuracies, "loss": found.loss})
         return Histories(contributions=rows, **{name: read_only_copy(part) for name, part in known.items()})
 
@@ -117,10 +117,9 @@ class MeasuredGame:
     def _load(self, asked: Sequence[object]) -> dict[str, FloatArray] | None:
         """What was trained already, now or before an interruption."""
         piece = _piece(asked)
-        if piece not in self._known and self._kept is not None:
-            stored = self._kept.load(piece)
-            if stored is not None:
-                self._known[piece] = stored
+        stored = self._kept.load(piece) if piece not in self._known and self._kept is not None else None
+        if stored is not None:
+            self._known[piece] = stored
         return self._known.get(piece)
 
     def _keep(self, asked: Sequence[object], result: dict[str, FloatArray]) -> dict[str, FloatArray]:

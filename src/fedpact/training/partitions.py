@@ -1,6 +1,7 @@
-"""Who holds which images: classes dealt to agents, test sets split off, samples put in order and spoiled by noise.
+"""Who holds which images: classes dealt to agents, test sets split off, samples put in order, labels spoiled.
 
-A partition says how many images of each class every agent holds. The rest is the same for all: images are dealt from a
+Every agent holds equally many images of every class, or a mix drawn from a symmetric Dirichlet distribution (label
+skew). The rest is the same: images are dealt from a
 shuffled pile per class; a share of each agent's images, taken class by class, is its test set, so an agent is tested
 on its own mix of classes; the others are put in an order in which every beginning holds the classes in the agent's
 proportions as nearly as whole numbers can. An agent that contributes s samples contributes the first s. An agent may
@@ -22,72 +23,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.training.data import Images
-from fedpact.training.noise import Strengths, spoil_labels, spoil_pixels
 from fedpact.training.settings import IntArray, Stream, generator
-from fedpact.utils.arrays import POSITIVE, first_where, one_number, positive
+from fedpact.utils.arrays import FloatArray, first_where
 from fedpact.utils.errors import InvalidInput
 
 
-class Partition:
-    """A rule for how many images of each class every agent holds."""
-
-    def counts(self, sizes: IntArray, classes: IntArray, rng: np.random.Generator, names: Sequence[str]) -> IntArray:
-        """(n_agents, n_classes) images; rows sum to `sizes`, and only the `classes` there are count."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Even(Partition):
-    """Every agent holds equally many images of every class, up to one where they do not divide."""
-
-    def counts(self, sizes: IntArray, classes: IntArray, rng: np.random.Generator, names: Sequence[str]) -> IntArray:
-        """Images left over go to the classes in turn, from agent to agent."""
-        small = first_where(sizes < len(classes))
-        if small is not None:
-            raise InvalidInput(
-                f"samples must be at least {len(classes)}, one image a class, got {sizes[small]} "
-                f'(member "{names[small]}")'
-            )
-        counts = np.repeat(sizes[:, None] // len(classes), len(classes), axis=1)
-        turn = 0
-        for agent, left_over in enumerate(sizes % len(classes)):
-            counts[agent, (turn + np.arange(left_over)) % len(classes)] += 1
-            turn += left_over
-        return counts
-
-
-@dataclass(frozen=True)
-class Dirichlet(Partition):
-    """Every agent's mix of classes is drawn from a symmetric Dirichlet distribution: label skew.
-
-    Parameters
-    ----------
-    alpha
-        Concentration, positive: 100 is nearly even, 0.1 leaves most agents with two or three classes.
-    every_class
-        Whether it is an error when an agent would hold no image of some class.
-    """
-
-    alpha: float
-    every_class: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", one_number("alpha", self.alpha, positive, POSITIVE))
-
-    def counts(self, sizes: IntArray, classes: IntArray, rng: np.random.Generator, names: Sequence[str]) -> IntArray:
-        """Shares drawn per agent, rounded so that they sum to what it holds."""
-        shares = rng.dirichlet(np.full(len(classes), self.alpha), len(sizes))
+def class_counts(
+    sizes: IntArray, n_classes: int, alpha: float | None, rng: np.random.Generator, names: Sequence[str]
+) -> IntArray:
+    """(n_agents, n_classes) images; rows sum to `sizes`: even ones up to one image without `alpha`, else drawn."""
+    if alpha is not None:
+        shares = rng.dirichlet(np.full(n_classes, alpha), len(sizes))
         if not np.isfinite(shares).all():
-            raise InvalidInput(f"alpha must be large enough to draw from, got {self.alpha:g}; try 0.01")
-        counts = np.stack([round_to_total(size * share, size, rng) for size, share in zip(sizes, shares, strict=True)])
-        missing = np.argwhere(counts == 0)
-        if self.every_class and len(missing):
-            agent, missed = missing[0]
-            raise InvalidInput(
-                f'member "{names[agent]}" would hold no image of class {classes[missed]} with alpha = {self.alpha:g}; '
-                f"use a larger alpha, more samples or another seed, or allow it with every_class=False"
-            )
-        return counts
+            raise InvalidInput(f"alpha must be large enough to draw from, got {alpha:g}; try 0.01")
+        return np.stack([round_to_total(size * share, size, rng) for size, share in zip(sizes, shares, strict=True)])
+    small = first_where(sizes < n_classes)
+    if small is not None:
+        raise InvalidInput(
+            f'samples must be at least {n_classes}, one image a class, got {sizes[small]} (member "{names[small]}")'
+        )
+    counts = np.repeat(sizes[:, None] // n_classes, n_classes, axis=1)
+    turn = 0  # images left over go to the classes in turn, from agent to agent
+    for agent, left_over in enumerate(sizes % n_classes):
+        counts[agent, (turn + np.arange(left_over)) % n_classes] += 1
+        turn += left_over
+    return counts
 
 
 class Share(NamedTuple):
@@ -100,7 +60,7 @@ class Share(NamedTuple):
 def deal_images(
     labels: NDArray[np.int32],
     sizes: IntArray,
-    partition: Partition,
+    alpha: float | None,
     *,
     test_share: float,
     rng: np.random.Generator,
@@ -113,14 +73,13 @@ def deal_images(
             f"ask for fewer samples or take more images"
         )
     classes, there = np.unique(labels, return_counts=True)
-    counts = partition.counts(sizes, classes.astype(np.int64), rng, names)
+    counts = class_counts(sizes, len(classes), alpha, rng, names)
     wanted = counts.sum(axis=0)
     short = first_where(wanted > there)
     if short is not None:
         raise InvalidInput(
             f"the members would hold {wanted[short]:,} images of class {classes[short]}, there are {there[short]:,}; "
-            f"ask for fewer samples{', a larger alpha or another seed' if isinstance(partition, Dirichlet) else ''} or "
-            f"take more images"
+            f"ask for fewer samples{'' if alpha is None else ', a larger alpha or another seed'} or take more images"
         )
     piles = [rng.permutation(np.flatnonzero(labels == each)) for each in classes]
     ends = counts.cumsum(axis=0)
@@ -170,27 +129,34 @@ class Holdings:
     lots: NDArray[np.int32]
 
 
+def spoil_labels(
+    labels: NDArray[np.int32], share: float, n_classes: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """Labels of which a share is wrong; a larger share changes the same ones, to the same classes, and more."""
+    order = rng.permutation(len(labels))
+    shifts = rng.integers(1, n_classes, len(labels))
+    wrong = order[: round(share * len(labels))]
+    spoiled = labels.copy()
+    spoiled[wrong] = (labels[wrong] + shifts[wrong]) % n_classes
+    return spoiled
+
+
 def make_holdings(
-    images: Images, shares: Sequence[Share], noise: Strengths, seed: int, *, owners: IntArray
+    images: Images, shares: Sequence[Share], label_noise: FloatArray, seed: int, *, owners: IntArray
 ) -> list[Holdings]:
-    """All agents' holdings, with the noise of each; there is a share, and an owner, for every lot.
+    """All agents' holdings; there is a share, the part of its labels that is wrong, and an owner, for every lot.
 
     Pixels are divided by the standard deviation of all images' pixels. They are not centred, unlike what is usual for
     MNIST: accuracies are the same, and blank pixels stay zero, which saves a fifth of the work.
     """
     deviation = np.float32(images.pixels.std(dtype=np.float64))
     found = []
-    for lot, share in enumerate(shares):
-        pixels, labels = images.pixels[share.train], images.labels[share.train]
-        if "LabelNoise" in noise:
-            wrong = noise["LabelNoise"]["share"][lot]
-            labels = spoil_labels(labels, wrong, images.n_classes, generator(seed, Stream.LABELS, lot))
-        if "PixelNoise" in noise:
-            pixels = spoil_pixels(pixels, noise["PixelNoise"]["deviation"][lot], generator(seed, Stream.PIXELS, lot))
+    for lot, (share, wrong) in enumerate(zip(shares, label_noise, strict=True)):
+        labels = images.labels[share.train]
         found.append(
             Holdings(
-                pixels=pixels / deviation,
-                labels=labels,
+                pixels=images.pixels[share.train] / deviation,
+                labels=spoil_labels(labels, wrong, images.n_classes, generator(seed, Stream.LABELS, lot)),
                 test_pixels=images.pixels[share.test] / deviation,
                 test_labels=images.labels[share.test],
                 lots=np.full(len(labels), lot, dtype=np.int32),

@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,6 @@ from fedpact.scenario.measured import DO_NOT, gain_intervals, verdict_of
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.training.experiment import Experiment, Histories
-from fedpact.training.measured import MeasuredGame
 from fedpact.training.settings import IntArray
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -227,7 +225,6 @@ def train_under(
     ceilings: ArrayLike = 1.0,
     models: str = COMMON,
     progress: Progress | None = None,
-    checkpoint: str | Path | None = None,
 ) -> Run:
     """Train the common model of a deal, or a personal one for every member, and everybody's alone.
 
@@ -246,8 +243,6 @@ def train_under(
         are of use to it (`Federation.wanted_lots`). The deal is then one of `federation.with_personal_models()`.
     progress
         Called with what is trained next.
-    checkpoint
-        A folder that keeps finished models, so that an interrupted call goes on where it was.
     """
     if models not in MODELS:
         raise InvalidInput(f"models must be one of {', '.join(MODELS)}, got {short_repr(models)}")
@@ -257,16 +252,15 @@ def train_under(
     agreed, members, contributions, payments = _agreed(deal, federation)
     used, own = check_trainable(deal, federation, experiment, models=models)
     wanted, home = federation.wanted_lots if models == PERSONAL else None, home_samples(federation)
-    game = MeasuredGame(experiment, folder=None if checkpoint is None else Path(checkpoint))
     trained: dict[tuple[bool, tuple[int, ...]], Histories] = {}
 
     def history(profile: IntArray, what: str, *, shared: bool = False) -> Histories:
-        key = shared, tuple(profile.tolist())
+        key = shared and wanted is not None, tuple(profile.tolist())
         if key not in trained:
             if progress is not None:
                 progress(what)
             schedule = np.tile(profile, (experiment.training.rounds, 1))
-            trained[key] = game.history(schedule, wanted=wanted if shared else None)
+            trained[key] = experiment.history(schedule, wanted=wanted if shared else None)
         return trained[key]
 
     inside = np.isin(np.arange(federation.n_agents), members)

@@ -3,13 +3,12 @@
 | file            | holds                                                                              |
 |-----------------|------------------------------------------------------------------------------------|
 | `settings.json` | scenario, deal, experiment, fingerprint, versions and the command to repeat it with    |
-| `models`        | every trained model's accuracies and losses, as soon as it is finished             |
 | `rounds.csv`    | round, member, whether it trains alone, samples of all its lots, score, loss, test size |
 | `alone.csv`     | the same of the models agents train alone                                          |
 | `result.json`   | promised and measured, per agent                                                   |
 | `learning.png`  | the learning curves, where matplotlib is installed                                 |
 
-Settings are there from the start, models as they are trained; the other files are written all at once.
+They are written together once everything is trained.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -26,50 +25,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.federation import Federation
 from fedpact.fitting.logs import ALONE_FILE, ROUNDS_FILE
 from fedpact.scenario import Scenario, scenario_to_dict
 from fedpact.training.experiment import Experiment, Histories
-from fedpact.training.run import Progress, Run, train_under
-from fedpact.utils.arrays import FloatArray
+from fedpact.training.run import Run
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
-from fedpact.utils.files import DECODERS, read_text, replace_files
+from fedpact.utils.files import replace_files
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import csv_rows
 
-SETTINGS, RESULT, PICTURE, MODELS = "settings.json", "result.json", "learning.png", "models"
+SETTINGS, RESULT, PICTURE = "settings.json", "result.json", "learning.png"
 HEADS = ("round", "member", "alone", "samples", "score", "loss", "test_size")
-SAME_RUN_KEYS = ("scenario", "deal", "data", "experiment", "floors", "ceilings")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
-    """A run that can be trained any number of times, and what tells it from others."""
-
-    scenario: Scenario
-    deal: Deal
-    data: str  # where MNIST comes from: "embedded" or "openml"
-    experiment: Experiment
-    floors: FloatArray
-    ceilings: FloatArray
-
-    def record(self) -> dict[str, Any]:
-        """The plan as plain data; it needs no files beside it."""
-        federation = self.scenario.federation
-        scenario = replace(self.scenario, uncertainty=None)
-        plain: dict[str, Any] = jsonable(
-            {
-                "scenario": scenario_to_dict(scenario),
-                "deal": deal_record(replace(self.deal, scenario=federation.fingerprint)),
-                "data": self.data,
-                "experiment": self.experiment.settings,
-                "floors": self.floors,
-                "ceilings": self.ceilings,
-            }
-        )
-        return plain
 
 
 def members_and_lots(federation: Federation) -> dict[str, Any]:
@@ -106,88 +74,49 @@ def run_record(run: Run) -> dict[str, Any]:
     return plain
 
 
-class RunFolder:
-    """A folder that holds one run, or is to hold it."""
+def check_folder(path: Path) -> None:
+    """Raise `InvalidInput` if a run cannot be put there."""
+    with error_context(str(path)):
+        if path.exists() and not path.is_dir():
+            raise InvalidInput("this is a file; name a folder")
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput("there is no such folder to put it in; make it first")
+        entries = path.iterdir() if path.is_dir() else ()
+        held = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+        if held:
+            raise InvalidInput(f"the folder must be empty, it holds {held[0]!r}; -o names another")
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    @property
-    def finished(self) -> bool:
-        """Whether the run is complete."""
-        return (self.path / RESULT).is_file()
+def save_run(path: Path, run: Run, scenario: Scenario, experiment: Experiment, origin: Mapping[str, Any]) -> list[Path]:
+    """Write what was trained, of what, and what came of it, to a folder; the files written.
 
-    @property
-    def files(self) -> list[str]:
-        """What a finished run left, in the order it is told."""
-        return [name for name in (SETTINGS, ROUNDS_FILE, ALONE_FILE, RESULT, PICTURE) if (self.path / name).is_file()]
-
-    @property
-    def kept(self) -> int:
-        """How many models are finished."""
-        return len(list((self.path / MODELS).glob("*/*.npz")))
-
-    def check(self, *, resume: bool) -> None:
-        """Raise `InvalidInput` if a run cannot be put there."""
-        with error_context(str(self.path)):
-            if self.path.exists() and not self.path.is_dir():
-                raise InvalidInput("this is a file; name a folder")
-            if not self.path.absolute().parent.is_dir():
-                raise InvalidInput("there is no such folder to put it in; make it first")
-            entries = self.path.iterdir() if self.path.is_dir() else ()
-            held = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-            if SETTINGS in held:
-                if not resume:
-                    raise InvalidInput("there is a run already; --resume goes on with it, -o names another folder")
-            elif held:
-                raise InvalidInput(f"the folder must be empty, it holds {held[0]!r}; -o names another")
-
-    def train(self, plan: Plan, origin: Mapping[str, Any], *, progress: Progress | None = None) -> Run:
-        """Train what is not there yet, and write what came of it; a run that is there must be of the same plan."""
-        settings = {**plan.record(), "fingerprint": plan.experiment.fingerprint, **origin, "versions": versions()}
-        if (self.path / SETTINGS).is_file():
-            self._check_same(settings)
-        if not self.finished:
-            try:
-                self.path.mkdir(exist_ok=True)
-            except OSError as error:
-                raise InvalidInput(f"{self.path}: the folder cannot be made: {error.strerror}") from error
-            self._write({SETTINGS: _json(settings)})
-        run = train_under(
-            plan.deal,
-            plan.scenario.federation,
-            plan.experiment,
-            floors=plan.floors,
-            ceilings=plan.ceilings,
-            models=plan.scenario.models,
-            progress=progress,
-            checkpoint=self.path / MODELS,
-        )
-        if not self.finished:
-            tables = {name: csv_rows(rows).encode() for name, rows in _tables(run).items()}
-            # The result is the last to take its place: the run is finished.
-            self._write({**tables, **_picture(run), RESULT: _json(run_record(run))})
-        return run
-
-    def _check_same(self, settings: Mapping[str, Any]) -> None:
-        path = self.path / SETTINGS
-        with error_context(str(path)):
-            there = DECODERS[".json"](read_text(path))
-            if not isinstance(there, dict):
-                raise InvalidInput("these are not the settings of a run: they must be one JSON object")
-        other = [key for key in SAME_RUN_KEYS if there.get(key) != settings[key]]
-        if not other:
-            return
-        if "experiment" in other and isinstance(there.get("experiment"), dict):
-            mine, own = settings["experiment"], there["experiment"]
-            other[other.index("experiment")] = ", ".join(key for key in mine if own.get(key) != mine[key])
-        began = there.get("command")
-        words = f"; it began with: {began}" if isinstance(began, str) else ""
-        raise InvalidInput(f"{self.path} holds another run, with other {', '.join(other)}{words}")
-
-    def _write(self, contents: Mapping[str, bytes]) -> None:
-        with error_context(str(self.path)):
-            replace_files({self.path / name: content for name, content in contents.items()})
+    `origin` says for people where the scenario and the deal are from.
+    """
+    settings = {
+        "scenario": scenario_to_dict(replace(scenario, uncertainty=None)),
+        "deal": deal_record(replace(run.deal, scenario=scenario.federation.fingerprint)),
+        "experiment": experiment.settings,
+        "floors": run.floors,
+        "ceilings": run.ceilings,
+        "fingerprint": experiment.fingerprint,
+        **origin,
+        "versions": versions(),
+    }
+    outside = ~np.isin(np.arange(len(run.agents)), run.members)
+    contents = {
+        SETTINGS: _json(jsonable(settings)),
+        ROUNDS_FILE: _rounds(run, run.together, outside),
+        ALONE_FILE: _rounds(run, run.alone, np.ones_like(outside)),
+        RESULT: _json(run_record(run)),
+        **_picture(run),
+    }
+    with error_context(str(path)):
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"the folder cannot be made: {error.strerror}") from error
+        replace_files({path / name: content for name, content in contents.items()})
+    return [path / name for name in contents]
 
 
 def versions() -> dict[str, str]:
@@ -209,18 +138,12 @@ def _picture(run: Run) -> dict[str, bytes]:
     return {PICTURE: content.getvalue()}
 
 
-def _tables(run: Run) -> dict[str, list[Sequence[Any]]]:
-    """The rows of both tables, heads first."""
-    outside = ~np.isin(np.arange(len(run.agents)), run.members)
-    everybody = np.ones_like(outside)
-    return {ROUNDS_FILE: _rows(run, run.together, outside), ALONE_FILE: _rows(run, run.alone, everybody)}
-
-
-def _rows(run: Run, history: Histories, alone: Sequence[bool] | NDArray[np.bool_]) -> list[Sequence[Any]]:
+def _rounds(run: Run, history: Histories, alone: NDArray[np.bool_]) -> bytes:
+    """A table of rounds."""
     rows: list[Sequence[Any]] = [HEADS]
     for number in range(run.rounds):
         for agent, name in enumerate(run.agents):
             samples = int(history.contributions[number, run.federation.lots_of(agent)].sum())
             accuracy, loss = (array[number, agent].item() for array in (history.accuracies, history.loss))
             rows.append([number + 1, name, int(alone[agent]), samples, accuracy, loss, int(run.test_sizes[agent])])
-    return rows
+    return csv_rows(rows).encode()

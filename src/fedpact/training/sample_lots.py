@@ -25,13 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fedpact.fitting.pilots.estimators import require_sklearn
 from fedpact.fitting.pilots.members import column_list, pandas, read_table
 from fedpact.utils.arrays import FloatArray, read_only_copy, whole_number
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import read_arrays, read_bytes
 
 LABEL = "label"
 NEIGHBOURS = 5
@@ -51,11 +50,19 @@ class Samples:
     test_labels: Any
 
     def __post_init__(self) -> None:
-        for prefix, what in (("", "training"), ("test_", "test")):
-            features, labels = f"{prefix}features", f"{prefix}labels"
-            checked = _checked(what, getattr(self, features), getattr(self, labels))
-            for name, part in zip((features, labels), checked, strict=True):
-                object.__setattr__(self, name, part)
+        for what, prefix in (("training", ""), ("test", "test_")):
+            try:
+                rows = np.array(getattr(self, f"{prefix}features"), dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise InvalidInput(f"{what} features must be a matrix of numbers, a row per sample") from error
+            labels = np.asarray(getattr(self, f"{prefix}labels"))
+            if rows.ndim != 2 or not np.isfinite(rows).all() or labels.shape != rows.shape[:1]:
+                raise InvalidInput(
+                    f"{what} features must be a matrix of finite numbers with a label per row, got shapes "
+                    f"{rows.shape} and {labels.shape}"
+                )
+            object.__setattr__(self, f"{prefix}features", rows)
+            object.__setattr__(self, f"{prefix}labels", labels)
         columns = self.features.shape[1], self.test_features.shape[1]
         if columns[0] != columns[1]:
             raise InvalidInput(f"test features must have {columns[0]} columns like the others, got {columns[1]}")
@@ -167,13 +174,12 @@ def _tiers(values: FloatArray, most: int) -> NDArray[np.intp]:
 
     tiers = np.full(len(values), most - 1, dtype=np.intp)
     useful = values > 0
-    cuts = most - 1 if most > 1 and useful.any() else 1
-    if useful.any() and cuts > 1:
-        limited = np.minimum(values[useful], MAX_SHARES)
-        means = DecisionTreeRegressor(max_leaf_nodes=cuts, random_state=0).fit(limited[:, None], limited)
-        _, tiers[useful] = np.unique(-means.predict(limited[:, None]), return_inverse=True)
-    elif useful.any():
+    if most < 3:
         tiers[useful] = 0
+    elif useful.any():
+        limited = np.minimum(values[useful], MAX_SHARES)
+        means = DecisionTreeRegressor(max_leaf_nodes=most - 1, random_state=0).fit(limited[:, None], limited)
+        _, tiers[useful] = np.unique(-means.predict(limited[:, None]), return_inverse=True)
     return tiers
 
 
@@ -205,57 +211,22 @@ def _right_answers(samples: Samples, kept: NDArray[np.bool_]) -> FloatArray:
 
 
 def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
-    """Features (N, d) and labels (N,) of a table with a column `label`, or of an `.npz` with two arrays.
+    """Features (N, d) and labels (N,) of a table with a column `label`.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be read or breaks a rule; the message names the file and, of a table, row and column.
+        If the file cannot be read or breaks a rule; the message names the file, row and column.
     """
-    if path.suffix.lower() != ".npz":
-        return _read_table(path)
-    with error_context(str(path)):
-        try:
-            arrays = read_arrays(read_bytes(path), "write fewer samples or features")
-        except InvalidInput:
-            raise
-        except Exception as error:  # whatever a file raises that is no such archive
-            raise InvalidInput("this is no archive of arrays as numpy.savez writes it") from error
-        if not {"features", "labels"} <= set(arrays):
-            raise InvalidInput(
-                f"the archive must hold the arrays features and labels, got {', '.join(arrays) or 'none'}"
-            )
-        features = arrays["features"]
-        rows = features.reshape(len(features), -1) if features.ndim > 2 else features  # images, say
-        return _checked("the file's", rows, arrays["labels"])
-
-
-def _read_table(path: Path) -> tuple[FloatArray, NDArray[Any]]:
     table = read_table(path)
     with error_context(str(path)):
         if LABEL not in table:
             found = column_list(table)
             raise InvalidInput(f"there is no column {LABEL!r}; the first row names the columns, got {found}")
         numbers = table.drop(columns=LABEL).apply(pandas().to_numeric, errors="coerce")
-        missing = table.isna() | numbers.isna().reindex(columns=table.columns, fill_value=False)
+        missing = table.isna() | ~np.isfinite(numbers).reindex(columns=table.columns, fill_value=True)
         for row, column in np.argwhere(missing)[:1]:
             name, cell = table.columns[column], table.iloc[row, column]
             must = "hold a label" if name == LABEL else "be a number"
             raise InvalidInput(f"row {row + 2}, column {name!r} must {must}, got {short_repr(str(cell))}")
-        return _checked("the file's", numbers, table[LABEL].astype(str).to_numpy(dtype=str))
-
-
-def _checked(what: str, features: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
-    """Samples as rows of finite numbers, and a label for each."""
-    try:
-        rows = np.array(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} features must be a matrix of numbers, got {short_repr(features)}") from error
-    if rows.ndim != 2 or not rows.size:
-        raise InvalidInput(f"{what} features must be a matrix with a row per sample, got shape {rows.shape}")
-    for row, column in np.argwhere(~np.isfinite(rows))[:1]:
-        raise InvalidInput(f"{what} features[{row}, {column}] must be finite, got {rows[row, column]:g}")
-    own = np.asarray(labels)
-    if own.shape != (len(rows),):
-        raise InvalidInput(f"{what} labels must be {len(rows)}, one per sample, got shape {own.shape}")
-    return rows, own
+        return numbers.to_numpy(np.float64), table[LABEL].astype(str).to_numpy(dtype=str)

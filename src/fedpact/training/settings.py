@@ -64,7 +64,6 @@ class Stream(IntEnum):
 
     DEALING = 0
     LABELS = 1
-    PIXELS = 2
     WEIGHTS = 3
     SHUFFLES = 4
 

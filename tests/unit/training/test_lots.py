@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.training import Experiment, Images, LabelNoise, Training, train_under
-from fedpact.training import run_folder as plans
+from fedpact.training import Experiment, Images, Training, train_under
 from fedpact.training.measured import MeasuredGame
-from fedpact.training.run_folder import RunFolder, run_record
+from fedpact.training.run_folder import members_and_lots, run_record, save_run
 from fedpact.utils.errors import InvalidInput
 from lots_scenario import FEDERATION
 
@@ -56,7 +55,7 @@ def test_lots_are_trained_as_by_hand(sorted_images: Experiment) -> None:
 
 def test_lots_are_dealt_with_noise_of_their_own(images: Images) -> None:
     owned = {"n_agents": 2, "samples": [20, 30, 40], "lot_owners": [0, 0, 1], "lot_names": ["a", "b", "c"]}
-    clean, noisy = (Experiment(images, noise=noise, **owned) for noise in ((), LabelNoise([0.0, 1.0, 0.0])))
+    clean, noisy = (Experiment(images, label_noise=noise, **owned) for noise in (0.0, [0.0, 1.0, 0.0]))
     assert clean.available.tolist() == [16, 24, 32] and clean.test_sizes.tolist() == [10, 8]
     wrong = [held.labels != own.labels for held, own in zip(noisy.holdings, clean.holdings, strict=True)]
     np.testing.assert_array_equal(wrong[0], clean.holdings[0].lots == 1)
@@ -116,24 +115,16 @@ def test_who_is_not_in_the_deal_trains_alone_on_its_lots(trainer: Experiment) ->
 
 @pytest.mark.slow
 def test_a_run_with_lots_is_kept(tmp_path: Path, images: Images) -> None:
-    plan = plans.Plan(
-        scenario=fp.Scenario(federation=FEDERATION),
-        deal=fp.ShapleyMechanism().solve(FEDERATION).deal,
-        data="embedded",
-        experiment=Experiment(
-            images,
-            **plans.members_and_lots(FEDERATION),
-            samples=np.array([20.0, 30.0, 40.0, 40.0]),
-            noise=LabelNoise([0.0, 0.5, 0.0, 0.0]),
-            training=Training(rounds=2, hidden=(5,)),
-        ),
-        floors=np.zeros(3),
-        ceilings=np.ones(3),
+    experiment = Experiment(
+        images,
+        **members_and_lots(FEDERATION),
+        samples=np.array([20.0, 30.0, 40.0, 40.0]),
+        label_noise=[0.0, 0.5, 0.0, 0.0],
+        training=Training(rounds=2, hidden=(5,)),
     )
-    folder = RunFolder(tmp_path / "run")
-    run = folder.train(plan, {})
+    run = train_under(fp.ShapleyMechanism().solve(FEDERATION), FEDERATION, experiment)
+    save_run(tmp_path / "run", run, fp.Scenario(federation=FEDERATION), experiment, {})
     record = run_record(run)
-    assert record == run_record(folder.train(plan, {}))
     assert record["lots"] == list(FEDERATION.lot_labels) and len(record["samples"]) == 4 and len(record["payoffs"]) == 3
     rows = (tmp_path / "run" / "rounds.csv").read_text().splitlines()
     assert len(rows) == 1 + 2 * 3 and rows[1].split(",")[3] == str(run.samples[0] + run.samples[1])

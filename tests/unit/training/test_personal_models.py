@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +10,9 @@ import pytest
 import fedpact as fp
 from blobs import blobs
 from fedpact.scenario import Scenario
-from fedpact.training import Experiment, Images, LabelNoise, Training, train_under
+from fedpact.training import Experiment, Images, Training, train_under
 from fedpact.training.fedavg import initial_weights
-from fedpact.training.run_folder import Plan, RunFolder, run_record
+from fedpact.training.run_folder import run_record
 from fedpact.training.settings import Stream, generator
 
 from . import by_hand
@@ -124,7 +123,7 @@ def test_a_harmful_member_spoils_the_common_model_and_not_the_personal_ones() ->
         blobs(per_class=400),
         names=NAMES,
         samples=[150, 150, 700],
-        noise=LabelNoise([0.0, 0.0, 0.9]),
+        label_noise=[0.0, 0.0, 0.9],
         training=Training(rounds=8, batch_size=8, hidden=(9, 5)),
     )
     harmed = federation([[1.0, 0.9, -0.5], [0.9, 1.0, -0.5], [0.8, 0.8, 0.01]], costs=1e-4)
@@ -146,28 +145,16 @@ def test_a_harmful_member_spoils_the_common_model_and_not_the_personal_ones() ->
     assert run.models == "personal"
 
 
-def test_a_scenario_of_personal_models_is_trained_with_them(images: Images, tmp_path: Path) -> None:
+def test_a_scenario_of_personal_models_is_trained_with_them(images: Images) -> None:
     fed = federation(HARMED)
     scenario = Scenario(federation=fed, models="personal")
     deal = fp.ExternalityMechanism().solve(scenario.federation).deal
     trainer = Experiment(images, samples=[40, 30, 35], training=Training(rounds=4), names=NAMES)
-    plan = Plan(
-        scenario=scenario, deal=deal, data="embedded", experiment=trainer, floors=np.zeros(3), ceilings=np.ones(3)
-    )
-    run = RunFolder(tmp_path / "run").train(plan, {})
+    run = train_under(deal, fed, trainer, models=scenario.models)
     assert run.models == "personal"
     schedule = [run.samples.tolist()] * 4
     np.testing.assert_array_equal(run.together.loss, trainer.history(schedule, wanted=fed.wanted_lots).loss)
     assert run.samples[1] and np.abs(run.together.loss - trainer.history(schedule).loss).max() > 0
-
-
-def test_finished_models_are_kept_apart_from_the_common_one(experiment: Experiment, tmp_path: Path) -> None:
-    fed = federation(HARMED).with_personal_models()
-    trainer, deal = replace(experiment, names=NAMES), fp.ExternalityMechanism().solve(fed)
-    first = train_under(deal, fed, trainer, checkpoint=tmp_path)
-    kept = train_under(deal, fed, trainer, models="personal", checkpoint=tmp_path)
-    np.testing.assert_array_equal(kept.together.loss, train_under(deal, fed, trainer, models="personal").together.loss)
-    assert np.abs(kept.together.loss - first.together.loss).max() > 0
 
 
 def test_what_cannot_be_personal_is_refused(experiment: Experiment) -> None:

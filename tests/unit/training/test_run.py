@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -304,41 +303,6 @@ def test_a_deal_of_another_federation_is_refused_with_the_difference(trainer: Ex
         fp.InvalidInput, match="made for another scenario: its members are the same, but not all of weights, costs"
     ):
         train_under(solved, dearer, trainer)
-
-
-# Interrupted
-
-
-def test_an_interrupted_call_goes_on_where_it_was(
-    trainer: Experiment, run: Run, solved, trained, tmp_path: Path
-) -> None:
-    folder = tmp_path / "kept"
-
-    def stop(what: str) -> None:
-        if what == "South alone":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train_under(solved, FEDERATION, trainer, checkpoint=folder, progress=stop)
-    assert len(trained) == 2
-    found = train_under(solved, FEDERATION, trainer, checkpoint=folder)
-    assert len(trained) == 4
-    assert run_record(found) == run_record(run)
-    np.testing.assert_array_equal(found.alone.loss, run.alone.loss)
-
-
-@pytest.mark.slow
-def test_kept_models_of_another_experiment_or_damaged_ones_are_trained_anew(
-    trainer: Experiment, run: Run, solved, trained, tmp_path: Path
-) -> None:
-    train_under(solved, FEDERATION, trainer, checkpoint=tmp_path)
-    kept = next(tmp_path.rglob("*.npz"))
-    kept.write_bytes(kept.read_bytes()[:-9])  # it was being written
-    assert run_record(train_under(solved, FEDERATION, trainer, checkpoint=tmp_path)) == run_record(run)
-    assert len(trained) == 5
-    other = replace(trainer, seed=5)
-    train_under(solved, FEDERATION, other, checkpoint=tmp_path)
-    assert len(trained) == 9
 
 
 def test_progress_names_every_model(trainer: Experiment, solved) -> None:

@@ -73,9 +73,9 @@ def test_rare_classes_count_as_much_as_common_ones() -> None:
 def test_bad_input_is_refused_in_words() -> None:
     with pytest.raises(fp.InvalidInput, match=r"test features must have 2 columns like the others, got 1"):
         samples_of([[0.0, 1.0]], [0], [[0.0]], [0])
-    with pytest.raises(fp.InvalidInput, match=r"training features\[0, 1\] must be finite, got nan"):
+    with pytest.raises(fp.InvalidInput, match="training features must be a matrix of finite numbers"):
         samples_of([[0.0, np.nan]], [0], [[0.0, 1.0]], [0])
-    with pytest.raises(fp.InvalidInput, match=r"test labels must be 1, one per sample, got shape \(2,\)"):
+    with pytest.raises(fp.InvalidInput, match=r"test features must be .* with a label per row"):
         samples_of([[0.0, 1.0]], [0], [[0.0, 1.0]], [0, 1])
 
 
