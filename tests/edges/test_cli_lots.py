@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import fedpact as fp
-from fedpact.negotiation.processes import load_agent
+from fedpact.negotiation.agent_file import load_agent
 
 
 def blobs(seed: int, count: int = 240) -> tuple[np.ndarray, np.ndarray]:

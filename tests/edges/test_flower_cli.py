@@ -26,8 +26,8 @@ from fedpact.deals.signatures import read_known_keys, read_signing_key, write_si
 from fedpact.flower.mnist import MnistLearner, first_model
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.settings import AppSettings
+from fedpact.negotiation.agent_file import load_agent
 from fedpact.negotiation.check import check_record
-from fedpact.negotiation.processes import load_agent
 from fedpact.scenario.examples import example
 from fedpact.training import Experiment, Training, mnist
 from unit.flower.in_process import Stage

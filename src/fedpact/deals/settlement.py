@@ -152,6 +152,13 @@ def currency_decimals(currency: str) -> int:
     return DECIMALS.get(currency.upper(), MONEY_DECIMALS)
 
 
+def money_terms(money: Money | None, decimals: int | None = None) -> dict[str, Any]:
+    """The unit that amounts are counted in: the currency with its usual decimals, or units of payoff without money."""
+    currency, rate = (PAYOFF_UNIT, 1.0) if money is None else (money.currency, money.per_payoff)
+    usual = PAYOFF_DECIMALS if money is None else currency_decimals(currency)
+    return {"currency": currency, "per_payoff": rate, "decimals": usual if decimals is None else decimals}
+
+
 def settle(
     deal: Deal | Outcome,
     *,
@@ -204,12 +211,7 @@ def settle(
         difference = f": {agreed.price_contradiction}; unchecked=True settles it as it is"
         rule = "must be what the deal's prices come to"
         raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
-    usual = PAYOFF_DECIMALS if money is None else currency_decimals(money.currency)
-    unit = {
-        "per_payoff": 1.0 if money is None else money.per_payoff,
-        "currency": PAYOFF_UNIT if money is None else money.currency,
-        "decimals": usual if decimals is None else decimals,
-    }
+    unit = money_terms(money, decimals)
     if delivered is None:
         return _settle_with_sponsor(agreed.payments, agreed.agents, sponsor, unit)
     given = checked_delivery(agreed, delivered)

@@ -341,6 +341,13 @@ def own_document(
     return {"about": about, "run": deal["run"], "deal": document_digest(deal), "name": name, **parts}
 
 
+def measured_parts(about: str, models: Sequence[Any], accuracies: Sequence[Any], samples: Any) -> dict[str, Any]:
+    """What a member signs of models it has measured: of one under "accuracy", of several under "verification"."""
+    if about == "accuracy":
+        return {"model": models[0], "accuracy": accuracies[0], "samples": samples}
+    return {"models": list(models), "accuracies": list(accuracies), "samples": samples}
+
+
 def own_statement_key(document: Mapping[str, Any]) -> str | None:
     """What a node remembers its own statement by, such as "delivery 3" or "accuracy"; None of what others sign too."""
     about = str(document["about"])
@@ -479,11 +486,8 @@ def verification_documents(
         if any(score.get("accuracy") is not None for score in scores):
             if any(score.get("samples") != scores[0].get("samples") for score in scores):
                 raise InvalidInput(f'"{name}" has signed one number of samples, and several are stated for it')
-            measured = {
-                "models": [model.get("model") for model in models],
-                "accuracies": [score.get("accuracy") for score in scores],
-                "samples": scores[0].get("samples"),
-            }
+            digests, told = [model.get("model") for model in models], [score.get("accuracy") for score in scores]
+            measured = measured_parts("verification", digests, told, scores[0].get("samples"))
             yield name, own_document("verification", document, name, measured, head=head)
 
 

@@ -198,18 +198,23 @@ def verified_content(
         By member `accuracies` and `samples`, or `accuracies` None and a `reason`.
     """
 
-    def score(name: str, place: int) -> dict[str, Any]:
-        answer = said[name]
-        if answer["accuracies"] is None:
-            return {"accuracy": None, "reason": answer["reason"]}
-        return {"accuracy": answer["accuracies"][place], "samples": answer["samples"]}
-
     return {
         "models": [
-            {"subset": list(subset), "model": digest, "accuracies": {name: score(name, place) for name in said}}
+            {
+                "subset": list(subset),
+                "model": digest,
+                "accuracies": {name: score_of(each, place) for name, each in said.items()},
+            }
             for place, (subset, digest) in enumerate(zip(subsets, models, strict=True))
         ]
     }
+
+
+def score_of(said: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """What a member says of one of the models it was sent, or why it does not."""
+    if said["accuracies"] is None:
+        return {"accuracy": None, "reason": said["reason"]}
+    return {"accuracy": said["accuracies"][place], "samples": said["samples"]}
 
 
 def missing_measurements(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -20,8 +20,7 @@ from fedpact.federation.validation import Costs
 from fedpact.fitting.result import Fit
 from fedpact.mechanisms import Standalone
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.agent_file import record_of_agent
-from fedpact.negotiation.processes import save_agent
+from fedpact.negotiation.agent_file import record_of_agent, save_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text

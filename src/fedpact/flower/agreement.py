@@ -66,7 +66,6 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
             "sha256": hashlib.sha256(read_bytes(path)).hexdigest(),
             "exchanges": final.count,
         },
-        "certificates": [_balance(deal)],
         **({} if verification is None else {"verification": verification}),
     }
 
@@ -95,7 +94,7 @@ def ask_members(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """What members that are there say to what is put to them, and why others say nothing that can be read."""
     messages = {
-        name: question(node, action, content, present.through, timeout=timeout)
+        name: question(node, action, content, timeout=timeout)
         for name, content in put.items()
         if (node := present.node(name)) is not None
     }
@@ -181,16 +180,3 @@ def _utilities(deal: Deal) -> dict[str, float]:
                 if event["utilities"][place] is not None
             }
     return {}
-
-
-def _balance(deal: Deal) -> dict[str, Any]:
-    """The certificate that a coordinator can give without knowing anybody's numbers."""
-    total, tol = float(deal.payments.sum()), deal.balance_tolerance
-    return {
-        "claim": "budget-balance",
-        "verdict": "holds" if abs(total) <= tol else "violated",
-        "margin": -abs(total),
-        "tol": tol,
-        "scope": "this deal",
-        "witness": {"payments": deal.payments.tolist()},
-    }

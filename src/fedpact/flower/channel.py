@@ -15,7 +15,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from fedpact.deals.signatures import is_signed_by, key_document, plain_key
-from fedpact.flower.messages import QUERY, exchange, question, read_message
+from fedpact.flower.messages import exchange, question, read_message
 from fedpact.utils.errors import InvalidInput, short_repr
 
 MAX_NAME_LENGTH = 200
@@ -36,15 +36,12 @@ class Present:
         Why nodes have no seat, by their numbers.
     keys
         The key of each that is there and its signature for this run, as the ledger holds them, by name.
-    through
-        By which messages they are asked (`fedpact.flower.messages.question`).
     """
 
     names: tuple[str, ...]
     nodes: Mapping[int, int]
     unseated: Mapping[int, str]
     keys: Mapping[str, Mapping[str, Any]]
-    through: str = QUERY
 
     @property
     def description(self) -> str:
@@ -72,7 +69,6 @@ def roll_call(
     patience: float,
     seats: Sequence[str] | None = None,
     keys: Mapping[str, str] | None = None,
-    through: str = QUERY,
     least: int | None = None,
 ) -> Present:
     """Ask every node who it is.
@@ -91,8 +87,6 @@ def roll_call(
         What agents are called, by place, where that is known.
     keys
         Public keys by name that are fixed already: those of this run's ledger.
-    through
-        By which messages nodes are asked.
     least
         How many nodes to wait for; one per agent if not given.
 
@@ -103,7 +97,7 @@ def roll_call(
     """
     found = _waited_for(grid, size if least is None else least, patience)
     asked = {"run": run} if seats is None else {"run": run, "agents": list(seats)}
-    messages = {node: question(node, "greet", asked, through, timeout=timeout) for node in found}
+    messages = {node: question(node, "greet", asked, timeout=timeout) for node in found}
     replies = exchange(grid, messages, timeout=timeout)
     taken: dict[int, tuple[str, int]] = {}
     proven: dict[str, dict[str, Any]] = {}
@@ -131,7 +125,6 @@ def roll_call(
         nodes={place: node for place, (_, node) in taken.items()},
         unseated=unseated,
         keys=proven,
-        through=through,
     )
 
 

@@ -37,14 +37,25 @@ from fedpact.deals.signatures import (
     write_signing_key,
 )
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.processes import load_agent
+from fedpact.negotiation.agent_file import load_agent
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import replace_files
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
 
 RECEIPT = "receipt.json"
-KEY = "key"  # the record of a node's state that holds a key made for the run
+STATE = "fedpact"  # the record of what a node remembers
+
+
+def node_state(context: Context) -> dict[str, Any]:
+    """What a node remembers from one message of a run to the next, as plain data."""
+    kept = context.state.get(STATE)
+    return json.loads(str(kept["json"])) if isinstance(kept, ConfigRecord) else {}
+
+
+def remember(context: Context, **parts: Any) -> None:
+    """Put parts into what a node remembers, in place of those of the same names."""
+    context.state[STATE] = ConfigRecord({"json": json.dumps(node_state(context) | parts)})
 
 
 def private_file(context: Context) -> Path:
@@ -74,11 +85,6 @@ def own_agent(context: Context) -> Agent:
         raise InvalidInput("its private file cannot be used; the node's own log says why") from None
 
 
-def refuse_lots() -> dict[str, Any]:
-    """What a node with several lots of data answers when it is asked to sign."""
-    return {"signed": False, "reason": "a node signs deals between members with one lot of data each"}
-
-
 def own_key(context: Context) -> SigningKey:
     """The key a node signs with, made when it is first needed where none is named."""
     named = context.node_config.get("key")
@@ -93,11 +99,11 @@ def own_key(context: Context) -> SigningKey:
 
 def _key_for_this_run(context: Context) -> SigningKey:
     """A key that lives in the node's state, as in a simulation."""
-    kept = context.state.get(KEY)
-    if isinstance(kept, ConfigRecord):
-        return parse_signing_key(bytes(kept["private"]))  # type: ignore[arg-type]
+    kept = node_state(context).get("key")
+    if kept is not None:
+        return parse_signing_key(kept.encode())
     key = new_signing_key()
-    context.state[KEY] = ConfigRecord({"private": key.private_bytes()})
+    remember(context, key=key.private_bytes().decode())
     return key
 
 

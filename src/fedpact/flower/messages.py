@@ -16,18 +16,14 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedpact.deals.updates import model_digest
+from fedpact.deals.updates import model_digest, score_of
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import decode_line, encode_line
 
 RECORD = "fedpact"  # the record that holds what fedpact has to say, in every message
 JSON_TEXT = "json"
-QUERY, MOD = (
-    "query",
-    "train",
-)  # messages by which questions come: to an app's queries, or to `keep_deal` before it trains
-ACTION = "action"  # what a question to `keep_deal` is about
-MODELS = "models"  # how many models a message holds, where these are several
+ACTION = "action"  # what a question to a node is about
+MODELS = "models"  # how many models a message to measure them holds
 ACCURACY_KEYS = ("accuracy", "eval_acc")  # how apps call it, the second in Flower's own examples
 MIN_PAUSE, MAX_PAUSE, PAUSE_GROWTH = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
 MAX_TEXT_LENGTH = 1 << 24  # characters of an answer
@@ -69,30 +65,22 @@ class Conventions:
         known = {key: str(given[f"{key}-key"]) for key in ("arrays", "config", "metric") if f"{key}-key" in given}
         return cls(**known)
 
-    def content(self, records: Mapping[str, ArrayRecord], server_round: int, **more: Any) -> RecordDict:
+    def to_measure(self, models: Sequence[ArrayRecord], server_round: int, **more: Any) -> RecordDict:
         """Models to be measured after so many rounds, which apps may look for where strategies write it."""
-        named = {"arrays-key": self.arrays, "config-key": self.config}
+        listed = {f"model-{place}": arrays for place, arrays in enumerate(models)}
+        named: dict[str, Any] = {"arrays-key": self.arrays, "config-key": self.config, MODELS: len(models)}
         named |= {} if self.metric is None else {"metric-key": self.metric}
         config = ConfigRecord({"server-round": server_round})
-        return RecordDict({**records, self.config: config, RECORD: ConfigRecord({**named, **more})})
-
-    def several(self, models: Sequence[ArrayRecord], server_round: int, **more: Any) -> RecordDict:
-        """Several models in one message."""
-        listed = {f"model-{place}": arrays for place, arrays in enumerate(models)}
-        return self.content(listed, server_round, **{MODELS: len(models)}, **more)
+        return RecordDict({**listed, self.config: config, RECORD: ConfigRecord({**named, **more})})
 
 
-def question(
-    node: int, action: str, content: Mapping[str, Any], through: str = QUERY, *, timeout: float, group: str = ""
-) -> Message:
+def question(node: int, action: str, content: Mapping[str, Any], *, timeout: float, group: str = "") -> Message:
     """A message that puts a question to a node; it is not answered once the time is up.
 
-    Apps of fedpact's answer queries. Other apps have no functions for these; a mod sees messages to train before the
-    app does, so `keep_deal` answers there (`through=MOD`).
+    Flower hands a message only to apps with a function for its type. All apps have one to train, and a mod sees the
+    message before that: there `keep_deal` answers.
     """
-    if through == MOD:
-        return Message(message_content({**content, ACTION: action}), node, MOD, ttl=max(timeout, 1.0), group_id=group)
-    return Message(message_content(content), node, f"{QUERY}.{action}", ttl=max(timeout, 1.0), group_id=group)
+    return Message(message_content({**content, ACTION: action}), node, "train", ttl=max(timeout, 1.0), group_id=group)
 
 
 def reply_with(message: Message, content: Mapping[str, Any]) -> Message:
@@ -153,15 +141,12 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
     return replies
 
 
-def model_records(message: Message) -> list[ArrayRecord] | None:
-    """The models of a message that holds several; None of another message."""
-    record = message.content.get(RECORD)
-    count = record.get(MODELS) if isinstance(record, ConfigRecord) else None
-    if not isinstance(count, int):
-        return None
-    found = [message.content.get(f"model-{place}") for place in range(count)]
+def model_records(message: Message) -> list[ArrayRecord]:
+    """The models of a message to measure them."""
+    count = message.content[RECORD][MODELS]  # type: ignore[call-overload]
+    found = [message.content.get(f"model-{place}") for place in range(count if isinstance(count, int) else 0)]
     if not found or not all(isinstance(arrays, ArrayRecord) for arrays in found):
-        raise InvalidInput(f"a message with {count} models must hold as many records of arrays")
+        raise InvalidInput(f"a message with {count!r:.40} models must hold as many records of arrays")
     return found  # type: ignore[return-value]
 
 
@@ -180,34 +165,50 @@ def array_record(arrays: Mapping[str, np.ndarray[Any, Any]]) -> ArrayRecord:
     return ArrayRecord({name: Array(array) for name, array in arrays.items()})
 
 
-def stated_accuracy(reply: Message | None, metric: str | None = None) -> dict[str, Any]:
-    """What a node says of the model, or why it does not; `metric` as in `Conventions`."""
-    if reply is None:
-        return {"accuracy": None, "reason": "no reply in time"}
-    if reply.has_error():
-        return {"accuracy": None, "reason": error_reason(reply)}
-    metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
-    accuracy, samples = _accuracy(metrics, metric), metrics.get("num-examples")
-    if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
-        there = ", ".join(sorted(map(str, metrics))) or "no metric"
-        wanted = f"{metric or ' or '.join(ACCURACY_KEYS)} from 0 to 1 and num-examples"
-        return {"accuracy": None, "reason": f"the reply holds no accuracy: it must say {wanted}, and says {there}"}
-    return {"accuracy": accuracy, "samples": samples}
-
-
-def _accuracy(metrics: Mapping[str, Any], metric: str | None = None) -> Any:
-    return next((metrics[key] for key in (ACCURACY_KEYS if metric is None else (metric,)) if key in metrics), None)
-
-
-def stated_accuracies(reply: Message | None, count: int) -> dict[str, Any]:
-    """What a node says of several models, in their order, or why it does not."""
+def stated_scores(reply: Message | None, count: int, metric: str | None = None) -> dict[str, Any]:
+    """What a node says of so many models, in their order, or why it does not; `metric` as in `Conventions`."""
     if reply is None:
         return {"accuracies": None, "reason": "no reply in time"}
     if reply.has_error():
         return {"accuracies": None, "reason": error_reason(reply)}
     metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
-    accuracies, samples = _accuracy(metrics), metrics.get("num-examples")
-    sound = isinstance(accuracies, list) and all(isinstance(each, float) and 0.0 <= each <= 1.0 for each in accuracies)
-    if not sound or len(accuracies) != count or type(samples) is not int or samples < 1:  # type: ignore[arg-type]
-        return {"accuracies": None, "reason": f"the reply does not hold {count} accuracies"}
-    return {"accuracies": accuracies, "samples": samples}
+    names = ACCURACY_KEYS if metric is None else (metric,)
+    given, samples = next((metrics[key] for key in names if key in metrics), None), metrics.get("num-examples")
+    scores = given if isinstance(given, list) else [given]
+    sound = len(scores) == count and all(isinstance(score, float) and 0.0 <= score <= 1.0 for score in scores)
+    if not sound or type(samples) is not int or samples < 1:
+        there = ", ".join(sorted(map(str, metrics))) or "no metric"
+        wanted = f"{' or '.join(names)} from 0 to 1 and num-examples"
+        return {"accuracies": None, "reason": f"the reply holds no accuracy: it must say {wanted}, and says {there}"}
+    return {"accuracies": scores, "samples": samples}
+
+
+def stated_accuracy(reply: Message | None, metric: str | None = None) -> dict[str, Any]:
+    """What a node says of one model, or why it does not."""
+    return score_of(stated_scores(reply, 1, metric), 0)
+
+
+def ask_to_measure(
+    grid: Grid,
+    nodes: Mapping[str, int],
+    models: Mapping[str, Sequence[ArrayRecord]],
+    conventions: Conventions,
+    server_round: int,
+    *,
+    timeout: float,
+    **more: Any,
+) -> dict[str, dict[str, Any]]:
+    """What members say of models, signed or not, or why they say nothing; `nodes` are of those who are there."""
+    messages = {
+        name: Message(
+            conventions.to_measure(models[name], server_round, **more), node, "evaluate", ttl=max(timeout, 1.0)
+        )
+        for name, node in nodes.items()
+    }
+    replies = exchange(grid, messages, timeout=timeout)
+    found = {name: stated_scores(replies.get(name), len(models[name])) for name in models}
+    for name, said in found.items():
+        if said["accuracies"] is not None:
+            record = replies[name].content.get(RECORD)
+            said["signature"] = record.get("signature") if isinstance(record, ConfigRecord) else None
+    return found

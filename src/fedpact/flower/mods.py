@@ -16,20 +16,30 @@ and `record` are as in `fedpact.flower.identity`. With a private file it checks 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+import numpy as np
+from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 
 from fedpact.flower.countersigning import Seat, check_document
 from fedpact.flower.delivery_check import calibration_of_node
-from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
-from fedpact.flower.learner import LearnerFactory
+from fedpact.flower.identity import (
+    keys_of_others,
+    least_gain,
+    node_state,
+    own_agent,
+    own_key,
+    remember,
+    samples_per_unit,
+)
+from fedpact.flower.learner import Learner, LearnerFactory
 from fedpact.flower.messages import (
     ACTION,
     JSON_TEXT,
-    QUERY,
+    MODELS,
     RECORD,
     Conventions,
     model_records,
@@ -37,25 +47,24 @@ from fedpact.flower.messages import (
     reply_with,
     stated_accuracy,
 )
-from fedpact.flower.node_negotiation import answer_negotiation, within_its_data
 from fedpact.flower.node_signing import (
-    asks_for_signature,
-    called_to,
     samples_to_deliver,
     seal_deal,
-    sign_accuracies,
-    sign_accuracy,
     sign_deal,
     sign_delivery,
+    sign_measured,
     sign_settlement,
     signed_deal,
     state_key,
 )
 from fedpact.flower.statement import check_statement, check_terms
+from fedpact.negotiation import PROTOCOLS
+from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.node_memory import NodeMemory
+from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput, short_repr
 
 REFUSED = 6  # Flower's code for a mod that refuses
-ACTIONS = ("greet", "negotiate", "sign", "seal", "settle")  # what a coordinator asks a node
 COUNTS = ("num-examples", "num_examples")
 
 
@@ -88,20 +97,16 @@ class DealKeeper:
     def __call__(self, message: Message, context: Context, call_next: CallNext) -> Message:
         """The reply to a message: the node's own to a question, otherwise the app's, within the deal and signed."""
         try:
-            action = _action(message)
-            if action is not None:
-                return reply_with(message, self.answer(action, read_message(message), context))
-            several = model_records(message) if message.has_content() else None
-            if several is not None:
-                return _measure_each(message, several, context, call_next)
-            if asks_for_signature(message):
-                return _measure_signed(message, context, call_next)
+            record = message.content.get(RECORD) if message.has_content() else None
+            said = record if isinstance(record, ConfigRecord) else {}
+            if JSON_TEXT in said and len(message.content) == 1:
+                asked = read_message(message)
+                return reply_with(message, self.answer(str(asked.pop(ACTION, None)), asked, context))
+            if MODELS in said:
+                return _measure(message, context, call_next)
             if self.learner is not None and message.metadata.message_type.split(".")[0] == "train":
                 return _train_within(None, message, context, call_next)
-            terms = message.content.get(RECORD) if message.has_content() else None
-            if not isinstance(terms, ConfigRecord) or "agents" not in terms:
-                return call_next(message, context)
-            return _train_within(terms, message, context, call_next)
+            return _train_within(said, message, context, call_next) if "agents" in said else call_next(message, context)
         except InvalidInput as reason:
             return Message(Error(REFUSED, str(reason)), reply_to=message)
 
@@ -139,7 +144,7 @@ class DealKeeper:
             raise InvalidInput("there is no deal to sign in what was asked")
         agent = own_agent(context) if self.learner is not None or "agent" in context.node_config else None
         if agent is not None and agent.has_lots:
-            return refuse_lots()
+            return {"signed": False, "reason": "a node signs deals between members with one lot of data each"}
         if agent is not None and self.learner is not None:
             agent = within_its_data(agent, self.learner(context), samples_per_unit(context))
         seat = self._seat(document["agents"] if isinstance(document, dict) else None, context)
@@ -154,7 +159,7 @@ class DealKeeper:
             return check_document(
                 seat,
                 asked,
-                run=called_to(context),
+                run=node_state(context).get("run", ""),
                 key=own_key(context).public,
                 known=keys_of_others(context),
                 samples_per_unit=samples_per_unit(context) if given else asked["document"]["samples_per_unit"],
@@ -165,7 +170,34 @@ class DealKeeper:
         return sign_deal(asked, context, name=seat.name, check=check, agent=agent)
 
 
-def _train_within(terms: ConfigRecord | None, message: Message, context: Context, call_next: CallNext) -> Message:
+def answer_negotiation(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
+    """Its answer to a question of the negotiation, if what it has answered before allows it."""
+    own, known, state = own_agent(context), keys_of_others(context), node_state(context)
+    memory = NodeMemory.of(state.get("memory") or {"protocol": _own_protocol(context)})
+    memory = memory.after(asked, knows_keys=known.is_given)
+    if asked.get("kind") == "introduce":
+        own = within_its_data(own, learner(context), samples_per_unit(context))
+    secret = state.get("secret") or os.urandom(32).hex()  # what its masks are made from, drawn once
+    identity = Identity(sign=lambda text: own_key(context).sign_bytes(text), known=known)
+    answer = replace(own, secret=bytes.fromhex(secret), identity=identity).answer_stranger(asked)
+    remember(context, memory=asdict(memory), secret=secret)
+    return answer
+
+
+def _own_protocol(context: Context) -> str:
+    """By which protocol the node's owner lets it negotiate; empty for any."""
+    named = context.node_config.get("protocol", "")
+    if named not in ("", *PROTOCOLS):
+        raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {named!r:.40}")
+    return str(named)
+
+
+def within_its_data(agent: Agent, learner: Learner, samples_per_unit: float) -> Agent:
+    """The agent with caps that its data can honour."""
+    return replace(agent, caps=np.minimum(agent.caps, learner.samples / samples_per_unit))
+
+
+def _train_within(terms: Mapping[str, Any] | None, message: Message, context: Context, call_next: CallNext) -> Message:
     """The app's reply to a message to train, if it is made of no more than was agreed; signed under a signed deal.
 
     Without terms the node goes by the deal that it has signed alone.
@@ -201,65 +233,27 @@ def _train_within(terms: ConfigRecord | None, message: Message, context: Context
     return checked
 
 
-def _action(message: Message) -> str | None:
-    """What a question to the node is about; None of a message to the app."""
-    kind, _, action = message.metadata.message_type.partition(".")
-    if kind == QUERY and action:
-        return action
-    record = message.content.get(RECORD) if message.has_content() else None
-    if isinstance(record, ConfigRecord) and JSON_TEXT in record and len(message.content) == 1:
-        return str(read_message(message).get(ACTION))
-    return None
-
-
-def _measure_signed(message: Message, context: Context, call_next: CallNext) -> Message:
-    """What the app says of a model, signed."""
-    models = list(message.content.array_records.values())
-    if len(models) != 1:
-        raise InvalidInput(f"a message to evaluate must hold one record of arrays, got {len(models)}")
-    reply = call_next(_with_model(message, models[0]), context)
-    said = stated_accuracy(reply, Conventions.stated(message).metric)
-    if said["accuracy"] is None:
-        return reply
-    return _with_signature(reply, sign_accuracy(context, message, models[0], **said))
-
-
-def _measure_each(
-    message: Message,
-    models: Sequence[ArrayRecord],
-    context: Context,
-    call_next: CallNext,
-) -> Message:
-    """What the app says of each of several models, in one reply, signed under a signed deal."""
+def _measure(message: Message, context: Context, call_next: CallNext) -> Message:
+    """What the app says of each of the models in a message, in one reply; signed where a ledger waits for it."""
+    names, models = Conventions.stated(message), model_records(message)
+    config = message.content.get(names.config, ConfigRecord({}))
     accuracies: list[float] = []
-    samples = 0
     for place, arrays in enumerate(models):
-        reply = call_next(_with_model(message, arrays), context)
+        single = copy.copy(message)  # as apps know it
+        single.content = RecordDict({names.arrays: arrays, names.config: config})
+        reply = call_next(single, context)
+        said = stated_accuracy(reply, names.metric)
         if reply.has_error():
             return reply
-        said = stated_accuracy(reply, Conventions.stated(message).metric)
         if said["accuracy"] is None:
             raise InvalidInput(f"model {place}: {said['reason']}; UnderDeal(metric=...) names another metric")
         accuracies.append(said["accuracy"])
-        samples = said["samples"]
-    metrics = MetricRecord({"accuracy": accuracies, "num-examples": samples})
-    reply = Message(RecordDict({"metrics": metrics}), reply_to=message)
-    return _with_signature(reply, sign_accuracies(context, message, models, accuracies=accuracies, samples=samples))
-
-
-def _with_model(message: Message, arrays: ArrayRecord) -> Message:
-    """A message to evaluate one model, as apps know it."""
-    single = copy.copy(message)
-    names = Conventions.stated(message)
-    config = message.content.get(names.config, ConfigRecord({}))
-    single.content = RecordDict({names.arrays: arrays, names.config: config})
-    return single
-
-
-def _with_signature(reply: Message, signature: ConfigRecord | None) -> Message:
+    metrics = MetricRecord({"accuracy": accuracies, "num-examples": said["samples"]})
+    signature = sign_measured(context, message, models, accuracies, said["samples"])
+    answer = Message(RecordDict({"metrics": metrics}), reply_to=message)
     if signature is not None:
-        reply.content[RECORD] = signature
-    return reply
+        answer.content[RECORD] = signature
+    return answer
 
 
 def agreed_samples(message: Message) -> int:
@@ -274,10 +268,9 @@ def agreed_samples(message: Message) -> int:
     return samples
 
 
-def _share(terms: ConfigRecord, context: Context) -> tuple[str, int]:
+def _share(terms: Mapping[str, Any], context: Context) -> tuple[str, int]:
     """This node's name and samples."""
-    names: list[Any] = list(terms["agents"])  # type: ignore[arg-type]
-    samples: list[Any] = list(terms["agreed"])  # type: ignore[arg-type]
+    names, samples = list(terms["agents"]), list(terms["agreed"])
     name = _name(names, context)
     if name not in names:
         raise InvalidInput(f'"{name}" is not part of the deal')

@@ -7,10 +7,10 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from fedpact.deals.settlement import MONEY_DECIMALS
+from fedpact.deals.settlement import currency_decimals
 from fedpact.federation.lots import require_single_lots
 from fedpact.negotiation import agents_of
-from fedpact.negotiation.processes import save_agent
+from fedpact.negotiation.agent_file import save_agent
 from fedpact.scenario import Money, Scenario
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
@@ -89,7 +89,7 @@ def _money_lines(money: Money) -> str:
             "# Money: one unit of payoff is worth so much.",
             f"currency = {json.dumps(money.currency)}",
             f"per-payoff = {money.per_payoff!r}",
-            f"decimals = {MONEY_DECIMALS}",
+            f"decimals = {currency_decimals(money.currency)}",
         ]
     )
 

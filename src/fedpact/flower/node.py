@@ -1,6 +1,6 @@
 """The ClientApp of an agent: it negotiates from its private file, signs what it has checked, and keeps to it.
 
-The private file (`fedpact.negotiation.processes.save_agent`) is named in the node's own configuration
+The private file (`fedpact.negotiation.agent_file.save_agent`) is named in the node's own configuration
 (`fedpact.flower.identity`).
 
 Whatever a coordinator asks for, a node trains on no more samples than the deal it has signed says, and on none before
@@ -11,16 +11,13 @@ receipt of what it has signed last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedpact.flower.learner import LearnerFactory
 from fedpact.flower.messages import stated_accuracy
-from fedpact.flower.mods import ACTIONS, DealKeeper, agreed_samples
+from fedpact.flower.mods import DealKeeper, agreed_samples
 from fedpact.flower.node_signing import server_round
 from fedpact.utils.errors import InvalidInput
 
@@ -36,8 +33,6 @@ def client_app(learner: LearnerFactory) -> ClientApp:
         Makes the node's `Learner` from its context.
     """
     app = ClientApp(mods=[DealKeeper(learner)])
-    for action in ACTIONS:  # Flower knows no question that no function is named for; the mod answers before it
-        app.query(action)(_unanswered)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -55,20 +50,13 @@ def client_app(learner: LearnerFactory) -> ClientApp:
         found = learner(context).evaluate(_arrays(message).to_numpy_ndarrays())
         metrics = MetricRecord({"accuracy": float(found.accuracy), "num-examples": int(found.samples)})
         reply = Message(RecordDict({METRICS: metrics}), reply_to=message)
-        _check_stated(stated_accuracy(reply))
+        if (said := stated_accuracy(reply))["accuracy"] is None:  # nothing is signed that the server would not count
+            raise InvalidInput(
+                f"{said['reason']}: the learner's Score must hold an accuracy from 0 to 1 and its samples"
+            )
         return reply
 
     return app
-
-
-def _unanswered(message: Message, context: Context) -> Message:
-    raise InvalidInput("the mod of this app must answer questions")
-
-
-def _check_stated(said: Mapping[str, Any]) -> None:
-    """Nothing is signed that the server would not count."""
-    if "reason" in said:
-        raise InvalidInput(f"{said['reason']}: the learner's Score must hold an accuracy from 0 to 1 and its samples")
 
 
 def _arrays(message: Message) -> ArrayRecord:

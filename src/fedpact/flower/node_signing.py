@@ -8,7 +8,6 @@ again, and signs no settlement of a ledger that lacks or changes one of them.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from fedpact.deals import whole_samples
 from fedpact.deals.signatures import (
     document_digest,
     key_document,
+    measured_parts,
     own_document,
     own_statement_key,
     settlement_document,
@@ -31,17 +31,17 @@ from fedpact.flower.countersigning import (
     entries_since_deal,
 )
 from fedpact.flower.delivery_check import check_delivery_settlement, settles_by_delivery
-from fedpact.flower.identity import keep_receipt, last_receipt, own_key
+from fedpact.flower.identity import keep_receipt, last_receipt, node_state, own_key, remember
 from fedpact.flower.messages import RECORD, record_digest
 from fedpact.flower.personal_models import own_wants
 from fedpact.flower.statement import Refused
 from fedpact.negotiation.agent import Agent
 from fedpact.utils.errors import InvalidInput, short_repr
 
-RUN = "run"  # the record of a node's state that says which run it was called to
-SIGNED = "signed"  # the one that holds the deal it has signed
-SEALED = "sealed"  # the one that says which deal it knows everybody to have signed
-STATEMENTS = "statements"  # the one that holds digests of what it has signed under each deal, and in a receipt the same
+# Parts of what a node remembers (`node_state`) beside its key and the run it was called to.
+SIGNED = "signed"  # the deal it has signed, its place in it, and its own prices
+SEALED = "sealed"  # the digest of the deal that it knows everybody to have signed
+STATEMENTS = "statements"  # digests of what it has signed under each deal, also in its receipt
 
 
 def state_key(asked: Mapping[str, Any], context: Context, *, name: str, place: int, size: int) -> dict[str, Any]:
@@ -50,15 +50,9 @@ def state_key(asked: Mapping[str, Any], context: Context, *, name: str, place: i
     if not isinstance(run, str):
         raise InvalidInput(f"a roll call must name the run, got {short_repr(run)}")
     key = own_key(context)
-    context.state[RUN] = ConfigRecord({"run": run})
+    remember(context, run=run)
     signature = key.sign(key_document(run, name, place, key.public))
     return {"name": name, "index": place, "agents": size, "key": key.public, "signature": signature}
-
-
-def called_to(context: Context) -> str:
-    """The run a node was called to."""
-    run = context.state.get(RUN)
-    return str(run["run"]) if isinstance(run, ConfigRecord) else ""
 
 
 def sign_deal(
@@ -84,17 +78,15 @@ def sign_deal(
     except Refused as reason:
         return {"signed": False, "reason": str(reason)}
     document, key = asked["document"], own_key(context)
-    digest = document_digest(document)
     own = statement_document(
         document, name, prices=asked["prices"], utility=asked["utility"], claims=claims, wants=wants
     )
     kept = {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}
-    context.state.pop(SEALED, None)
-    context.state[SIGNED] = ConfigRecord({"json": json.dumps(kept)})
-    _remember(context, name, document)
+    remember(context, **{SIGNED: kept, SEALED: None})
+    _keep_statement(context, name, document)
     return {
         "signed": True,
-        "statement": digest,
+        "statement": document_digest(document),
         "claims": claims,
         "signature": key.sign(document),
         "own_signature": key.sign(own),
@@ -111,7 +103,7 @@ def seal_deal(asked: Mapping[str, Any], context: Context) -> dict[str, Any]:
         check_everybody_signed(signed["document"], asked.get("signatures"))
     except Refused as reason:
         return {"sealed": False, "reason": str(reason)}
-    context.state[SEALED] = ConfigRecord({"digest": document_digest(signed["document"])})
+    remember(context, **{SEALED: document_digest(signed["document"])})
     return {"sealed": True}
 
 
@@ -136,14 +128,13 @@ def sign_settlement(asked: Mapping[str, Any], context: Context) -> dict[str, Any
     settlement = settlement_document(
         document, str(asked.get("head")), delivered, asked["cents"], asked.get("paid_shares")
     )
-    _remember(context, _name(signed), settlement)
+    _keep_statement(context, _name(signed), settlement)
     return {"confirmed": True, "signature": own_key(context).sign(settlement)}
 
 
 def signed_deal(context: Context) -> dict[str, Any] | None:
     """The document a node has signed, its place in it, and its own prices; None if it has signed none."""
-    record = context.state.get(SIGNED)
-    return json.loads(str(record["json"])) if isinstance(record, ConfigRecord) else None
+    return node_state(context).get(SIGNED)
 
 
 def samples_to_deliver(context: Context) -> int:
@@ -157,8 +148,8 @@ def samples_to_deliver(context: Context) -> int:
     signed = signed_deal(context)
     if signed is None:
         raise InvalidInput("this node has not signed any deal; it does not train")
-    document, sealed = signed["document"], context.state.get(SEALED)
-    if not isinstance(sealed, ConfigRecord) or sealed["digest"] != document_digest(document):
+    document = signed["document"]
+    if node_state(context).get(SEALED) != document_digest(document):
         raise InvalidInput("this node has not seen everybody's signature on the deal; it does not train")
     agreed = int(whole_samples(document["contributions"], document["samples_per_unit"])[signed["place"]])
     if agreed < 1:
@@ -173,30 +164,28 @@ def sign_delivery(context: Context, message: Message, arrays: ArrayRecord, sampl
     document, name = signed["document"], _name(signed)
     delivery = {"round": server_round(message), "samples": samples, "update": record_digest(arrays)}
     delivered = own_document("delivery", document, name, delivery)
-    _remember(context, name, delivered, head=document["head"])
+    _keep_statement(context, name, delivered, head=document["head"])
     return ConfigRecord({"name": name, "samples": samples, "signature": own_key(context).sign(delivered)})
 
 
-def sign_accuracy(
-    context: Context, message: Message, arrays: ArrayRecord, *, accuracy: float, samples: int
+def sign_measured(
+    context: Context, message: Message, models: Sequence[ArrayRecord], accuracies: Sequence[float], samples: int
 ) -> ConfigRecord | None:
-    """The signature of what a node measured of a model; None where no deal is signed, or no ledger waits for it."""
-    measured = {"accuracy": accuracy, "samples": samples, "model": record_digest(arrays)}
-    return _sign_measured(context, message, "accuracy", measured)
+    """The signature of what a node measured of models; None where no deal is signed, or no ledger waits for it.
 
-
-def sign_accuracies(
-    context: Context, message: Message, models: Sequence[ArrayRecord], *, accuracies: Sequence[float], samples: int
-) -> ConfigRecord | None:
-    """The same of several models, in their order and under one signature."""
-    measured = {"models": [record_digest(arrays) for arrays in models], "accuracies": accuracies, "samples": samples}
-    return _sign_measured(context, message, "verification", measured)
-
-
-def asks_for_signature(message: Message) -> bool:
-    """Whether a ledger waits for the signature of what is measured: the message then names the entry it goes by."""
-    record = message.content.get(RECORD) if message.has_content() else None
-    return isinstance(record, ConfigRecord) and "head" in record
+    Where one does the message names the ledger's entry that it goes by.
+    """
+    record, signed = message.content[RECORD], signed_deal(context)
+    if "head" not in record or signed is None:  # type: ignore[operator]
+        return None
+    if time.time() > message.metadata.created_at + message.metadata.ttl:
+        raise InvalidInput("it has measured for longer than the server waits, and signs nothing that comes too late")
+    about, head = str(record["about"]), str(record["head"])  # type: ignore[call-overload]
+    document, name = signed["document"], _name(signed)
+    measured = measured_parts(about, [record_digest(arrays) for arrays in models], accuracies, samples)
+    made = own_document(about, document, name, measured, head=head)
+    _keep_statement(context, name, made)
+    return ConfigRecord({"name": name, "signature": own_key(context).sign(made)})
 
 
 def server_round(message: Message) -> int:
@@ -208,32 +197,20 @@ def server_round(message: Message) -> int:
     return 0
 
 
-def _sign_measured(context: Context, message: Message, about: str, measured: Mapping[str, Any]) -> ConfigRecord | None:
-    signed = signed_deal(context)
-    if not asks_for_signature(message) or signed is None:
-        return None
-    if time.time() > message.metadata.created_at + message.metadata.ttl:
-        raise InvalidInput("it has measured for longer than the server waits, and signs nothing that comes too late")
-    document, name, head = signed["document"], _name(signed), str(message.content[RECORD]["head"])  # type: ignore[call-overload]
-    made = own_document(about, document, name, measured, head=head)
-    _remember(context, name, made)
-    return ConfigRecord({"name": name, "signature": own_key(context).sign(made)})
-
-
 def _statements(context: Context) -> dict[str, dict[str, str]]:
     """Digests of what a node has signed of its own under each deal, by the deal's digest and the statement's key."""
-    kept = context.state.get(STATEMENTS)
-    held = json.loads(str(kept["json"])) if isinstance(kept, ConfigRecord) else {}
-    written = last_receipt(context, called_to(context)).get(STATEMENTS, {})  # of before this process was started
+    state = node_state(context)
+    held = state.get(STATEMENTS, {})
+    written = last_receipt(context, state.get("run", "")).get(STATEMENTS, {})  # of before this process was started
     return {deal: written.get(deal, {}) | held.get(deal, {}) for deal in {**written, **held}}
 
 
-def _remember(context: Context, name: str, document: Mapping[str, Any], **more: Any) -> None:
+def _keep_statement(context: Context, name: str, document: Mapping[str, Any], **more: Any) -> None:
     """Keep a receipt of what a node signs, and of its own statements the digest; the last with its key counts."""
     statements, key = _statements(context), own_statement_key(document)
     if key is not None:
         statements.setdefault(document["deal"], {})[key] = document_digest(document)
-        context.state[STATEMENTS] = ConfigRecord({"json": json.dumps(statements)})
+        remember(context, **{STATEMENTS: statements})
     keep_receipt(context, name, document, **more, **({STATEMENTS: statements} if statements else {}))
 
 

@@ -98,7 +98,6 @@ def check_personal(**unused: Any) -> None:
     """Refuse what needs one model for all, by the names of the settings that ask for it."""
     reasons = {
         "verify_subsets": "models of subsets of the updates are made along one model that all train from",
-        "coalition_value": "coalitions are valued by one model that all train from",
         "evaluate_fn": "it is given one model, and every member has its own; look at `.models`",
     }
     for setting, given in unused.items():

@@ -114,7 +114,7 @@ class _Run(SignedRun):
             seats=settings.seats,
             keys=stated_keys(ledger.entries),
         )
-        super().__init__(grid, settings, ledger, present)
+        super().__init__(grid, ledger, present, timeout=settings.timeout)
 
     def to_the_end(self) -> None:
         """Every phase that is still to be done; without those who are lost, if need be more than once."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
+from fedpact.deals.settlement import money_terms
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.personal_models import check_personal
 from fedpact.flower.statement import MAX_UNIT_DECIMALS
@@ -49,7 +49,7 @@ class AppSettings:
     currency, per_payoff
         Money: what it is called, and how much of it a unit of payoff is worth; without, amounts are units of payoff.
     decimals
-        Digits after the point; 2 for money and 9 for units of payoff if not given.
+        Digits after the point; those of the currency, and 9 for units of payoff, if not given.
     verify_subsets
         Of how many subsets of the updates models are made that members measure, so that it can be told what arrived;
         0 for none.
@@ -136,12 +136,7 @@ class AppSettings:
     @property
     def unit(self) -> dict[str, Any]:
         """What amounts are counted in, as members sign it."""
-        usual = MONEY_DECIMALS if self.currency else PAYOFF_DECIMALS
-        return {
-            "currency": self.currency or PAYOFF_UNIT,
-            "per_payoff": self.per_payoff,
-            "decimals": usual if self.decimals is None else self.decimals,
-        }
+        return money_terms(self.money, self.decimals)
 
     def header(self) -> dict[str, Any]:
         """What must not change while a run goes on."""

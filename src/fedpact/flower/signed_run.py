@@ -11,13 +11,13 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from fedpact.deals import Deal, Entry, Ledger, Settlement, settle
@@ -37,8 +37,6 @@ from fedpact.deals.ledger import (
     is_end,
 )
 from fedpact.deals.settlement import (
-    MONEY_DECIMALS,
-    PAYOFF_DECIMALS,
     PAYOFF_UNIT,
     agreed_transfers,
     payments_for_shares,
@@ -49,15 +47,15 @@ from fedpact.deals.signatures import (
     deal_document,
     document_digest,
     is_signed_by,
+    measured_parts,
     own_document,
     settlement_document,
     signed_delivery,
     signed_subsets,
     stated_keys,
     stated_model,
-    verification_documents,
 )
-from fedpact.deals.updates import TrainingUpdates, missing_measurements, verified_content
+from fedpact.deals.updates import TrainingUpdates, missing_measurements, score_of, verified_content
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.agreement import ask_members, own_parts, refusals, signatures
 from fedpact.flower.channel import Present, roll_call
@@ -70,18 +68,8 @@ from fedpact.flower.entries import (
     trained_entry,
     warn_unmeasured,
 )
-from fedpact.flower.messages import (
-    MOD,
-    RECORD,
-    Conventions,
-    array_record,
-    exchange,
-    record_digest,
-    stated_accuracies,
-    stated_accuracy,
-)
+from fedpact.flower.messages import Conventions, array_record, ask_to_measure, record_digest
 from fedpact.scenario import Money
-from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_bytes, replace_files
 from fedpact.utils.jsonl import jsonable
@@ -90,32 +78,12 @@ from fedpact.utils.words import join_names
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
 
 
-class RunTerms(Protocol):
-    """What a run goes by."""
-
-    @property
-    def timeout(self) -> float:
-        """Seconds to wait for nodes to answer."""
-
-    @property
-    def samples_per_unit(self) -> float:
-        """Samples in a unit of contribution."""
-
-    @property
-    def money(self) -> Money | None:
-        """The exchange rate; None where amounts are units of payoff."""
-
-    @property
-    def decimals(self) -> int | None:
-        """Digits after the point of amounts; None for as many as usual."""
-
-
 class SignedRun:
-    """A run under way, with those who are there."""
+    """A run under way, with those who are there; `timeout` is how many seconds nodes have to answer."""
 
-    def __init__(self, grid: Grid, terms: RunTerms, ledger: Ledger, present: Present) -> None:
-        self.grid, self.terms, self.ledger, self.present = grid, terms, ledger, present
-        self.run = ledger.entries[0].hash
+    def __init__(self, grid: Grid, ledger: Ledger, present: Present, *, timeout: float) -> None:
+        self.grid, self.ledger, self.present, self.timeout = grid, ledger, present, timeout
+        self.run, self.header = ledger.entries[0].hash, ledger.entries[0].content
         self.conventions = Conventions()
         logger.info("%s", present.description)
         new = {name: key for name, key in present.keys.items() if name not in stated_keys(ledger.entries)}
@@ -131,7 +99,7 @@ class SignedRun:
         absent = {name: "it is not there" for name in put if self.present.node(name) is None}
         if absent and self.entry(TRAINED) is None:
             raise Lost(absent)
-        answers, silent = signatures(self.grid, self.present, put, timeout=self.terms.timeout)
+        answers, silent = signatures(self.grid, self.present, put, timeout=self.timeout)
         if self.entry(TRAINED) is None:  # what was signed and done is not undone; who disputes it can say so later
             refused = refusals(answers, "signed")
             self._check_signed("the deal is not signed", "does not sign the deal", refused, silent, answers)
@@ -140,9 +108,7 @@ class SignedRun:
                 self.note(SIGNED, content)
         everybody = self._required_entry(SIGNED).content["signatures"]
         shown = {"signatures": {name: each["signature"] for name, each in everybody.items()}}
-        seals, silent = ask_members(
-            self.grid, self.present, "seal", dict.fromkeys(put, shown), timeout=self.terms.timeout
-        )
+        seals, silent = ask_members(self.grid, self.present, "seal", dict.fromkeys(put, shown), timeout=self.timeout)
         if self.entry(TRAINED) is None:
             refused = refusals(seals, "sealed")
             self._check_signed("the deal is not the same for all", "does not train", refused, silent, {})
@@ -177,7 +143,7 @@ class SignedRun:
         more: dict[str, Any] = {**self._keep_models(models), "deliveries": deliveries}
         if updates is not None:
             more["updates"] = updates.save(self._file("updates"))
-        self.note(TRAINED, trained_entry(self.samples(), samples, self.terms.samples_per_unit, **more))
+        self.note(TRAINED, trained_entry(self.samples(), samples, self.header["samples_per_unit"], **more))
 
     def _keep_models(self, models: Mapping[str, ArrayRecord]) -> dict[str, Any]:
         """The files and digests of the models, each written once: of the one of all, or by member."""
@@ -204,72 +170,51 @@ class SignedRun:
         if stated is None or self.entry(VERIFIED) is not None or self.entry(MEASURED) is not None:
             return
         updates = TrainingUpdates.load(self.ledger.path.with_name(stated["file"]), stated["sha256"])
-        document, head = self.document(), self.ledger.head
-        subsets = signed_subsets(document, trained["deliveries"])
+        subsets = signed_subsets(self.document(), trained["deliveries"])
         models = [array_record(updates.model_of(subset)) for subset in subsets]
-        messages = {
-            name: Message(
-                self.conventions.several(models, document["rounds"], head=head),
-                node,
-                "evaluate",
-                ttl=max(self.terms.timeout, 1.0),
-            )
-            for name in self.samples()
-            if (node := self.present.node(name)) is not None
-        }
-        replies = exchange(self.grid, messages, timeout=self.terms.timeout)
-        said = {name: stated_accuracies(replies.get(name), len(models)) for name in self.samples()}
         digests = [record_digest(arrays) for arrays in models]
-        signatures = {}
-        documents = verification_documents(document, verified_content(subsets, digests, said)["models"], head=head)
-        for name, made in documents:
-            record = replies[name].content.get(RECORD)
-            signature = record.get("signature") if isinstance(record, ConfigRecord) else None
-            if is_signed_by(document["keys"][name], made, signature):
-                signatures[name] = signature
-            else:
-                said[name] = {"accuracies": None, "reason": "the accuracies are not signed"}
+        said = self._signed_scores("verification", dict.fromkeys(self.samples(), models))
         content = verified_content(subsets, digests, said)
         try:
             check_measured(content["models"])
         except Unmeasured as error:
             self.fail(VERIFY, str(error), error.reasons)
             raise
+        signatures = {name: each["signature"] for name, each in said.items() if each["accuracies"] is not None}
         self.note(VERIFIED, content | {"signatures": signatures})
 
     def measure(self) -> None:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
         if self.entry(MEASURED) is not None:
             return
-        trained, head = self._required_entry(TRAINED).content, self.ledger.head
+        trained = self._required_entry(TRAINED).content
         stated = {name: stated_model(trained, name) for name in self.samples()}
-        messages = {
-            name: Message(self._asked_to_measure(model, head), node, "evaluate", ttl=max(self.terms.timeout, 1.0))
-            for name, model in stated.items()
-            if (node := self.present.node(name)) is not None
-        }
-        replies = exchange(self.grid, messages, timeout=self.terms.timeout)
-        found = {name: self._signed_accuracy(name, replies.get(name), head, stated[name]) for name in stated}
+        files = {model["file"]: model["sha256"] for model in stated.values()}
+        models = {file: [read_model(self.ledger.path.with_name(file), digest)] for file, digest in files.items()}
+        said = self._signed_scores("accuracy", {name: models[model["file"]] for name, model in stated.items()})
+        found = {name: score_of(each, 0) for name, each in said.items()}
+        for name, each in said.items():
+            if each["accuracies"] is not None:
+                found[name] |= {"model": stated[name]["arrays"], "signature": each["signature"]}
         content = {"accuracies": found}
         warn_unmeasured(missing_measurements([content]), "the model")
         self.note(MEASURED, content)
 
-    def _asked_to_measure(self, model: Mapping[str, Any], head: str) -> RecordDict:
-        arrays = read_model(self.ledger.path.with_name(model["file"]), model["sha256"])
-        return self.conventions.content({self.conventions.arrays: arrays}, self.document()["rounds"], head=head)
-
-    def _signed_accuracy(self, name: str, reply: Message | None, head: str, model: Mapping[str, Any]) -> dict[str, Any]:
-        """What a member says of the model, with its signature; without one it says nothing."""
-        said = stated_accuracy(reply, self.conventions.metric)
-        if said["accuracy"] is None or reply is None:
-            return said
-        record, document = reply.content.get(RECORD), self.document()
-        signature = record.get("signature") if isinstance(record, ConfigRecord) else None
-        said["model"] = model["arrays"]
-        signed = own_document("accuracy", document, name, said, head=head)
-        if not is_signed_by(document["keys"][name], signed, signature):
-            return {"accuracy": None, "reason": "the accuracy is not signed"}
-        return {**said, "signature": signature}
+    def _signed_scores(self, about: str, models: Mapping[str, Sequence[ArrayRecord]]) -> dict[str, dict[str, Any]]:
+        """What members say of the models they are sent, with their signatures; without one they say nothing."""
+        document, head = self.document(), self.ledger.head
+        nodes = {name: node for name in models if (node := self.present.node(name)) is not None}
+        more: dict[str, Any] = {"timeout": self.timeout, "about": about, "head": head}
+        found = ask_to_measure(self.grid, nodes, models, self.conventions, document["rounds"], **more)
+        for name, said in found.items():
+            if said["accuracies"] is None:
+                continue
+            digests = [record_digest(arrays) for arrays in models[name]]
+            made = measured_parts(about, digests, said["accuracies"], said["samples"])
+            signed = own_document(about, document, name, made, head=head)
+            if not is_signed_by(document["keys"][name], signed, said["signature"]):
+                found[name] = {"accuracies": None, "reason": f"the {about} is not signed"}
+        return found
 
     def settle(self) -> Settlement:
         """What everybody is paid for what was delivered, confirmed by those who find it right."""
@@ -288,7 +233,7 @@ class SignedRun:
             self.present,
             "settle",
             dict.fromkeys(document["keys"], put | {"cents": cents}),
-            timeout=self.terms.timeout,
+            timeout=self.timeout,
         )
         for name, reason in silent.items():
             logger.warning('member "%s" has not confirmed the settlement: %s', name, reason)
@@ -314,7 +259,9 @@ class SignedRun:
         """What everybody is paid, and the shares that are paid for where the deal is settled by what arrived."""
         given = [delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)]
         if not settles_by_delivery(document):
-            return settle(deal, money=self.terms.money, decimals=self.terms.decimals, delivered=given), None
+            unit = document["money"]
+            money = None if unit["currency"] == PAYOFF_UNIT else Money(unit["currency"], unit["per_payoff"])
+            return settle(deal, money=money, decimals=unit["decimals"], delivered=given), None
         verified, calibration = self.entry(VERIFIED), self._deal_entry().content["verification"]["calibration"]
         models = [] if verified is None else verified.content["models"]
         shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
@@ -368,7 +315,7 @@ class SignedRun:
 
     def samples(self) -> dict[str, int]:
         """What members agreed to, in whole samples."""
-        return self.deal().samples(self.terms.samples_per_unit)
+        return self.deal().samples(self.header["samples_per_unit"])
 
     def note(self, kind: str, content: Mapping[str, Any]) -> None:
         """Add an entry to the ledger."""
@@ -386,62 +333,26 @@ class SignedRun:
         return self.ledger.path.with_name(f"{self.ledger.path.stem}-{kind}.npz")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GivenTerms:
-    """What a run under a deal made elsewhere goes by.
-
-    Attributes
-    ----------
-    timeout
-        Seconds to wait for nodes to answer.
-    samples_per_unit
-        Samples in a unit of contribution.
-    money
-        The exchange rate; None where amounts are units of payoff.
-    rounds, verify_subsets
-        Rounds of training, and how many models are made of subsets of the updates.
-    wants
-        Whose updates the model of every member is made of, by name; None for one model for all.
-    """
-
-    timeout: float
-    samples_per_unit: float
-    money: Money | None
-    rounds: int
-    verify_subsets: int = 0
-    decimals: int | None = None
-    wants: Mapping[str, Sequence[str]] | None = None
-
-    def header(self) -> dict[str, Any]:
-        """What the ledger's first entry says of the run."""
-        money = self.money
-        return {
-            "rounds": self.rounds,
-            "samples_per_unit": self.samples_per_unit,
-            "currency": PAYOFF_UNIT if money is None else money.currency,
-            "per_payoff": 1.0 if money is None else money.per_payoff,
-            "decimals": PAYOFF_DECIMALS if money is None else MONEY_DECIMALS,
-            **({} if self.wants is None else {"models": PERSONAL}),
-        }
-
-
-def run_given_deal(grid: Grid, terms: GivenTerms, ledger: Ledger, deal: Deal) -> SignedRun:
+def run_given_deal(
+    grid: Grid, ledger: Ledger, deal: Deal, header: Mapping[str, Any], agreed: Mapping[str, Any], *, timeout: float
+) -> SignedRun:
     """Call members to a run under a deal that was made elsewhere, which they are to sign.
 
     Nodes are asked through `keep_deal`. A ledger with entries is gone on with: its members are called again, and after
     a member was lost the deal is signed anew.
+
+    Parameters
+    ----------
+    header, agreed
+        What the ledger's first entry says of the run, and what the deal's entry holds beside the deal.
 
     Raises
     ------
     InvalidInput
         If the ledger is of a run that is over or of another one, or a member is not there or has no key.
     """
-    header = {"agents": list(deal.agents), "scenario": deal.scenario, **terms.header()}
-    content: dict[str, Any] = {"deal": deal_record(deal), "utilities": {}}
-    if terms.wants is not None:
-        content["wants"] = {name: list(wanted) for name, wanted in terms.wants.items()}
-    if terms.verify_subsets:
-        content["verification"] = {"subsets": terms.verify_subsets, "settles": False, "calibration": None}
+    header = {"agents": list(deal.agents), "scenario": deal.scenario, **header}
+    content = {"deal": deal_record(deal), "utilities": {}, **agreed}
     if not ledger.entries:
         first_entry(ledger, header)
     _check_same_run(ledger, header, content)
@@ -450,13 +361,12 @@ def run_given_deal(grid: Grid, terms: GivenTerms, ledger: Ledger, deal: Deal) ->
         len(deal.agents),
         run=ledger.entries[0].hash,
         keys=stated_keys(ledger.entries),
-        timeout=terms.timeout,
-        patience=terms.timeout,
+        timeout=timeout,
+        patience=timeout,
         seats=deal.agents,
-        through=MOD,
         least=len(deal.members),
     )
-    run = SignedRun(grid, terms, ledger, present)
+    run = SignedRun(grid, ledger, present, timeout=timeout)
     absent = [deal.agents[place] for place in deal.members if place not in present.nodes]
     if absent:
         raise InvalidInput(

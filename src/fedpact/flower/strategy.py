@@ -24,7 +24,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, TRAINED, VERIFIED, VERIFY
-from fedpact.deals.settlement import delivered_contributions
+from fedpact.deals.settlement import delivered_contributions, money_terms
 from fedpact.deals.transcript import is_transcript
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets, verified_content
 from fedpact.federation import Federation
@@ -33,15 +33,14 @@ from fedpact.flower.messages import (
     RECORD,
     Conventions,
     array_record,
+    ask_to_measure,
     error_reason,
-    exchange,
     named_arrays,
     record_digest,
-    stated_accuracies,
     stated_accuracy,
 )
 from fedpact.flower.personal_models import ModelGroup, Wants, check_personal, checked_wants, group_members
-from fedpact.flower.signed_run import GivenTerms, SignedRun, run_given_deal
+from fedpact.flower.signed_run import SignedRun, run_given_deal
 from fedpact.flower.training_messages import (
     AskingGrid,
     SignedDeliveries,
@@ -53,7 +52,6 @@ from fedpact.flower.training_messages import (
     with_content,
     without_record,
 )
-from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation.check import UNSIGNED, check_record
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
@@ -83,9 +81,6 @@ class UnderDeal(Strategy):
         The file to keep the record in; None for none.
     money
         What a unit of payoff is worth; units of payoff are settled as they are without it.
-    coalition_value
-        What a model is worth, such as its accuracy on a test set of the server's: then every round is also valued for
-        coalitions of its members (`fedpact.flower.valuation`).
     strict
         Whether a member that does not deliver is an error (`Lost`) at once, and so is a model with other arrays than
         it was sent, or numbers that are not finite.
@@ -118,7 +113,6 @@ class UnderDeal(Strategy):
         nodes: Mapping[int, str] | None = None,
         ledger: Path | str | None = None,
         money: Money | None = None,
-        coalition_value: Callable[[ArrayRecord], float] | None = None,
         strict: bool = False,
         signed: bool = False,
         verify_subsets: int = 0,
@@ -132,7 +126,7 @@ class UnderDeal(Strategy):
         if signed and ledger is None:
             raise InvalidInput("signed needs a ledger, which holds what members sign; name its file: ledger=...")
         if wants is not None:
-            check_personal(verify_subsets=verify_subsets, coalition_value=coalition_value)
+            check_personal(verify_subsets=verify_subsets)
         self.deal = _deal_of(deal)
         self.agreed = self.deal.samples(samples_per_unit)
         self._wants = None if wants is None else checked_wants(wants, self.agreed)
@@ -152,18 +146,12 @@ class UnderDeal(Strategy):
         self._verify_subsets = verify_subsets
         self.updates = TrainingUpdates() if verify_subsets else None
         self.verified: dict[str, Any] | None = None
-        self._values = CoalitionValues(coalition_value, self.deal.agents) if coalition_value is not None else None
         self._outcome = deal if isinstance(deal, Outcome) else None
         self._asked: list[int] = []
         self._asked_nodes: dict[str, int] = {}  # by the message that asked
         self._times_asked: Counter[str] = Counter()
         self._before: ArrayRecord | None = None
         self._check_enough()
-
-    @property
-    def shapley_values(self) -> dict[str, float] | None:
-        """What each agent's updates added to the model's worth, summed over the rounds; None where it is not valued."""
-        return self._values.totals if self._values is not None else None
 
     @property
     def models(self) -> dict[str, ArrayRecord]:
@@ -210,8 +198,6 @@ class UnderDeal(Strategy):
                     samples={name: samples for name, (_, samples) in kept.items()},
                 )
             )
-        if self._values is not None and delivered and self._before is not None:
-            self._values.add_round(self.strategy, server_round, delivered, self._before)
         found = [self._aggregate(group, server_round, delivered) for group in self._groups]
         return found[0]
 
@@ -279,16 +265,14 @@ class UnderDeal(Strategy):
     ) -> Result:
         """The same between members that sign; the ledger is written phase by phase, and gone on with."""
         assert self._ledger is not None
-        terms = GivenTerms(
-            timeout=timeout,
-            samples_per_unit=self._samples_per_unit,
-            money=self._money,
-            rounds=num_rounds,
-            verify_subsets=self._verify_subsets,
-            wants=self._wants,
-        )
+        header = {"rounds": num_rounds, "samples_per_unit": self._samples_per_unit, **money_terms(self._money)}
+        agreed: dict[str, Any] = {}
+        if self._wants is not None:
+            header["models"], agreed["wants"] = PERSONAL, self._wants
+        if self._verify_subsets:
+            agreed["verification"] = {"subsets": self._verify_subsets, "settles": False, "calibration": None}
         with Ledger(self._ledger) as ledger:
-            run = run_given_deal(grid, terms, ledger, self.deal)
+            run = run_given_deal(grid, ledger, self.deal, header, jsonable(agreed), timeout=timeout)
             run.conventions = self._conventions
             try:
                 run.sign()
@@ -377,12 +361,8 @@ class UnderDeal(Strategy):
         subsets, rounds = draw_subsets(self.updates.digests(), self._verify_subsets), len(self.updates.rounds)
         models = [array_record(self.updates.model_of(subset)) for subset in subsets]
         nodes = {name: node for node, name in self._names.items() if name in self.agreed}
-        messages = {
-            name: Message(self._conventions.several(models, rounds), node, "evaluate", ttl=max(timeout, 1.0))
-            for name, node in nodes.items()
-        }
-        replies = exchange(grid, messages, timeout=timeout)
-        said = {name: stated_accuracies(replies.get(name), len(models)) for name in self.agreed}  # type: ignore[call-overload]
+        asked = dict.fromkeys(self.agreed, models)
+        said = ask_to_measure(grid, nodes, asked, self._conventions, rounds, timeout=timeout)
         verified = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
         try:
             check_measured(verified["models"])
@@ -442,9 +422,7 @@ class UnderDeal(Strategy):
         return self.settlement
 
     def _trained_entry(self) -> dict[str, Any]:
-        valued = {"shapley_values": self.shapley_values} if self.shapley_values is not None else {}
-        more = {"asked": self._rounds_asked(), **valued}
-        return trained_entry(self.agreed, self.samples, self._samples_per_unit, **more)
+        return trained_entry(self.agreed, self.samples, self._samples_per_unit, asked=self._rounds_asked())
 
     def _write_ledger(self, path: Path, trained: Mapping[str, Any], failed: Mapping[str, Any]) -> None:
         """The record of training under a deal that was made elsewhere, and if nothing is settled why it failed.

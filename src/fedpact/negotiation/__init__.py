@@ -1,6 +1,6 @@
 """Negotiation: the deal of a mechanism, reached between agents that keep their numbers to themselves.
 
-A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `sums`), over a channel (`channels`, `processes`),
+A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `sums`), over a channel (`channels`),
 on record if wanted (`recording`); an `Agent` answers, and `validation` checks what it says. `check` is the one check of
 a deal, a transcript or a ledger. May use: utils, federation, scenario, shapley, solvers, certificates, deals,
 mechanisms, comparison.

@@ -1,4 +1,4 @@
-"""What stands in a member's private file, checked: its row, payoff, cost and cap. The file is written by people too.
+"""A member's private file, written and read: its row, payoff, cost and cap, all checked. People write it too.
 
 Of a member with several lots or tasks it says whose every lot is (`lot_owners`, `lot_names`, of everybody's) and has an
 entry for each of its own `tasks` (name, weights of all lots, payoff, value) and `lots` (linear, quadratic, cap), and
@@ -8,6 +8,7 @@ entry for each of its own `tasks` (name, weights of all lots, payoff, value) and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,31 @@ from fedpact.scenario.fields import INFINITY_TEXTS, check_keys, number, numbers
 from fedpact.scenario.reading import read_payoff
 from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_text, replace_text
+from fedpact.utils.jsonl import decode_line, encode_line
 
 MAX_NAME = 200
 REQUIRED = ("name", "index", "weights", "payoff", "value", "linear", "quadratic", "cap")
 REQUIRED_OF_LOTS = ("name", "index", "n_agents", "lot_owners", "lot_names", "tasks", "lots")
 # What may stand beside it; all but the first is for people (`fedpact.fitting.member.MemberNotes`).
 OPTIONAL = ("least_gain", "agents", "known", "unit", "placeholder_cost")
+
+
+def save_agent(agent: Agent, path: Path, *, notes: Mapping[str, Any] | None = None) -> None:
+    """Write what one agent knows, for nobody else to read: its row, payoff, cost and cap; notes are for people."""
+    record = dict(notes or {}) | record_of_agent(agent)
+    replace_text(path, encode_line(record) + "\n", private=True)
+
+
+def load_agent(path: Path) -> Agent:
+    """The agent of a file written by `save_agent`, checked; raises `InvalidInput`."""
+    with error_context(str(path)):
+        return agent_from_record(read_private_file(path))
+
+
+def read_private_file(path: Path) -> dict[str, Any]:
+    """All that a private file says, notes included, unchecked."""
+    return decode_line(read_text(path).encode(), constants=True)
 
 
 def record_of_agent(agent: Agent) -> dict[str, Any]:

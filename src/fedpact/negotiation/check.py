@@ -126,6 +126,9 @@ SETTLED_FIELDS = (
 )
 
 
+Run = Callable[[Any], str]
+
+
 class ClaimBroken(Exception):
     """Why a claim does not hold."""
 
@@ -162,7 +165,27 @@ class RecordCheck:
     needs: str
     proves: str
     run: Callable[[Any], str]
-    applies: Callable[[Any], bool] = lambda record: True
+    applies: Callable[[Any], bool]
+
+
+TRANSCRIPT_CHECKS: list[RecordCheck] = []
+LEDGER_CHECKS: list[RecordCheck] = []
+DEAL_CHECKS: list[RecordCheck] = []
+
+
+def _check_of(
+    table: list[RecordCheck], name: str, *, needs: str, applies: Callable[[Any], bool] = lambda record: True
+) -> Callable[[Run], Run]:
+    """Put a check into its table, in the order in which they are written; its docstring says what it proves."""
+
+    def add(run: Run) -> Run:
+        words = " ".join(str(run.__doc__).split()).rstrip(".")
+        table.append(
+            RecordCheck(name=name, needs=needs, proves=words[:1].lower() + words[1:], run=run, applies=applies)
+        )
+        return run
+
+    return add
 
 
 def _finding(run: Callable[[Any], str], record: Any) -> Finding:
@@ -253,7 +276,14 @@ def check_transcript(path: Path) -> CheckedTranscript:
     return CheckedTranscript(transcript=transcript, recomputed=recomputed, deal=deal, stated=transcript.deal)
 
 
+def _sum_text(total: float) -> str:
+    """What payments that balance sum to: zero, or what rounding leaves of it."""
+    return f"{total:+.1e}" if total else "zero"
+
+
+@_check_of(TRANSCRIPT_CHECKS, "recomputed", needs="a transcript that states a deal")
 def _check_recomputed(found: CheckedTranscript) -> str:
+    """The deal is the one that the recorded answers come to; not that the answers were true."""
     come_to = f"{found.transcript.count} exchanges come to"
     if found.deal is None:
         raise ClaimOpen(f"no deal is stated; this is the one that {come_to}")
@@ -263,7 +293,11 @@ def _check_recomputed(found: CheckedTranscript) -> str:
     return f"the deal stated is the one that {come_to}"
 
 
+@_check_of(
+    TRANSCRIPT_CHECKS, STATED, needs="a transcript that states a deal", applies=lambda found: found.deal is not None
+)
 def _check_negotiation(found: CheckedTranscript) -> str:
+    """Protocol, rounds, welfare, residual and how it was settled are those of the exchanges."""
     assert found.stated is not None
     wrong = negotiation_contradictions(found.stated, found.recomputed)
     if wrong:
@@ -271,39 +305,13 @@ def _check_negotiation(found: CheckedTranscript) -> str:
     return "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
 
 
+@_check_of(TRANSCRIPT_CHECKS, "budget-balance", needs="a transcript")
 def _check_stated_balance(found: CheckedTranscript) -> str:
+    """Payments sum to zero."""
     total = float((found.deal or found.recomputed).payments.sum())
     if not abs(total) <= found.recomputed.balance_tolerance:
         raise ClaimBroken(f"the payments stated sum to {total:+.3g}")
     return f"payments sum to {_sum_text(total)}"
-
-
-def _sum_text(total: float) -> str:
-    """What payments that balance sum to: zero, or what rounding leaves of it."""
-    return f"{total:+.1e}" if total else "zero"
-
-
-TRANSCRIPT_CHECKS = (
-    RecordCheck(
-        name="recomputed",
-        needs="a transcript that states a deal",
-        proves="the deal is the one that the recorded answers come to; not that the answers were true",
-        run=_check_recomputed,
-    ),
-    RecordCheck(
-        name=STATED,
-        needs="a transcript that states a deal",
-        proves="protocol, rounds, welfare, residual and how it was settled are those of the exchanges",
-        run=_check_negotiation,
-        applies=lambda found: found.deal is not None,
-    ),
-    RecordCheck(
-        name="budget-balance",
-        needs="a transcript",
-        proves="payments sum to zero",
-        run=_check_stated_balance,
-    ),
-)
 
 
 # Ledgers
@@ -505,24 +513,6 @@ def check_ledger(
     )
 
 
-def _check_chain(found: CheckedLedger) -> str:
-    chain = found.chain
-    count = len(chain.entries)
-    if chain.broken is not None:
-        raise ClaimBroken(f"line {count + 1} {chain.broken}; what stands before it holds")
-    dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
-    return f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
-
-
-def _check_entries(found: CheckedLedger) -> str:
-    """Every entry holds what one of its kind must: a sound chain may be one of unsound entries."""
-    for entry in found.chain.entries:
-        why = _unsound_part(entry)
-        if why is not None:
-            raise ClaimBroken(f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
-    return "every entry holds what one of its kind must"
-
-
 def _unsound_part(entry: Entry) -> str | None:
     for key, kind in ENTRY_FIELDS.get(entry.kind, {}).items():
         if not isinstance(entry.content.get(key), kind):
@@ -554,30 +544,6 @@ def _is_accuracy(stated: Any) -> bool:
     return accuracy is None or (isinstance(accuracy, int | float) and 0.0 <= accuracy <= 1.0)
 
 
-def _check_finished(found: CheckedLedger) -> str:
-    """The run came to its end: the last deal settled, and nothing failed after it or made it void before."""
-    last: Entry | None = None
-    for entry in found.chain.entries:
-        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
-        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
-            last = entry
-    if last is not None and last.kind == SETTLED:
-        return "the run has come to its settlement"
-    if last is None or last.kind != FAILED:
-        raise ClaimOpen("the run is not settled yet")
-    reason, about = str(last.content.get("reason")), last.content.get("agents")
-    told = "; ".join(f'"{name}": {why}' for name, why in about.items()) if isinstance(about, dict) else ""
-    reason = reason if not told or told in reason else f"{reason}: {told}"
-    raise ClaimBroken(f"the run failed ({last.content.get('phase')}): {reason:.400}")
-
-
-def _check_order(found: CheckedLedger) -> str:
-    misplaced = _misplaced(found.chain.entries) if found.chain.is_signed else _second_run(found)
-    if misplaced is not None:
-        raise ClaimBroken(misplaced)
-    return "entries come in the order of a run"
-
-
 def _misplaced(entries: Sequence[Entry]) -> str | None:
     """The first entry that cannot stand where it does, in words."""
     stage = FIRST
@@ -605,126 +571,6 @@ def _second_run(found: CheckedLedger) -> str | None:
             )
         settled |= entry.kind == SETTLED
     return None
-
-
-def _check_balance(found: CheckedLedger) -> str:
-    deal = found.stated_deal
-    total = float(deal.payments.sum())
-    if not abs(total) <= deal.balance_tolerance:
-        raise ClaimBroken(f"the payments agreed sum to {total:+.3g}")
-    if SETTLED in found.entries:
-        cents = list(found.entries[SETTLED].content["cents"].values())
-        if not all(type(each) is int for each in cents) or sum(cents):
-            raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
-    return f"payments sum to {_sum_text(total)}"
-
-
-def _check_prices(found: CheckedLedger) -> str:
-    deal = found.stated_deal
-    if deal.prices is None:
-        raise ClaimOpen("the deal does not say its prices")
-    if deal.price_contradiction:
-        raise ClaimBroken(deal.price_contradiction)
-    sums = deal.prices.sum(axis=0) * deal.contributions
-    if not np.abs(sums).max(initial=0.0) <= deal.balance_tolerance:
-        raise ClaimBroken("what members pay for somebody's data is not what it is paid for it")
-    return "everybody is paid what its prices say, and what one pays for data another receives"
-
-
-def _check_transcript(found: CheckedLedger) -> str:
-    agreed = found.entries[AGREED].content
-    stated = agreed.get("transcript")
-    if stated is None:
-        raise ClaimOpen("the deal was not negotiated here")
-    path = found.file(stated)
-    with error_context(path.name):
-        transcript = read_transcript(path)
-        recomputed = recompute(transcript)
-    if recomputed.agents != found.stated_deal.agents:
-        raise ClaimBroken(f"{path.name} is of other members")
-    told = CheckedTranscript(
-        transcript=transcript, recomputed=recomputed, deal=found.stated_deal, stated=agreed["deal"]
-    )
-    if stated["exchanges"] != transcript.count:
-        raise ClaimBroken(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
-    for check in (_check_recomputed, _check_negotiation):
-        try:
-            check(told)
-        except ClaimBroken as reason:
-            raise ClaimBroken(f"by {path.name} {reason}") from reason
-    return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
-
-
-def _check_contributions(found: CheckedLedger) -> str:
-    content, deal = found.content(TRAINED, "nothing was trained yet"), found.stated_deal
-    agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
-    asked = {name: [rounds] for name, rounds in (content.get("asked") or {}).items()}
-    for name, used in content["samples"].items():
-        own = agreed[deal.agents.index(name)]
-        if any(type(count) is not int or count < 0 for count in [*used, *asked.get(name, [])]):
-            raise ClaimBroken(f'samples and rounds of member "{name}" must be whole numbers, none below 0')
-        if max(used, default=0) > own:
-            raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
-    return "nobody's samples were used beyond what it agreed to"
-
-
-def _check_model(found: CheckedLedger) -> str:
-    trained = found.content(TRAINED, "no model is kept")
-    if "models" in trained:
-        files = dict.fromkeys(found.file(stated).name for stated in trained["models"].values())
-        return f"{join_names(list(files))} are the models that were trained, of every member its own"
-    if trained.get("model") is None:
-        raise ClaimOpen("no model is kept")
-    return f"{found.file(trained['model']).name} is the model that was trained"
-
-
-def _check_updates(found: CheckedLedger) -> str:
-    """That the updates kept are those signed, and the models measured those made of them."""
-    trained = found.content(TRAINED, "nothing was trained yet")
-    stated, models = trained.get("updates"), found.entries[VERIFIED].content["models"]
-    if stated is None:
-        raise ClaimOpen("the updates are not kept beside the ledger")
-    updates = TrainingUpdates.load(found.file(stated), stated["sha256"])
-    signed = {name: listed for name, listed in trained.get("deliveries", {}).items() if listed}
-    digests = {name: [each["update"] for each in listed] for name, listed in signed.items()}
-    counts = {name: [each["samples"] for each in listed] for name, listed in signed.items()}
-    if updates.digests() != digests or updates.counts() != counts:
-        raise ClaimBroken("the updates kept are not those that members signed")
-    for model in models:
-        if model_digest(updates.model_of(model["subset"])) != model.get("model"):
-            whose = ", ".join(model["subset"])
-            raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
-    return f"{len(models)} models are made of the updates that members signed"
-
-
-def _check_settlement(found: CheckedLedger) -> str:
-    content, deal = found.content(SETTLED, "nothing is settled yet"), found.stated_deal
-    if content["deal"] != found.entries[AGREED].hash:
-        raise ClaimBroken("what was settled is another deal")
-    if found.chain.is_signed and TRAINED not in found.entries:
-        raise ClaimBroken("it is settled without having been trained")
-    delivered = found.delivered
-    is_short = delivered is not None and bool((delivered != deal.contributions).any())
-    if is_short and deal.prices is None and deal.payments.any():
-        raise ClaimOpen("less was delivered than agreed, and the deal names no prices: what is due needs the scenario")
-    due = found.settlement()
-    if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
-        raise ClaimBroken("the cents settled are not those due for what was delivered at the prices agreed")
-    stated = due.record()
-    for parts, why in (
-        (("transfers", "minimal"), "the transfers do not carry out what is settled"),
-        (("balances",), "the balances are not those of the payments due"),
-    ):
-        if any(stated[part] != content[part] for part in parts):
-            raise ClaimBroken(why)
-    for part, why in (
-        ("delivered", "what is stated as delivered is not what the training came to"),
-        ("agreed_balances", "the pay stated as agreed is not that of the deal"),
-        ("agreed", "the contributions stated as agreed are not those of the deal"),
-    ):
-        if (found.chain.is_signed or content.get(part) is not None) and content.get(part) != stated.get(part):
-            raise ClaimBroken(why)
-    return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
 
 
 def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
@@ -836,17 +682,6 @@ SIGNATURE_RULES: Mapping[str, tuple[tuple[str, ...], Callable[[CheckedLedger, En
 }
 
 
-def _check_keys(found: CheckedLedger) -> str:
-    found.check_signatures("keys")
-    names = [part.name for part in found.signed_parts if part.kind == KEYS]
-    whose = f"of {join_names(names)}, each signed for this run"
-    if found.keys.is_given:
-        return f"{whose}; they are the keys known"
-    if not names:
-        raise ClaimOpen("none is stated yet")
-    return f"{whose}; they are those the ledger states; --keys compares them with keys that you know"
-
-
 def _signers(found: CheckedLedger, claim: str, kind: str, otherwise: str) -> tuple[str, list[str]]:
     """Who has signed an entry, in words, and who of the deal has not; open where there is no such entry."""
     found.check_signatures(claim)
@@ -857,45 +692,6 @@ def _signers(found: CheckedLedger, claim: str, kind: str, otherwise: str) -> tup
     return join_names(names) if names else "", missing
 
 
-def _check_signed(found: CheckedLedger) -> str:
-    if found.chain.is_signed:
-        names, _ = _signers(found, "signed", SIGNED, "nobody has signed the deal")
-        return f"one deal, and its own part of it, signed by {names}"
-    if found.must_be_signed:
-        raise ClaimBroken(UNSIGNED)
-    content, deal = found.content(SIGNED, f"nobody has signed the deal: {UNSIGNED}"), found.stated_deal
-    if content["deal"] != found.entries[AGREED].hash:
-        raise ClaimBroken("what was signed is another deal")
-    members, said = [deal.agents[place] for place in deal.members], content["signatures"]
-    missing = [name for name in members if name not in said]
-    if missing:
-        raise ClaimBroken(f"not signed by {', '.join(missing)}")
-    refused = [name for name in members if not isinstance(said[name], dict) or said[name].get("signed") is False]
-    if refused:
-        raise ClaimBroken(f"{', '.join(refused)} refused to sign")
-    raise ClaimOpen(f"recorded as signed by {', '.join(members)}, but {UNSIGNED}")
-
-
-def _check_delivered(found: CheckedLedger) -> str:
-    names, _ = _signers(found, "delivered", TRAINED, "nothing was trained yet")
-    return f"samples and updates of every round, signed by {names}"
-
-
-def _check_verified(found: CheckedLedger) -> str:
-    """Who has measured the models made of subsets of the updates."""
-    if found.chain.is_signed:
-        return _measured_by(found, "verified", VERIFIED, "what arrived was not verified by models of subsets")
-    entry = found.entries[VERIFIED]
-    models = entry.content["models"]
-    out = missing_measurements(models)
-    said = dict.fromkeys(name for model in models for name in model["accuracies"] if name not in out)
-    raise ClaimOpen(f"recorded as measured by {join_names(list(said))}{unmeasured_text(entry)}; nobody has signed it")
-
-
-def _check_measured(found: CheckedLedger) -> str:
-    return _measured_by(found, "measured", MEASURED, "nothing was measured yet")
-
-
 def _measured_by(found: CheckedLedger, claim: str, kind: str, otherwise: str) -> str:
     names, missing = _signers(found, claim, kind, otherwise)
     untold = unmeasured_text(found.entries[kind])
@@ -903,13 +699,6 @@ def _measured_by(found: CheckedLedger, claim: str, kind: str, otherwise: str) ->
         raise ClaimOpen(f"not by {join_names(missing)}{untold}")
     what = "what it measured of every model" if kind == VERIFIED else "its accuracy"
     return f"{what} signed by {names}{untold}"
-
-
-def _check_confirmed(found: CheckedLedger) -> str:
-    names, missing = _signers(found, "confirmed", SETTLED, "nothing is settled yet")
-    if missing:
-        raise ClaimOpen(f"not by {join_names(missing)}; what it is paid follows from what all have signed")
-    return f"the settlement signed by {names}"
 
 
 def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
@@ -955,124 +744,268 @@ def _is_verified(found: CheckedLedger) -> bool:
     return is_agreed or any(entry.kind == VERIFIED for entry in found.chain.entries)
 
 
-LEDGER_CHECKS = (
-    RecordCheck(
-        name="chain",
-        needs="the ledger",
-        proves="no line was changed, moved or taken out without making all later hashes anew",
-        run=_check_chain,
-    ),
-    RecordCheck(
-        name="entries",
-        needs="the ledger",
-        proves="every entry has the parts of its kind",
-        run=_check_entries,
-    ),
-    RecordCheck(
-        name=FINISHED,
-        needs="the ledger",
-        proves="the run came to a settlement, and nothing failed after it; otherwise nobody is paid",
-        run=_check_finished,
-    ),
-    RecordCheck(
-        name="budget-balance",
-        needs="a deal",
-        proves="payments sum to zero, and cents exactly",
-        run=_check_balance,
-        applies=_has_deal,
-    ),
-    RecordCheck(
-        name="prices",
-        needs="a deal with prices",
-        proves="everybody is paid what its prices say, and what one pays another receives",
-        run=_check_prices,
-        applies=_has_deal,
-    ),
-    RecordCheck(
-        name="recomputed",
-        needs="the transcript beside the ledger",
-        proves="the deal is the one that the recorded answers come to; not that the answers were true",
-        run=_check_transcript,
-        applies=_has_deal,
-    ),
-    RecordCheck(
-        name="signed",
-        needs="members' keys",
-        proves="every member of the deal signed the same deal and its own prices",
-        run=_check_signed,
-        applies=lambda found: _has_deal(found) or _is_signed(found) or found.must_be_signed,
-    ),
-    RecordCheck(
-        name="contributions",
-        needs="a training",
-        proves="nobody's samples were used beyond what it agreed to, by the counts stated",
-        run=_check_contributions,
-        applies=_has_deal,
-    ),
-    RecordCheck(
-        name="model",
-        needs="the model beside the ledger",
-        proves="the file is the model that was trained",
-        run=_check_model,
-        applies=_has_deal,
-    ),
-    RecordCheck(
-        name="updates",
-        needs="the updates beside the ledger, and a verification",
-        proves="the models that were measured are made of the updates that members signed",
-        run=_check_updates,
-        applies=lambda found: VERIFIED in found.entries,
-    ),
-    RecordCheck(
-        name="verified",
-        needs="a verification, members' keys",
-        proves="what members measured of models with and without an update is what they signed",
-        run=_check_verified,
-        applies=_is_verified,
-    ),
-    RecordCheck(
-        name="settlement",
-        needs="a settlement",
-        proves="cents and transfers are those due for what was delivered, at the prices agreed",
-        run=_check_settlement,
-        applies=_has_deal,
-    ),
-    RecordCheck(
-        name="keys",
-        needs="members' keys; whose they are only with --keys",
-        proves="every key was signed for this run by its holder, and is the one known where keys are given",
-        run=_check_keys,
-        applies=_is_signed,
-    ),
-    RecordCheck(
-        name="order",
-        needs="the ledger",
-        proves="it holds one run, in the order of a run",
-        run=_check_order,
-        applies=lambda found: _is_signed(found) or _second_run(found) is not None,
-    ),
-    RecordCheck(
-        name="delivered",
-        needs="a training, members' keys",
-        proves="samples and update of every round are those that each member signed; not that the samples were used",
-        run=_check_delivered,
-        applies=_is_signed,
-    ),
-    RecordCheck(
-        name="measured",
-        needs="accuracies, members' keys",
-        proves="each accuracy is the one that the member signed, of the model trained; not that it measured it well",
-        run=_check_measured,
-        applies=_is_signed,
-    ),
-    RecordCheck(
-        name="confirmed",
-        needs="a settlement, members' keys",
-        proves="everybody signed what was delivered and all cents; open where some did not, which moves no money",
-        run=_check_confirmed,
-        applies=_is_signed,
-    ),
+@_check_of(LEDGER_CHECKS, "chain", needs="the ledger")
+def _check_chain(found: CheckedLedger) -> str:
+    """No line was changed, moved or taken out without making all later hashes anew."""
+    chain = found.chain
+    count = len(chain.entries)
+    if chain.broken is not None:
+        raise ClaimBroken(f"line {count + 1} {chain.broken}; what stands before it holds")
+    dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
+    return f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
+
+
+@_check_of(LEDGER_CHECKS, "entries", needs="the ledger")
+def _check_entries(found: CheckedLedger) -> str:
+    """Every entry has the parts of its kind."""
+    for entry in found.chain.entries:
+        why = _unsound_part(entry)
+        if why is not None:
+            raise ClaimBroken(f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
+    return "every entry holds what one of its kind must"
+
+
+@_check_of(LEDGER_CHECKS, FINISHED, needs="the ledger")
+def _check_finished(found: CheckedLedger) -> str:
+    """The run came to a settlement, and nothing failed after it; otherwise nobody is paid."""
+    last: Entry | None = None
+    for entry in found.chain.entries:
+        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
+        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
+            last = entry
+    if last is not None and last.kind == SETTLED:
+        return "the run has come to its settlement"
+    if last is None or last.kind != FAILED:
+        raise ClaimOpen("the run is not settled yet")
+    reason, about = str(last.content.get("reason")), last.content.get("agents")
+    told = "; ".join(f'"{name}": {why}' for name, why in about.items()) if isinstance(about, dict) else ""
+    reason = reason if not told or told in reason else f"{reason}: {told}"
+    raise ClaimBroken(f"the run failed ({last.content.get('phase')}): {reason:.400}")
+
+
+@_check_of(LEDGER_CHECKS, "budget-balance", needs="a deal", applies=_has_deal)
+def _check_balance(found: CheckedLedger) -> str:
+    """Payments sum to zero, and cents exactly."""
+    deal = found.stated_deal
+    total = float(deal.payments.sum())
+    if not abs(total) <= deal.balance_tolerance:
+        raise ClaimBroken(f"the payments agreed sum to {total:+.3g}")
+    if SETTLED in found.entries:
+        cents = list(found.entries[SETTLED].content["cents"].values())
+        if not all(type(each) is int for each in cents) or sum(cents):
+            raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
+    return f"payments sum to {_sum_text(total)}"
+
+
+@_check_of(LEDGER_CHECKS, "prices", needs="a deal with prices", applies=_has_deal)
+def _check_prices(found: CheckedLedger) -> str:
+    """Everybody is paid what its prices say, and what one pays another receives."""
+    deal = found.stated_deal
+    if deal.prices is None:
+        raise ClaimOpen("the deal does not say its prices")
+    if deal.price_contradiction:
+        raise ClaimBroken(deal.price_contradiction)
+    sums = deal.prices.sum(axis=0) * deal.contributions
+    if not np.abs(sums).max(initial=0.0) <= deal.balance_tolerance:
+        raise ClaimBroken("what members pay for somebody's data is not what it is paid for it")
+    return "everybody is paid what its prices say, and what one pays for data another receives"
+
+
+@_check_of(LEDGER_CHECKS, "recomputed", needs="the transcript beside the ledger", applies=_has_deal)
+def _check_transcript(found: CheckedLedger) -> str:
+    """The deal is the one that the recorded answers come to; not that the answers were true."""
+    agreed = found.entries[AGREED].content
+    stated = agreed.get("transcript")
+    if stated is None:
+        raise ClaimOpen("the deal was not negotiated here")
+    path = found.file(stated)
+    with error_context(path.name):
+        transcript = read_transcript(path)
+        recomputed = recompute(transcript)
+    if recomputed.agents != found.stated_deal.agents:
+        raise ClaimBroken(f"{path.name} is of other members")
+    told = CheckedTranscript(
+        transcript=transcript, recomputed=recomputed, deal=found.stated_deal, stated=agreed["deal"]
+    )
+    if stated["exchanges"] != transcript.count:
+        raise ClaimBroken(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
+    for check in (_check_recomputed, _check_negotiation):
+        try:
+            check(told)
+        except ClaimBroken as reason:
+            raise ClaimBroken(f"by {path.name} {reason}") from reason
+    return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
+
+
+@_check_of(
+    LEDGER_CHECKS,
+    "signed",
+    needs="members' keys",
+    applies=lambda found: _has_deal(found) or _is_signed(found) or found.must_be_signed,
 )
+def _check_signed(found: CheckedLedger) -> str:
+    """Every member of the deal signed the same deal and its own prices."""
+    if found.chain.is_signed:
+        names, _ = _signers(found, "signed", SIGNED, "nobody has signed the deal")
+        return f"one deal, and its own part of it, signed by {names}"
+    if found.must_be_signed:
+        raise ClaimBroken(UNSIGNED)
+    content, deal = found.content(SIGNED, f"nobody has signed the deal: {UNSIGNED}"), found.stated_deal
+    if content["deal"] != found.entries[AGREED].hash:
+        raise ClaimBroken("what was signed is another deal")
+    members, said = [deal.agents[place] for place in deal.members], content["signatures"]
+    missing = [name for name in members if name not in said]
+    if missing:
+        raise ClaimBroken(f"not signed by {', '.join(missing)}")
+    refused = [name for name in members if not isinstance(said[name], dict) or said[name].get("signed") is False]
+    if refused:
+        raise ClaimBroken(f"{', '.join(refused)} refused to sign")
+    raise ClaimOpen(f"recorded as signed by {', '.join(members)}, but {UNSIGNED}")
+
+
+@_check_of(LEDGER_CHECKS, "contributions", needs="a training", applies=_has_deal)
+def _check_contributions(found: CheckedLedger) -> str:
+    """Nobody's samples were used beyond what it agreed to, by the counts stated."""
+    content, deal = found.content(TRAINED, "nothing was trained yet"), found.stated_deal
+    agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
+    asked = {name: [rounds] for name, rounds in (content.get("asked") or {}).items()}
+    for name, used in content["samples"].items():
+        own = agreed[deal.agents.index(name)]
+        if any(type(count) is not int or count < 0 for count in [*used, *asked.get(name, [])]):
+            raise ClaimBroken(f'samples and rounds of member "{name}" must be whole numbers, none below 0')
+        if max(used, default=0) > own:
+            raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
+    return "nobody's samples were used beyond what it agreed to"
+
+
+@_check_of(LEDGER_CHECKS, "model", needs="the model beside the ledger", applies=_has_deal)
+def _check_model(found: CheckedLedger) -> str:
+    """The file is the model that was trained."""
+    trained = found.content(TRAINED, "no model is kept")
+    if "models" in trained:
+        files = dict.fromkeys(found.file(stated).name for stated in trained["models"].values())
+        return f"{join_names(list(files))} are the models that were trained, of every member its own"
+    if trained.get("model") is None:
+        raise ClaimOpen("no model is kept")
+    return f"{found.file(trained['model']).name} is the model that was trained"
+
+
+@_check_of(
+    LEDGER_CHECKS,
+    "updates",
+    needs="the updates beside the ledger, and a verification",
+    applies=lambda found: VERIFIED in found.entries,
+)
+def _check_updates(found: CheckedLedger) -> str:
+    """The models that were measured are made of the updates that members signed."""
+    trained = found.content(TRAINED, "nothing was trained yet")
+    stated, models = trained.get("updates"), found.entries[VERIFIED].content["models"]
+    if stated is None:
+        raise ClaimOpen("the updates are not kept beside the ledger")
+    updates = TrainingUpdates.load(found.file(stated), stated["sha256"])
+    signed = {name: listed for name, listed in trained.get("deliveries", {}).items() if listed}
+    digests = {name: [each["update"] for each in listed] for name, listed in signed.items()}
+    counts = {name: [each["samples"] for each in listed] for name, listed in signed.items()}
+    if updates.digests() != digests or updates.counts() != counts:
+        raise ClaimBroken("the updates kept are not those that members signed")
+    for model in models:
+        if model_digest(updates.model_of(model["subset"])) != model.get("model"):
+            whose = ", ".join(model["subset"])
+            raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
+    return f"{len(models)} models are made of the updates that members signed"
+
+
+@_check_of(LEDGER_CHECKS, "verified", needs="a verification, members' keys", applies=_is_verified)
+def _check_verified(found: CheckedLedger) -> str:
+    """What members measured of models with and without an update is what they signed."""
+    if found.chain.is_signed:
+        return _measured_by(found, "verified", VERIFIED, "what arrived was not verified by models of subsets")
+    entry = found.entries[VERIFIED]
+    models = entry.content["models"]
+    out = missing_measurements(models)
+    said = dict.fromkeys(name for model in models for name in model["accuracies"] if name not in out)
+    raise ClaimOpen(f"recorded as measured by {join_names(list(said))}{unmeasured_text(entry)}; nobody has signed it")
+
+
+@_check_of(LEDGER_CHECKS, "settlement", needs="a settlement", applies=_has_deal)
+def _check_settlement(found: CheckedLedger) -> str:
+    """Cents and transfers are those due for what was delivered, at the prices agreed."""
+    content, deal = found.content(SETTLED, "nothing is settled yet"), found.stated_deal
+    if content["deal"] != found.entries[AGREED].hash:
+        raise ClaimBroken("what was settled is another deal")
+    if found.chain.is_signed and TRAINED not in found.entries:
+        raise ClaimBroken("it is settled without having been trained")
+    delivered = found.delivered
+    is_short = delivered is not None and bool((delivered != deal.contributions).any())
+    if is_short and deal.prices is None and deal.payments.any():
+        raise ClaimOpen("less was delivered than agreed, and the deal names no prices: what is due needs the scenario")
+    due = found.settlement()
+    if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
+        raise ClaimBroken("the cents settled are not those due for what was delivered at the prices agreed")
+    stated = due.record()
+    for parts, why in (
+        (("transfers", "minimal"), "the transfers do not carry out what is settled"),
+        (("balances",), "the balances are not those of the payments due"),
+    ):
+        if any(stated[part] != content[part] for part in parts):
+            raise ClaimBroken(why)
+    for part, why in (
+        ("delivered", "what is stated as delivered is not what the training came to"),
+        ("agreed_balances", "the pay stated as agreed is not that of the deal"),
+        ("agreed", "the contributions stated as agreed are not those of the deal"),
+    ):
+        if (found.chain.is_signed or content.get(part) is not None) and content.get(part) != stated.get(part):
+            raise ClaimBroken(why)
+    return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
+
+
+@_check_of(LEDGER_CHECKS, "keys", needs="members' keys; whose they are only with --keys", applies=_is_signed)
+def _check_keys(found: CheckedLedger) -> str:
+    """Every key was signed for this run by its holder, and is the one known where keys are given."""
+    found.check_signatures("keys")
+    names = [part.name for part in found.signed_parts if part.kind == KEYS]
+    whose = f"of {join_names(names)}, each signed for this run"
+    if found.keys.is_given:
+        return f"{whose}; they are the keys known"
+    if not names:
+        raise ClaimOpen("none is stated yet")
+    return f"{whose}; they are those the ledger states; --keys compares them with keys that you know"
+
+
+@_check_of(
+    LEDGER_CHECKS,
+    "order",
+    needs="the ledger",
+    applies=lambda found: _is_signed(found) or _second_run(found) is not None,
+)
+def _check_order(found: CheckedLedger) -> str:
+    """It holds one run, in the order of a run."""
+    misplaced = _misplaced(found.chain.entries) if found.chain.is_signed else _second_run(found)
+    if misplaced is not None:
+        raise ClaimBroken(misplaced)
+    return "entries come in the order of a run"
+
+
+@_check_of(LEDGER_CHECKS, "delivered", needs="a training, members' keys", applies=_is_signed)
+def _check_delivered(found: CheckedLedger) -> str:
+    """Samples and update of every round are those that each member signed; not that the samples were used."""
+    names, _ = _signers(found, "delivered", TRAINED, "nothing was trained yet")
+    return f"samples and updates of every round, signed by {names}"
+
+
+@_check_of(LEDGER_CHECKS, "measured", needs="accuracies, members' keys", applies=_is_signed)
+def _check_measured(found: CheckedLedger) -> str:
+    """Each accuracy is the one that the member signed, of the model trained; not that it measured it well."""
+    return _measured_by(found, "measured", MEASURED, "nothing was measured yet")
+
+
+@_check_of(LEDGER_CHECKS, "confirmed", needs="a settlement, members' keys", applies=_is_signed)
+def _check_confirmed(found: CheckedLedger) -> str:
+    """Everybody signed what was delivered and all cents; open where some did not, which moves no money."""
+    names, missing = _signers(found, "confirmed", SETTLED, "nothing is settled yet")
+    if missing:
+        raise ClaimOpen(f"not by {join_names(missing)}; what it is paid follows from what all have signed")
+    return f"the settlement signed by {names}"
 
 
 # Deals
@@ -1345,14 +1278,23 @@ def _check_certificate(claim: Claim, found: CheckedDeal) -> str:
     return f"proved for {proof.scope}"
 
 
+@_check_of(DEAL_CHECKS, LEFT_OUT, needs="the scenario")
 def _check_members(found: CheckedDeal) -> str:
+    """All its members are in the deal, or it says who is not, and why."""
     unexplained = [name for name, reason in found.out.items() if not reason]
     if unexplained:
         raise ClaimBroken(f"{join_names(unexplained)} {'is' if len(unexplained) == 1 else 'are'} {UNEXPLAINED}")
     return "everybody of the scenario is in it, or it says why not"
 
 
+@_check_of(
+    DEAL_CHECKS,
+    PAYMENTS,
+    needs="the scenario, and rules that come to an equilibrium",
+    applies=lambda found: found.holds_payments,
+)
 def _check_payments(found: CheckedDeal) -> str:
+    """Nobody's payment is further than a cent from that of an equilibrium worked out a second time."""
     payments = found.payment_check
     if not payments.is_known:
         raise ClaimBroken(f"whether they are right cannot be said ({payments.method})")
@@ -1361,43 +1303,17 @@ def _check_payments(found: CheckedDeal) -> str:
     return payments.method
 
 
+@_check_of(DEAL_CHECKS, "prices", needs="a deal with prices", applies=lambda found: found.deal.prices is not None)
 def _check_deal_prices(found: CheckedDeal) -> str:
+    """Everybody is paid what its prices say."""
     if found.deal.price_contradiction:
         raise ClaimBroken(found.deal.price_contradiction)
     return "everybody is paid what its prices say"
 
 
+@_check_of(DEAL_CHECKS, STATED, needs="the scenario, and a file")
 def _check_stated(found: CheckedDeal) -> str:
+    """Payoffs, costs, shares, certificates and all else in the file follow from contributions and payments."""
     if found.contradictions:
         raise ClaimBroken(found.contradictions[0])
     return "all else that is stated follows from contributions and payments"
-
-
-DEAL_CHECKS = (
-    RecordCheck(
-        name=LEFT_OUT,
-        needs="the scenario",
-        proves="all its members are in the deal, or it says who is not, and why",
-        run=_check_members,
-    ),
-    RecordCheck(
-        name=PAYMENTS,
-        needs="the scenario, and rules that come to an equilibrium",
-        proves="nobody's payment is further than a cent from that of an equilibrium worked out a second time",
-        run=_check_payments,
-        applies=lambda found: found.holds_payments,
-    ),
-    RecordCheck(
-        name="prices",
-        needs="a deal with prices",
-        proves="everybody is paid what its prices say",
-        run=_check_deal_prices,
-        applies=lambda found: found.deal.prices is not None,
-    ),
-    RecordCheck(
-        name=STATED,
-        needs="the scenario, and a file",
-        proves="payoffs, costs, shares, certificates and all else in the file follow from contributions and payments",
-        run=_check_stated,
-    ),
-)

@@ -48,6 +48,12 @@ class NodeMemory:
     agreed: tuple[float, ...] = ()
     payment: tuple[float, ...] = ()
 
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> NodeMemory:
+        """From plain data."""
+        parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in record.items()}
+        return cls(**parts)
+
     def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> NodeMemory:
         """What is remembered once a question is answered; raises `Refusal` if it must not be."""
         kind = str(question.get("kind"))

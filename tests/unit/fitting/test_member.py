@@ -20,7 +20,7 @@ from fedpact.fitting.member import (
     save_member,
     standalone_plan,
 )
-from fedpact.negotiation.processes import load_agent
+from fedpact.negotiation.agent_file import load_agent
 
 WEIGHTS = np.array([[0.03, 0.012, 0.006], [0.01, 0.025, 0.015], [0.008, 0.02, 0.03]])
 BETA, FLOOR, CEILING, TESTED = 0.6, 0.1, 0.95, 20_000

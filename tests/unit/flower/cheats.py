@@ -206,7 +206,7 @@ def conduct_run(folder: Path, seed: int, cheat: Cheat, *, once: bool = True, **m
         "floor": FLOOR,
         "ceiling": CEILING,
     }
-    settings = stage.settings(**{"rounds": 1, "per-payoff": EUROS, "timeout": 5.0, **verified, **more})
+    settings = stage.settings(**{"rounds": 1, "per-payoff": EUROS, "timeout": 60.0, **verified, **more})
     with estimating_once() if once else nullcontext():
         conduct(stage.grid(), settings, initial=lambda: [np.zeros(DIMENSIONS)], strategy=federated_averaging)
     return stage

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.message_pb2 import Message as ProtoMessage
@@ -21,10 +21,11 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import fedpact as fp
 from fedpact.flower import Score, client_app
+from fedpact.flower.messages import RECORD, read_message
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.settings import AppSettings
 from fedpact.negotiation import agents_of
-from fedpact.negotiation.processes import save_agent
+from fedpact.negotiation.agent_file import save_agent
 
 RAISED = 2  # Flower's code for an exception in a ClientApp
 FIRST_NODE = 1000
@@ -36,6 +37,14 @@ def through_protobuf(message: Message) -> Message:
     """The message as it arrives at the other end."""
     wire = message_to_proto(message).SerializeToString()
     return message_from_proto(ProtoMessage.FromString(wire))
+
+
+def kind_of(message: Message) -> str:
+    """What a question to a node is about, or the type of a message to its app."""
+    record = message.content.get(RECORD) if message.has_content() else None
+    if isinstance(record, ConfigRecord) and "json" in record and len(message.content) == 1:
+        return str(read_message(message).get("action"))
+    return message.metadata.message_type
 
 
 @dataclass
@@ -105,7 +114,7 @@ class InProcessGrid(Grid):
             message.metadata.__dict__["_message_id"] = number
             arrived = through_protobuf(message)
             self.seen.append(arrived)
-            self.first.setdefault(message.metadata.message_type, self.pushes - 1)
+            self.first.setdefault(kind_of(message), self.pushes - 1)
             numbers.append(number)
             node = self.nodes.get(message.metadata.dst_node_id)
             reply = node.handle(arrived) if node is not None else None

@@ -20,7 +20,7 @@ import fedpact as fp
 from edges.command_line import run_main
 from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
 from fedpact.negotiation.check import check_ledger
-from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, kind_of
 from unit.flower.test_run import only
 from unit.flower.test_under_deal import grid_of
 
@@ -308,7 +308,7 @@ def test_a_member_that_agreed_to_nothing_is_asked_once_and_nobody_is_warned(capl
     grid = four()
     under = UnderDeal(FedAvg(fraction_evaluate=0.0), idle)
     under.start(grid, state_dict(LAYERS), num_rounds=3, timeout=1.0)
-    asked = [message.metadata.dst_node_id for message in grid.seen if message.metadata.message_type == "train"]
+    asked = [message.metadata.dst_node_id for message in grid.seen if kind_of(message) == "train"]
     assert sorted(asked.count(node) for node in grid.nodes) == [1, 3, 3, 3]
     assert under.samples["Dan"] == [0, 0, 0] and under.settlement is not None
     assert "Dan" not in "".join(record.message for record in caplog.records if record.levelname == "WARNING")
@@ -375,5 +375,5 @@ def test_a_run_that_could_not_be_measured_is_not_trained_again(tmp_path: Path) -
         node.fault = None
     grid.seen.clear()
     again = start(grid, ledger, signed=True, verify_subsets=SUBSETS)
-    assert not any(message.content.array_records for message in grid.seen if message.metadata.message_type == "train")
+    assert not any(message.content.array_records for message in grid.seen if kind_of(message) == "train")
     assert again.settlement is not None and again.result is not None and list(again.result.arrays) == list(LAYERS)

@@ -16,7 +16,7 @@ from fedpact.mechanisms import ExternalityMechanism
 from fedpact.negotiation import Agent
 from fedpact.negotiation.check import check_ledger
 from fedpact.scenario.examples import example
-from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, kind_of
 
 FEDERATION = example("paper-w2").federation
 SOLVED = ExternalityMechanism().solve(FEDERATION)
@@ -111,7 +111,7 @@ def test_one_deal_for_all_is_trained_under(stage: Stage) -> None:
     coordinator = Coordinator(stage)
     honest = stage.grid()
     stage.conduct(honest)
-    signs = [read_message(m) for m in honest.seen if m.metadata.message_type == "query.sign"]
+    signs = [read_message(m) for m in honest.seen if kind_of(m) == "sign"]
     document = signs[0]["document"] | {"run": RUN}
     answers = [coordinator.ask(place, "sign", signs[place] | {"document": document}) for place in range(3)]
     shown = {name: answer["signature"] for name, answer in zip(NAMES, answers, strict=True)}

@@ -22,7 +22,7 @@ from fedpact.flower import UnderDeal
 from fedpact.flower.messages import RECORD, message_content, read_message, record_digest
 from fedpact.scenario.examples import example
 from unit.flower.cheats import Cheat, conduct_run
-from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage, through_protobuf
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage, kind_of, through_protobuf
 from unit.flower.test_signed_ledger import Entries, content, entries_of, rechain
 from unit.flower.test_signed_under_deal import start
 from unit.flower.test_under_deal import grid_of, three
@@ -233,17 +233,18 @@ def test_a_call_to_another_run_in_between_does_not_make_members_forget(tmp_path:
         return made
 
     def elsewhere(message: Message, honest: Callable[[Message], Message]) -> Message:
-        if message.metadata.message_type == "query.sign" and not called:
+        if kind_of(message) == "sign" and not called:
             called.append(message)
             asked, other = read_message(message), "X" * 64
-            model = RecordDict({"arrays": ArrayRecord([np.zeros(())]), RECORD: ConfigRecord({"head": "0" * 64})})
-            honest(sent(message, "query.greet", message_content({"action": "greet", "run": other})))
+            about = ConfigRecord({"models": 1, "about": "accuracy", "head": "0" * 64})
+            model = RecordDict({"model-0": ArrayRecord([np.zeros(())]), RECORD: about})
+            honest(sent(message, "train", message_content({"action": "greet", "run": other})))
             document = asked["document"] | {"run": other}
-            signed = honest(sent(message, "query.sign", message_content(asked | {"document": document})))
+            signed = honest(sent(message, "train", message_content(asked | {"document": document})))
             assert read_message(signed)["signed"] is True
             assert RECORD in honest(sent(message, "evaluate", model)).content
             own = message_content({"action": "greet", "run": asked["document"]["run"]})
-            honest(sent(message, "query.greet", own))
+            honest(sent(message, "train", own))
         return honest(message)
 
     stage.faults[1] = elsewhere
@@ -282,7 +283,7 @@ def test_a_receipt_misses_what_was_dropped(
     stage, more = Stage(example("paper-w2").federation, tmp_path), {"verify-subsets": 5}
 
     def not_asked(message: Message, honest: Callable[[Message], Message]) -> Message | None:
-        return None if message.metadata.message_type == "query.settle" else honest(message)
+        return None if kind_of(message) == "settle" else honest(message)
 
     stage.faults[1] = not_asked
     tamper("verified", say_it_was_late)

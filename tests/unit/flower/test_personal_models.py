@@ -19,8 +19,8 @@ from fedpact.flower import UnderDeal
 from fedpact.flower.new_app import write_app
 from fedpact.flower.settings import AppSettings
 from fedpact.negotiation import agents_of
+from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_ledger, check_record
-from fedpact.negotiation.processes import save_agent
 from random_cases import some
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage
 from unit.flower.test_signed_ledger import attacked, entries_of
@@ -131,7 +131,6 @@ def test_a_federation_says_who_wants_what() -> None:
     ("options", "message"),
     [
         ({"verify_subsets": 5}, "verify_subsets cannot be used with personal models: .* leave it out, or train one"),
-        ({"coalition_value": lambda arrays: 1.0}, "coalition_value cannot be used with personal models"),
         ({"wants": {"A": ["A"], "B": ["B"]}}, '"C" is missing'),
         ({"wants": WANTS | {"B": ["A", "Zoe"]}}, r'wants\["B"\] must be a list of members, got \[.Zoe.\]'),
         ({"wants": WANTS | {"B": "A"}}, r'wants\["B"\] must be a list of members, got .A.'),

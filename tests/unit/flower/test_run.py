@@ -21,7 +21,7 @@ from fedpact.negotiation.check import check_record
 from fedpact.scenario.examples import example
 from random_cases import cases, some
 from strategies import random_federations
-from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage
+from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage, kind_of
 
 SAME = 1e-6  # of payoffs and costs: payments agree
 
@@ -180,7 +180,7 @@ def only(action: str, fault: Any) -> Any:
     """A fault in messages of one type; honest elsewhere."""
 
     def answer(message: Message, honest: Any) -> Message | None:
-        return fault(message, honest) if message.metadata.message_type == action else honest(message)
+        return fault(message, honest) if kind_of(message) == action else honest(message)
 
     return answer
 
@@ -198,9 +198,7 @@ def only(action: str, fault: Any) -> Any:
 )
 def test_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path: Path) -> None:
     federation = next(random_federations(5, 1, n_agents=4, harm=False))
-    stage = Stage(
-        federation, tmp_path, faults={1: only("query.negotiate", fault)}, run_config={"samples-per-unit": 1e3}
-    )
+    stage = Stage(federation, tmp_path, faults={1: only("negotiate", fault)}, run_config={"samples-per-unit": 1e3})
     stage.conduct()
     found = check_record(stage.ledger)
     assert found.deal is not None and list(found.deal.excluded) == ["agent 1"]
@@ -214,7 +212,7 @@ def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
     stage = Stage(
         next(random_federations(5, 1, n_agents=4, harm=False)), tmp_path, run_config={"samples-per-unit": 1e3}
     )
-    stage.faults[1] = only("query.greet", raising)
+    stage.faults[1] = only("greet", raising)
     stage.node_config[2] = {"agent": str(tmp_path / "nowhere.json")}
     stage.conduct()
     agreed = last(stage, "agreed")
@@ -235,7 +233,7 @@ def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_greetings_that_cannot_be(said: Any, problem: str, stage: Stage) -> None:
-    stage.faults[1] = only("query.greet", lambda message, honest: reply_with(message, said))
+    stage.faults[1] = only("greet", lambda message, honest: reply_with(message, said))
     stage.conduct()
     assert problem in last(stage, "agreed")["unseated"][str(FIRST_NODE + 1)]
     assert list(last(stage, "agreed")["deal"]["excluded"]) == ["agent 1"]
@@ -254,7 +252,7 @@ def test_nobody_there(stage: Stage) -> None:
 
 
 def test_everybody_broken_is_a_named_error_in_the_ledger(stage: Stage) -> None:
-    stage.faults |= dict.fromkeys(range(3), only("query.negotiate", nonsense))
+    stage.faults |= dict.fromkeys(range(3), only("negotiate", nonsense))
     with pytest.raises(fp.NotConverged, match="nobody is left"):
         stage.conduct()
     failed = last(stage, "failed")
@@ -265,7 +263,7 @@ def test_everybody_broken_is_a_named_error_in_the_ledger(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("fault", some([silent, raising, nonsense], 1))
-@pytest.mark.parametrize("action", ["query.sign", "train"])
+@pytest.mark.parametrize("action", ["sign", "train"])
 def test_a_member_lost_later_leaves_a_deal_of_the_others(action: str, fault: Any, tmp_path: Path) -> None:
     federation = next(random_federations(5, 1, n_agents=4, harm=False))
     stage = Stage(federation, tmp_path, faults={2: only(action, fault)}, run_config={"samples-per-unit": 1e3})
@@ -349,9 +347,7 @@ def test_nobody_agrees_with_itself(stage: Stage) -> None:
 
 
 def test_who_does_not_answer_after_training_is_paid_all_the_same(stage: Stage) -> None:
-    stage.faults[0] = lambda message, honest: (
-        None if message.metadata.message_type in ("evaluate", "query.settle") else honest(message)
-    )
+    stage.faults[0] = lambda message, honest: None if kind_of(message) in ("evaluate", "settle") else honest(message)
     stage.conduct()
     assert last(stage, "measured")["accuracies"]["agent 0"] == {"accuracy": None, "reason": "no reply in time"}
     assert last(stage, "settled")["confirmed"] == ["agent 1", "agent 2"]
@@ -403,17 +399,17 @@ def test_a_node_does_not_train_before_it_has_seen_that_all_have_signed(stage: St
     for action in TO_TRAIN[:-1]:
         reply = node.handle(first["train"])
         assert reply is not None
-        why = "not signed any deal" if action != "query.seal" else "not seen everybody's signature"
+        why = "not signed any deal" if action != "seal" else "not seen everybody's signature"
         assert why in (reply.error.reason or "")
         assert node.handle(first[action]).has_content()
     assert node.handle(first["train"]).has_content()
 
 
-TO_TRAIN = ("query.greet", "query.sign", "query.seal", "train")
+TO_TRAIN = ("greet", "sign", "seal", "train")
 
 
 def _is_to_first(message: Message, action: str) -> bool:
-    return message.metadata.message_type == action and message.metadata.dst_node_id == FIRST_NODE
+    return kind_of(message) == action and message.metadata.dst_node_id == FIRST_NODE
 
 
 def _messages(stage: Stage, action: str) -> list[Message]:
@@ -422,15 +418,13 @@ def _messages(stage: Stage, action: str) -> list[Message]:
     grid = other.grid()
     other.conduct(grid)
     return [
-        message
-        for message in grid.seen
-        if message.metadata.message_type == action and message.metadata.dst_node_id == FIRST_NODE
+        message for message in grid.seen if kind_of(message) == action and message.metadata.dst_node_id == FIRST_NODE
     ]
 
 
 def test_wrong_cents_are_disputed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def off_by_two(message: Message, honest: Any) -> Message | None:
-        if message.metadata.message_type == "query.settle":
+        if kind_of(message) == "settle":
             asked = read_message(message)
             cents = asked["cents"] | {"agent 2": 3, "agent 1": -3 - asked["cents"]["agent 0"]}
             message.content[RECORD] = ConfigRecord({"json": json.dumps(asked | {"cents": cents})})
@@ -450,7 +444,7 @@ def test_nothing_private_reaches_the_coordinator(stage: Stage) -> None:
     stage.conduct()
     deal = check_record(stage.ledger).deal
     assert deal is not None
-    for message in _messages(stage, "query.sign"):
+    for message in _messages(stage, "sign"):
         said = read_message(message)
         assert said["prices"] == deal.prices[0].tolist() and said["document"]["payments"] == deal.payments.tolist()
         assert "weights" not in said and str(deal.prices[1, 0]) not in json.dumps(said)

@@ -16,8 +16,8 @@ from fedpact.deals.signatures import write_signing_key
 from fedpact.flower.keys import write_keys
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation import agents_of, masks
+from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_record
-from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from random_cases import some
 from unit.flower.in_process import Stage
@@ -57,7 +57,7 @@ def unmasked(message: Message, honest: Any) -> Message | None:
 )
 def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path: Path) -> None:
     federation = example("hospitals").federation
-    stage = Stage(federation, tmp_path, faults={1: only("query.negotiate", fault)})
+    stage = Stage(federation, tmp_path, faults={1: only("negotiate", fault)})
     stage.conduct(protocol="sums")
     found = check_record(stage.ledger)
     assert found.deal is not None and reason in found.deal.excluded[federation.names[1]]
@@ -102,9 +102,7 @@ def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path, m
             message.content[RECORD] = ConfigRecord({"json": json.dumps(asked | {"keys": keys})})
         return honest(message)
 
-    listened = Stage(
-        federation, tmp_path / "heard", node_config=config, faults={1: only("query.negotiate", in_the_middle)}
-    )
+    listened = Stage(federation, tmp_path / "heard", node_config=config, faults={1: only("negotiate", in_the_middle)})
     with pytest.raises(fp.NotConverged, match=r"City: .*is not signed by it: somebody may listen.*begin another"):
         listened.conduct(protocol="sums")
 

@@ -79,19 +79,19 @@ def test_numbers_arrive_bit_for_bit() -> None:
     InProcessGrid({})
     numbers = {"numbers": [0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, 10**300, 3], "text": "ü\u2028\0"}
     arrived = read_message(through_protobuf(question(1, "negotiate", numbers, timeout=1.0)))
-    assert arrived == numbers and math.copysign(1.0, arrived["numbers"][3]) == -1.0
+    assert arrived == numbers | {"action": "negotiate"} and math.copysign(1.0, arrived["numbers"][3]) == -1.0
 
 
 def test_numbers_that_are_none_never_arrive_as_numbers() -> None:
     """They become texts, which no check of an answer lets pass."""
     InProcessGrid({})
     arrived = read_message(through_protobuf(question(1, "negotiate", {"x": math.nan, "y": -math.inf}, timeout=1.0)))
-    assert arrived == {"x": "nan", "y": "-inf"}
+    assert arrived == {"x": "nan", "y": "-inf", "action": "negotiate"}
 
 
 def test_errors_are_told_on_one_line() -> None:
     InProcessGrid({})
-    asked = Message(message_content({}), 1, "query.greet")
+    asked = Message(message_content({}), 1, "train")
     assert error_reason(Message(Error(2, "<class 'ValueError'>:<'a\n  b'>"), reply_to=asked)) == (
         "<class 'ValueError'>:<'a b'>"
     )

@@ -17,7 +17,7 @@ from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import read_known_keys, write_signing_key
 from fedpact.negotiation.check import CheckedLedger, check_ledger
 from fedpact.scenario.examples import example
-from unit.flower.in_process import Pulling, Stage
+from unit.flower.in_process import Pulling, Stage, kind_of
 
 Entries = list[dict[str, Any]]
 
@@ -349,7 +349,7 @@ def test_what_is_delivered_is_paid_for(tmp_path: Path) -> None:
         samples = 10**12
 
     def lose_data(message: Any, honest: Any) -> Any:
-        Short.samples = 15 if message.metadata.message_type == "train" else 10**12
+        Short.samples = 15 if kind_of(message) == "train" else 10**12
         try:
             return honest(message)
         finally:

@@ -16,10 +16,11 @@ import fedpact as fp
 from fedpact.deals.ledger import read_ledger
 from fedpact.deals.signatures import read_known_keys, write_signing_key
 from fedpact.flower import Lost, UnderDeal
+from fedpact.flower.identity import remember
 from fedpact.flower.messages import message_content, read_message
 from fedpact.negotiation import agents_of
+from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_ledger
-from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid
 from unit.flower.test_signed_ledger import attacked, content
@@ -159,7 +160,7 @@ def test_a_node_that_signs_trains_only_under_the_deal_sealed(tmp_path: Path) -> 
 
     def forget(message: Message, honest: Callable[[Message], Message]) -> Message:
         if "config" in message.content:
-            grid.nodes[FIRST_NODE].context.state.pop("sealed")
+            remember(grid.nodes[FIRST_NODE].context, sealed=None)
         return honest(message)
 
     grid.nodes[FIRST_NODE].fault = forget

@@ -6,7 +6,6 @@ import copy
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,11 @@ from flwr.serverapp.strategy import (
 
 import fedpact as fp
 from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
-from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation import Agent
+from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_record
-from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
-from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node, kind_of
 
 DEAL = fp.Deal(
     mechanism="externality",
@@ -140,7 +138,7 @@ def test_nothing_of_the_callers_is_written_to() -> None:
 def test_configurations_reach_the_nodes() -> None:
     grid = three()
     start(UnderDeal(FedAvg(), DEAL), grid, train_config=ConfigRecord({"lr": 0.25}))
-    trains = [message for message in grid.seen if message.metadata.message_type == "train"]
+    trains = [message for message in grid.seen if kind_of(message) == "train"]
     assert {message.content["config"]["lr"] for message in trains} == {0.25}
     assert {message.content["config"]["server-round"] for message in trains} == {1, 2}
 
@@ -214,7 +212,7 @@ def test_excluded_agents_and_those_who_give_nothing_are_not_asked() -> None:
     grid = three()
     under = UnderDeal(FedAvg(), deal, nodes=nodes)
     start(under, grid, rounds=1)
-    asked = {(message.metadata.message_type, message.metadata.dst_node_id) for message in grid.seen}
+    asked = {(kind_of(message), message.metadata.dst_node_id) for message in grid.seen}
     assert ("train", FIRST_NODE + 2) not in asked and ("evaluate", FIRST_NODE + 2) in asked
     assert under.settlement is not None
     out = replace(deal, payments=np.array([0.1, -0.1, 0.0]), excluded={"C": "silent"})
@@ -225,7 +223,7 @@ def test_excluded_agents_and_those_who_give_nothing_are_not_asked() -> None:
 
 def test_a_silent_member_is_noted_or_an_error() -> None:
     def silent(message: Message, honest: Any) -> Message | None:
-        return None if message.metadata.message_type == "train" else honest(message)
+        return None if kind_of(message) == "train" else honest(message)
 
     grid = three()
     grid.nodes[FIRST_NODE].fault = silent
@@ -348,56 +346,3 @@ def test_agreed_samples_says_what_is_missing() -> None:
     three()
     with pytest.raises(fp.InvalidInput, match="the app needs ClientApp"):
         agreed_samples(Message(RecordDict(), 1, "train"))
-
-
-# Coalitions
-
-
-def test_updates_are_valued_by_coalitions() -> None:
-    """The worth of a model is its one number: Shapley values by hand over the coalitions of two rounds."""
-    under = UnderDeal(FedAvg(), DEAL, coalition_value=lambda arrays: float(arrays.to_numpy_ndarrays()[0][0]))
-    start(under, three())
-    values = under.shapley_values
-    assert values is not None
-    weights, means = [10, 4, 6], [mean(0, 10), mean(1, 4), mean(2, 6)]
-
-    def worth(coalition: tuple[int, ...]) -> float:
-        total = sum(weights[member] for member in coalition)
-        return sum(weights[member] * means[member] for member in coalition) / total if total else 0.0
-
-    for member, name in enumerate("ABC"):
-        added = [
-            worth((*order[: order.index(member)], member)) - worth(order[: order.index(member)])
-            for order in permutations(range(3))
-        ]
-        assert values[name] == pytest.approx(2 * sum(added) / 6, rel=1e-9)  # both rounds add the same
-
-
-def test_valuing_does_not_change_what_is_trained() -> None:
-    strategy = FedAvgM(server_momentum=0.5)
-    plain = start(UnderDeal(strategy, DEAL), three())
-    valued = start(UnderDeal(strategy, DEAL, coalition_value=lambda arrays: 1.0), three())
-    np.testing.assert_array_equal(plain, valued)
-
-
-def test_values_of_many_members_are_sampled() -> None:
-    names = [f"{place}" for place in range(10)]
-    values = CoalitionValues(lambda arrays: float(arrays.to_numpy_ndarrays()[0].sum()), names)
-    grid_of({})
-    asked = Message(RecordDict({"arrays": ArrayRecord([np.zeros(1)])}), 1, "train")
-    replies = {
-        name: Message(
-            RecordDict({"a": ArrayRecord([np.full(1, float(place))]), "m": MetricRecord({"num-examples": 1})}),
-            reply_to=asked,
-        )
-        for place, name in enumerate(names)
-    }
-    values.add_round(FedAvg(), 1, replies, ArrayRecord([np.zeros(1)]))
-    assert sum(values.totals.values()) == pytest.approx(4.5)
-    assert values.totals["9"] > values.totals["0"]
-
-
-def test_worth_must_be_a_number() -> None:
-    under = UnderDeal(FedAvg(), DEAL, coalition_value=lambda arrays: float("nan"))
-    with pytest.raises(fp.InvalidInput, match="coalition_value must return a finite number"):
-        start(under, three())

@@ -10,7 +10,6 @@ import pytest
 
 import fedpact as fp
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, recompute
-from fedpact.negotiation.processes import Processes, load_agent, save_agent
 from old_hospitals import hospitals
 
 HOSPITALS = hospitals()
@@ -45,16 +44,6 @@ def test_a_lie_about_harm_takes_nobody_below_standing_alone() -> None:
     assert "it refuses the deal" in deal.excluded["University"]
     assert after.min() > -1.0
     assert after[CLINIC] < honest[CLINIC]
-
-
-@pytest.mark.slow
-def test_processes_refuse_as_well(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{agent.index}.json" for agent in liars_table(0.0)]
-    for agent, path in zip(liars_table(0.0), paths, strict=True):
-        save_agent(agent, path)
-        assert load_agent(path).least_gain == agent.least_gain
-    with Processes.of_files(paths, timeout=120.0, patience=120.0) as channel:
-        assert "it refuses the deal" in coordinate(channel).excluded["University"]
 
 
 def test_who_loses_by_the_shapley_mechanism_stays_out_unless_it_takes_any_deal(tmp_path: Path) -> None:

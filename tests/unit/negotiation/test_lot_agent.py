@@ -11,7 +11,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, recompute
-from fedpact.negotiation.processes import load_agent, save_agent
+from fedpact.negotiation.agent_file import load_agent, save_agent
 from old_hospitals import example
 
 

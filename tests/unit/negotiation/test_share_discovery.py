@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, recompute
-from fedpact.negotiation.processes import load_agent, save_agent
+from fedpact.negotiation.agent_file import load_agent, save_agent
 from fedpact.shapley.coalitions import coalition_sizes, size_coefficients
 from random_cases import cases
 from strategies import random_federation
