@@ -443,7 +443,7 @@ def _outlook_story(view: View, outlook: Outlook) -> list[str]:
 
 
 def stability(view: View) -> Section:
-    """Who would leave together, and who gains by posing as two."""
+    """What it means to leave together, and who gains by posing as two."""
     partly = [
         view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
     ]
@@ -460,12 +460,12 @@ def stability(view: View) -> Section:
         intro=[
             "A member may leave alone. Several may also leave together and train on their own data: a group would do "
             "so if it could reach more by itself than the deal gives its members in total. A group leaves somebody "
-            "behind; that all members together could do better shows in the welfare.",
+            "behind; that all members together could do better shows in the welfare. The summary says who would.",
             *open_ones,
             "Manipulation: where identities are cheap, a member may enter under two names, each with half of its data "
             "and of what the model is worth to it. Hospitals or licensed banks cannot.",
         ],
-        tables=[leaving_table(view.comparison, view.unit), posing_table(view.comparison, view.unit)],
+        tables=[posing_table(view.comparison, view.unit)],
     )
 
 
