@@ -506,7 +506,7 @@ def certificates(view: View) -> Section:
         ],
         tables=[claims_table(promised, view.unit)],
         notes=[
-            "The numbers from which each margin can be worked out anew are in `fedpact solve SCENARIO --json`.",
+            "The numbers from which each margin can be worked out anew are in what fedpact solve SCENARIO --json prints.",
         ],
     )
 
@@ -520,7 +520,7 @@ def conditions(view: View) -> Section:
         who = [join_names(one.agents, most=MAX_NAMES) for _, one in failing]
         if len(failing) < len(outcomes) or len(set(who)) > 1:
             who = [f"{names} under {title}" for names, (title, _) in zip(who, failing, strict=True)]
-        here.append("✗ fails" if failing else "✓ holds")
+        here.append("✗\N{NO-BREAK SPACE}fails" if failing else "✓\N{NO-BREAK SPACE}holds")
         lost.append(f"For {'; '.join(dict.fromkeys(who))}: {failing[0][1].consequence}." if failing else "nothing")
     names = [each.name for each in outcomes[0].assumptions]
     table = ResultTable(
