@@ -11,7 +11,7 @@ from fedpact.federation.arrays import Owners, sum_by
 from fedpact.report.numbers import Unit
 from fedpact.scenario.measured import NORMAL_QUANTILE, Measured
 
-STAYS = "stays alone"
+OWN_MODEL = "own model"  # that it has anyway: no change by construction
 
 
 class MeasuredTable(NamedTuple):
@@ -45,7 +45,7 @@ def _arrangements(found: Measured, names: Sequence[str], unit: Unit) -> Measured
         scores = [f"{kind[member]:.3f}" for kind in (found.guess, found.alone, found.one_model, found.own_choice)]
         gain = f"{points[member]:+.{decimals}f} ± {spans[member]:.{decimals}f}"
         amount = f"{worth[member]} ± {spread[member]}"
-        rows.append([name, *scores, STAYS if stays[member] else gain, STAYS if stays[member] else amount])
+        rows.append([name, *scores, OWN_MODEL if stays[member] else gain, OWN_MODEL if stays[member] else amount])
     caption = f"With everything shared: {found.score}; {found.arrangement} against alone in points"
     heads = ["member", "guess", "alone", "one model", "own choice", "points", "worth"]
     if unit.label == "points":  # nobody said what they are worth
@@ -68,7 +68,7 @@ def _deal(found: Measured, names: Sequence[str], lot_owners: Owners, unit: Unit)
         ]
     )
     columns = np.array(unit.column(amounts.ravel(), signed=True), dtype=object).reshape(amounts.shape)
-    columns[3:, spans == 0.0] = [[STAYS], [""]]
+    columns[3:, spans == 0.0] = [[OWN_MODEL], [""]]
     given = sum_by(lot_owners, np.array(found.shared), len(names))
     shared = [f"{number:,.0f}" for number in (*given, given.sum())]
     heads = ("member", "shares", "receives", "promised", "measured", "from", "to")
