@@ -90,7 +90,7 @@ def test_probabilities_to_leave_that_were_assumed_are_not_shown(
     assert "Who stays is settled" not in html
     for text in (shown, html):
         assert ("data that is shared never harms" in text) == (signs == "positive")
-    assert ("keeps with 95 %" in shown) == ("leaves: " in html) == (signs == "any")
+    assert ("keeps with 95 %" in shown) == ("keeps with 95" in html) == (signs == "any")
     for outlook in outlooks.values():
         assert (outlook["leave_probabilities"] is None) == (signs == "positive")
 
