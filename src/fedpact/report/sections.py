@@ -506,7 +506,7 @@ def certificates(view: View) -> Section:
         ],
         tables=[claims_table(promised, view.unit)],
         notes=[
-            "The numbers from which each margin can be worked out anew are in what fedpact solve SCENARIO --json prints.",
+            "fedpact solve SCENARIO --json prints the numbers from which each margin can be worked out anew.",
         ],
     )
 
