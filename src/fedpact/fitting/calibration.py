@@ -121,7 +121,7 @@ class Calibration:
         uses = self.curves.weights != 0.0
         inside = np.zeros(len(deal.agents), dtype=bool)
         inside[deal.members] = True
-        for payer, payee in np.argwhere(agreed_transfers(deal, deal.prices) != 0.0).tolist():
+        for payer, payee in np.argwhere(agreed_transfers(deal) != 0.0).tolist():
             third = uses[:, payee] & inside
             third[[payer, payee]] = False
             if not third.any():
@@ -142,8 +142,7 @@ class Calibration:
         were counted: `delivered` is what members have delivered by the samples they signed, in units of contribution.
         """
         self.check_agents(deal.agents)
-        assert deal.prices is not None
-        agreed, wanted = agreed_contributions(deal), agreed_transfers(deal, deal.prices) != 0.0
+        agreed, wanted = agreed_contributions(deal), agreed_transfers(deal) != 0.0
         counts = np.array([delivered.get(name, own) for name, own in zip(deal.agents, agreed, strict=True)])
         shares = np.full(wanted.shape, np.nan)
         stated = stated_models(dict.fromkeys(deal.agents, 1.0), models)

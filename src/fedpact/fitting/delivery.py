@@ -390,7 +390,7 @@ class Delivery:
                 f"deal must have prices to be settled by delivery, and that of {agreed.mechanism!r} has none; the "
                 f"Externality mechanism has, and so have those with side payments beside it"
             )
-        owed = agreed_transfers(agreed, agreed.prices)
+        owed = agreed_transfers(agreed)
         shares = self.leave_out_shares(owed != 0.0)
         for payer, payee in np.argwhere((owed != 0.0) & np.isnan(shares))[:1].tolist():
             one, other = self.names[payer], self.names[payee]
@@ -399,7 +399,7 @@ class Delivery:
                 f"whose accuracies are given has a use for {other}'s data that the models show; have more members "
                 f"measure, measure more models, or settle as agreed"
             )
-        payments = payments_for_shares(agreed.payments, owed, shares)
+        payments = payments_for_shares(agreed, shares)
         given = agreed_contributions(agreed)
         due = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)
         return settle(due, money=money, decimals=decimals)

@@ -38,7 +38,6 @@ from fedpact.deals.ledger import (
 )
 from fedpact.deals.settlement import (
     PAYOFF_UNIT,
-    agreed_transfers,
     payments_for_shares,
     settle_delivered,
     share_matrix,
@@ -265,8 +264,7 @@ class SignedRun:
         verified, calibration = self.entry(VERIFIED), self._deal_entry().content["verification"]["calibration"]
         models = [] if verified is None else verified.content["models"]
         shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
-        assert deal.prices is not None
-        payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), share_matrix(shares))
+        payments = payments_for_shares(deal, share_matrix(shares))
         return settle_delivered(deal, np.array(given), payments, **document["money"]), shares
 
     # The ledger
