@@ -191,9 +191,7 @@ def transcript_header(
     consent: bool = True,
 ) -> Header:
     """What a negotiation between these agents is to be, checked."""
-    for field, given, known in (("mechanism", mechanism, NEGOTIABLE), ("protocol", protocol, PROTOCOLS)):
-        if given not in known:
-            raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
+    check_negotiable(mechanism, protocol)
     if protocol == "sums":
         require_cryptography()
     if protocol == "sums" and len(agents) < MIN_SUMMED:
@@ -203,6 +201,13 @@ def transcript_header(
         )
     names = tuple(agents)
     return Header(mechanism=mechanism, protocol=protocol, agents=names, title=title, scenario=scenario, consent=consent)
+
+
+def check_negotiable(mechanism: str, protocol: str) -> None:
+    """Raise `InvalidInput` unless a mechanism can be negotiated by a protocol."""
+    for field, given, known in (("mechanism", mechanism, NEGOTIABLE), ("protocol", protocol, PROTOCOLS)):
+        if given not in known:
+            raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
 
 
 def _negotiated_deal(transcript: Transcript) -> Deal:
