@@ -32,7 +32,7 @@ LEAST = {"record": "somewhere", "num-agents": 3}
 
 def test_what_is_not_said_stays_as_usual() -> None:
     settings = AppSettings.of(LEAST | {"rounds": 7, "something-else": 1})
-    assert (settings.rounds, settings.game, settings.seats) == (7, True, None)
+    assert (settings.rounds, settings.seats) == (7, None)
     assert settings.folder == Path("somewhere") and settings.money is None
     assert settings.unit == {"currency": "units of payoff", "per_payoff": 1.0, "decimals": 9}
 
