@@ -11,7 +11,8 @@ import sysconfig
 import venv
 import zipfile
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.parse import urljoin
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -20,7 +21,6 @@ from edges.browser import explorer
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fedpact"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-# Loops that would be compiled are run as they are: a new place has nothing compiled, and five members are few.
 CLEAN = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
 
 
@@ -80,9 +80,10 @@ def test_the_demo_and_the_explorer_run_from_it(python: Path, tmp_path: Path) -> 
     assert "Children's" in report.replace("&#x27;", "'").replace("&#39;", "'")
     assert (PACKAGE / "report" / "style.css").read_text(encoding="utf-8").splitlines()[0] in report
     with explorer(tmp_path, "hospitals", python=python, environment=CLEAN) as url:
-        page = urlopen(url, timeout=60).read().decode()
+        browser = build_opener(HTTPCookieProcessor())  # the address has a token, which a cookie keeps
+        page = browser.open(url, timeout=60).read().decode()
         assert "University" in page
         linked = set(re.findall(r'(?:href|src)="/?(static/[^"]+)"', page))
         assert {Path(name).suffix for name in linked} >= {".css", ".js"}
         for name in linked:
-            assert urlopen(url + name, timeout=60).read()
+            assert browser.open(urljoin(url, name), timeout=60).read()

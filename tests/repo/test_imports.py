@@ -62,10 +62,12 @@ def part_of(path: Path) -> str:
 
 
 def imports(tree: ast.AST, lazily: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Every import below a node, and whether it stands inside a function."""
+    """Every import below a node, and whether it stands inside a function; not those for type checkers alone."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, lazily
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
         elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
             yield from imports(node, lazily or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
+from fedpact.certificates.claims import Certificate, Claim, about
 from fedpact.certificates.concave import maximise, welfare_problem
 from fedpact.certificates.core import certify_core
 from fedpact.certificates.deviations import Deviations, isolation
@@ -34,11 +34,14 @@ from fedpact.certificates.tolerances import VALUE_TOLERANCE, agent_values, balan
 from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray
 
+if TYPE_CHECKING:
+    from fedpact.deals.outcome import Outcome
+
 
 class Certificates(Mapping[str, Certificate]):
     """One certificate per claim, each worked out when it is asked for."""
 
-    def __init__(self, outcome: CertifiedOutcome) -> None:
+    def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
         self._known: dict[str, Certificate] = {}
         self._makers: Mapping[str, Callable[[], Certificate]] = {
@@ -82,7 +85,7 @@ class Certificates(Mapping[str, Certificate]):
         return check_shares(self._outcome.played, self._outcome.contributions)
 
 
-def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
+def certify_nash(outcome: Outcome, best: Deviations) -> Certificate:
     """Nobody gains by acting differently; side payments and joining costs are the same whatever anybody does."""
     proves, tols = best.shares is None or best.shares.proves, outcome.tolerances
     if best.shares is not None and not proves:
@@ -104,7 +107,7 @@ def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
     return Certificate.judge(Claim.NASH, margin, tol, best.scope, witness, proven=proves, refuted=refuted)
 
 
-def _own(outcome: CertifiedOutcome, profile: FloatArray, agent: int) -> float | dict[str, float]:
+def _own(outcome: Outcome, profile: FloatArray, agent: int) -> float | dict[str, float]:
     """A member's contribution, or those of its lots by name."""
     federation = outcome.federation
     if not federation.has_lots:
@@ -112,7 +115,7 @@ def _own(outcome: CertifiedOutcome, profile: FloatArray, agent: int) -> float | 
     return {federation.lot_names[lot]: float(profile[lot]) for lot in federation.lots_of(agent)}
 
 
-def certify_balance(outcome: CertifiedOutcome) -> Certificate:
+def certify_balance(outcome: Outcome) -> Certificate:
     """Payments sum to zero."""
     total, turnover = float(outcome.payments.sum()), float(np.abs(outcome.payments).sum())
     witness = {"sum": total, "turnover": turnover}
@@ -121,7 +124,7 @@ def certify_balance(outcome: CertifiedOutcome) -> Certificate:
     return Certificate.judge(Claim.BUDGET_BALANCE, -abs(total), tol, "this profile", witness)
 
 
-def certify_optimality(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
+def certify_optimality(outcome: Outcome, optimum: Callable[[], FloatArray]) -> Certificate:
     """No admissible profile has more welfare; `optimum` gives one that may have, if it is needed."""
     arrays, tol, welfare = outcome.federation.arrays, float(outcome.tolerances.sum()), float(outcome.welfare)
     witness: dict[str, Any] = {"welfare": welfare}
@@ -154,7 +157,7 @@ def better_profile(arrays: FederationArrays, contributions: FloatArray) -> Float
     return np.asarray(maximise(problem, np.where(np.isfinite(problem.value(start)), start, 0.0)).x[0])
 
 
-def certify_rationality(outcome: CertifiedOutcome) -> Certificate:
+def certify_rationality(outcome: Outcome) -> Certificate:
     """Everybody does at least as well as alone."""
     tols, names = outcome.tolerances, outcome.federation.names
     alone, refuted = isolation(outcome.federation, outcome.contributions).compare(outcome.utilities, tols)

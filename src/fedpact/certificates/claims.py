@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.federation import Federation
-from fedpact.federation.arrays import FederationArrays
-from fedpact.utils.arrays import FloatArray
-
 if TYPE_CHECKING:
-    from fedpact.certificates.reciprocity import WorstReciprocity
+    from fedpact.deals.outcome import Outcome
 
 
 class Claim(StrEnum):
@@ -128,42 +124,6 @@ class Certificate:
         return self.verdict is Verdict.HOLDS
 
 
-class CertifiedOutcome(Protocol):
-    """What a certificate may look at: an outcome, but nothing that a solver reported of it.
-
-    `rules` is asked for deviations and payments; and to solve a federation with a member split, which is checked.
-    """
-
-    @property
-    def federation(self) -> Federation: ...
-    @property
-    def played(self) -> FederationArrays: ...
-    @property
-    def rules(self) -> Any: ...
-    @property
-    def is_unique(self) -> bool: ...
-    @property
-    def contributions(self) -> FloatArray: ...
-    @property
-    def payments(self) -> FloatArray: ...
-    @property
-    def side_payments(self) -> FloatArray: ...
-    @property
-    def payoffs(self) -> FloatArray: ...
-    @property
-    def joining_costs(self) -> FloatArray: ...
-    @property
-    def utilities(self) -> FloatArray: ...
-    @property
-    def tolerances(self) -> FloatArray: ...
-    @property
-    def welfare(self) -> Any: ...
-    @property
-    def certificates(self) -> Mapping[str, Certificate]: ...
-    @property
-    def worst_reciprocity(self) -> WorstReciprocity: ...
-
-
-def about(outcome: CertifiedOutcome, agent: int) -> dict[str, Any]:
+def about(outcome: Outcome, agent: int) -> dict[str, Any]:
     """Whom a witness is about."""
     return {"agent": outcome.federation.names[agent], "index": agent}

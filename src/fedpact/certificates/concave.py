@@ -285,9 +285,11 @@ def _directions(
         hessian = np.matmul(np.swapaxes(columns, -1, -2) * curvature[:, None, :], columns)
         diagonal = np.einsum("pii->pi", hessian)
         diagonal += 2.0 * problem.quadratic[:, lots]
-        flat = free & (diagonal <= np.finfo(float).tiny)  # worth nothing here: the best is at a bound
-        to_bound = np.sign(gradient) * problem.upper[:, lots]
-        scale = np.where(free & ~flat, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
+        upper, straight = problem.upper[:, lots], diagonal <= np.finfo(float).tiny
+        exchanged = np.matmul(1.0 * full[..., None, :], problem.shared[..., lots])[..., 0, :] > 0
+        flat = free & straight & ~exchanged  # f is a line here: the best is at a bound
+        to_bound = np.sign(gradient) * upper
+        scale = np.where(free & ~flat, np.where(straight, upper, 1.0 / np.sqrt(np.where(straight, 1.0, diagonal))), 0.0)
         hessian *= scale[:, :, None] * scale[:, None, :]
         across = full[..., None] * problem.shared[..., lots] * scale[:, None, :]
         across /= np.maximum(np.abs(across).max(axis=-1, keepdims=True, initial=0.0), np.finfo(float).tiny)

@@ -20,12 +20,12 @@ Externality mechanism gives i less U_i; so that mechanism is in the core. Any pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, Verdict, about
+from fedpact.certificates.claims import Certificate, Claim, Verdict, about
 from fedpact.certificates.concave import group_problem, maximise, most_earned, welfare_problem
 from fedpact.certificates.deviations import isolation
 from fedpact.federation import Federation
@@ -33,6 +33,9 @@ from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.federation.lots import SHARED_CAP_ROUNDING
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
+
+if TYPE_CHECKING:
+    from fedpact.deals.outcome import Outcome
 
 BoolArray = NDArray[np.bool_]
 
@@ -95,7 +98,7 @@ def welfare_of_others(federation: Federation, contributions: FloatArray) -> Floa
     return group_gains(federation, np.zeros(federation.n_agents), others)[0]
 
 
-def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
+def certify_core(outcome: Outcome, optimum: Callable[[], FloatArray]) -> Certificate:
     """No group does better by leaving together; `optimum` gives the best profile of everybody, if it is needed.
 
     Prices prove it where they can, at this profile or at the optimum. Otherwise groups are looked at: all of them if
@@ -126,7 +129,7 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     return found if handed is None else _core_by_groups(outcome, handed, most)
 
 
-def _core_by_prices(outcome: CertifiedOutcome, bounds: FloatArray) -> Certificate:
+def _core_by_prices(outcome: Outcome, bounds: FloatArray) -> Certificate:
     positive, tols = bounds > 0, outcome.tolerances
     most, tol = (bounds[positive].sum(), tols.sum()) if positive.any() else (bounds.max(), tols[np.argmax(bounds)])
     agent = int(np.argmax(bounds / tols))
@@ -138,7 +141,7 @@ def _core_by_prices(outcome: CertifiedOutcome, bounds: FloatArray) -> Certificat
     return Certificate.judge(Claim.CORE, -float(most), float(tol), "all groups, by prices", witness)
 
 
-def _core_by_groups(outcome: CertifiedOutcome, groups: GroupProfiles, otherwise: float) -> Certificate:
+def _core_by_groups(outcome: Outcome, groups: GroupProfiles, otherwise: float) -> Certificate:
     """From groups one by one: the largest gain beyond rounding, or else the largest; `otherwise` bounds all groups.
 
     Where a profile that was handed over leaves a group open, an ascent from there is tried.

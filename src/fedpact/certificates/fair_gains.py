@@ -16,19 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
+from fedpact.certificates.claims import Certificate, Claim, about
 from fedpact.certificates.core import MAX_AGENTS_LISTED, GroupProfiles, group_gains, group_optima
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
+if TYPE_CHECKING:
+    from fedpact.deals.outcome import Outcome
+
 MAX_AGENTS = 16  # all groups of more are too many
 
 
-def certify_fair_gains(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
+def certify_fair_gains(outcome: Outcome, optimum: Callable[[], FloatArray]) -> Certificate:
     """Everybody gets its fair share of the gain, as far as nobody would leave; `optimum` is where ascents start."""
     federation, size = outcome.federation, outcome.federation.n_agents
     tol = float(outcome.tolerances.sum())
@@ -46,7 +49,7 @@ def certify_fair_gains(outcome: CertifiedOutcome, optimum: Callable[[], FloatArr
         return _judge(outcome, GroupProfiles(members[1:], profiles))
 
 
-def _judge(outcome: CertifiedOutcome, groups: GroupProfiles) -> Certificate:
+def _judge(outcome: Outcome, groups: GroupProfiles) -> Certificate:
     federation, size, members = outcome.federation, outcome.federation.n_agents, groups.members
     tol = float(outcome.tolerances.sum())
     reached, most = group_gains(federation, np.zeros(size), groups)
@@ -88,9 +91,7 @@ def shapley_values_of(values: FloatArray, size: int) -> FloatArray:
     return found
 
 
-def _distance(
-    outcome: CertifiedOutcome, target: FloatArray, kept: Any, limits: FloatArray
-) -> tuple[float, float, list[Any]]:
+def _distance(outcome: Outcome, target: FloatArray, kept: Any, limits: FloatArray) -> tuple[float, float, list[Any]]:
     """How far utilities are at most from the nearest point, what a kept group or a budget lacks, and who binds."""
     from scipy.optimize import nnls  # noqa: PLC0415 - heavy, and only for divisions
 

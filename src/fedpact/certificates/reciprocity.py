@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
+from fedpact.certificates.claims import Certificate, Claim, about
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.utils.arrays import FloatArray, read_only_copy
+
+if TYPE_CHECKING:
+    from fedpact.deals.outcome import Outcome
+    from fedpact.solvers.optimal_face import OptimalFace
 
 # Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
 NO_SHARE = 1e-13
@@ -55,18 +59,6 @@ def fair_parts(benefits: FloatArray, shares: FloatArray) -> FloatArray:
     return np.where(shown > 0, benefits / np.where(shown > 0, shares, 1.0), np.nan)
 
 
-class EquilibriumFace(Protocol):
-    """The set of equilibria around one of them."""
-
-    @property
-    def point(self) -> FloatArray: ...
-    @property
-    def free(self) -> np.ndarray: ...
-    @property
-    def is_point(self) -> bool: ...
-    def vertex(self, direction: FloatArray) -> FloatArray: ...
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorstReciprocity:
     """The lowest reciprocity over the equilibria that were looked at."""
@@ -88,7 +80,7 @@ class WorstReciprocity:
 Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
-def worst_over_face(face: EquilibriumFace | None, start: FloatArray, evaluate: Evaluate) -> WorstReciprocity:
+def worst_over_face(face: OptimalFace | None, start: FloatArray, evaluate: Evaluate) -> WorstReciprocity:
     """The worst reciprocity found over the face of equilibria that holds `start`.
 
     `evaluate` gives payments, benefits a_i + p_i and Shapley values, (equilibria, members) each, at profiles
@@ -129,7 +121,7 @@ def _first_lowest(scores: FloatArray) -> int:
     return int(np.argmax(scores <= lowest + TIE * abs(lowest))) if np.isfinite(lowest) else int(np.argmin(scores))
 
 
-def _corners(face: EquilibriumFace) -> FloatArray:
+def _corners(face: OptimalFace) -> FloatArray:
     """The vertices furthest along the axes of the lots that vary, either way; each once."""
     axes = [sign * np.eye(face.point.size)[lot] for lot in face.free[:MAX_AXES] for sign in (1.0, -1.0)]
     size = max(float(np.abs(face.point).max()), np.finfo(float).tiny)
@@ -137,7 +129,7 @@ def _corners(face: EquilibriumFace) -> FloatArray:
     return np.array(list(found.values()))
 
 
-def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None) -> Certificate:
+def certify_reciprocity(outcome: Outcome, shares: CheckedShares | None) -> Certificate:
     """Everybody gets out at least its Shapley share, at every equilibrium."""
     tol = float(outcome.tolerances.sum())
     if shares is None:

@@ -15,15 +15,18 @@ once more. Side payments of many are not worked out anew: that takes all groups.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.certificates.claims import Certificate, CertifiedOutcome, Claim, about
+from fedpact.certificates.claims import Certificate, Claim, about
 from fedpact.federation.arrays import stack, sum_by
 from fedpact.federation.splitting import split_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput
+
+if TYPE_CHECKING:
+    from fedpact.deals.outcome import Outcome
 
 MAX_AGENTS_WITH_SIDE_PAYMENTS = 8
 MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
@@ -34,7 +37,7 @@ SPLIT_EQUILIBRIUM = "the equilibrium with the member split"
 NO_EQUILIBRIUM = (FedpactError, ArithmeticError, np.linalg.LinAlgError)
 
 
-def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
+def certify_split_proof(outcome: Outcome) -> Certificate:
     """Nobody gains by posing as two; the witness is who gains most.
 
     Where nobody gains more than rounding it is who comes closest to that.
@@ -80,7 +83,7 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
     return Certificate.judge(Claim.SPLIT_PROOF, margin, tol, scope, witness, proven=proven)
 
 
-def _even_gains(outcome: CertifiedOutcome) -> dict[int, float] | None:
+def _even_gains(outcome: Outcome) -> dict[int, float] | None:
     """Everybody at once where prices are linear and the profile is an equilibrium at them; None where it is not."""
     if not outcome.rules.has_prices or outcome.rules.has_side_payments:
         return None
@@ -90,7 +93,7 @@ def _even_gains(outcome: CertifiedOutcome) -> dict[int, float] | None:
     return dict(enumerate((there.utilities - outcome.utilities).tolist()))
 
 
-def _split_equilibria(outcome: CertifiedOutcome, agents: list[int]) -> dict[int, tuple[CertifiedOutcome, slice]]:
+def _split_equilibria(outcome: Outcome, agents: list[int]) -> dict[int, tuple[Outcome, slice]]:
     """Certified equilibria with each of some members split, and where its names stand; solved together where it can be.
 
     Members with several lots have different ones in each of the split federations, which are then solved in turn.
@@ -119,12 +122,12 @@ def _split_equilibria(outcome: CertifiedOutcome, agents: list[int]) -> dict[int,
     return equilibria
 
 
-def _brought(outcome: CertifiedOutcome) -> FloatArray:
+def _brought(outcome: Outcome) -> FloatArray:
     """What each member contributes; the samples of all its lots together."""
     return sum_by(outcome.federation.arrays.lot_owners, outcome.contributions, outcome.federation.arrays.n_agents)
 
 
-def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
+def _is_equilibrium(outcome: Outcome, there: Outcome) -> bool:
     """Whether nobody gains by acting differently and, if that is so of the outcome, payments balance.
 
     Somebody that is paid too much gains nothing by acting differently; somebody else is then paid too little.
@@ -134,7 +137,7 @@ def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
     return nash.margin >= -nash.tol and (there_balances or not here_balances)
 
 
-def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
+def _agents_to_split(outcome: Outcome) -> list[int]:
     """Everybody, or of many those who contribute most, in order; nobody where that takes too long."""
     size = outcome.federation.n_agents
     if size > MAX_AGENTS_SOLVED or (outcome.rules.has_side_payments and size > MAX_AGENTS_WITH_SIDE_PAYMENTS):

@@ -142,7 +142,7 @@ def _show_transcript(found: CheckedTranscript) -> None:
     paid = [("is paid", number_texts(deal.payments, signed=True, digits=DIGITS))]
     if stated is not None:
         given.append(("stated", number_texts(stated.contributions, digits=DIGITS)))
-        paid.append(("stated", number_texts(stated.payments, signed=True, digits=DIGITS)))
+        paid.append(("pay stated", number_texts(stated.payments, signed=True, digits=DIGITS)))
     title = f"Recomputed and stated (payments in {PAYOFF_LABEL})"
     if deal.has_lots:
         print_agents("Recomputed and stated", deal.lot_labels, given, sizes=deal.contributions, kind="lot")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape as escape_markup
@@ -24,8 +23,8 @@ from fedpact.deals import Outcome
 from fedpact.deals.deal_file import holds_deal
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
-from fedpact.report.measured import measured_tables
 from fedpact.report.numbers import MINUS, SPACE, Unit
+from fedpact.report.tables import ResultTable, measured_tables
 from fedpact.scenario import Measured, Money, Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.scenario.members_words import weight_questions
@@ -195,25 +194,14 @@ def counter(what: str) -> Iterator[Callable[[int, int], None]]:
 def print_measured(found: Measured, federation: Federation, unit: Unit) -> None:
     """The tables of what a pilot measured."""
     for place, each in enumerate(measured_tables(found, federation.names, federation.lot_owners, unit)):
-        made = table(terminal_text(each.caption), *each.heads)
-        for row in each.rows:
-            made.add_row(*(escape(terminal_text(cell)) for cell in row))
         if place:
             console.print()
-        console.print(made)
+        print_result(each)
 
 
 def terminal_text(text: str) -> str:
     """A text with signs that every terminal and every file can hold."""
     return text.translate(TERMINAL_SIGNS)
-
-
-def gain_texts(gains: FloatArray, unit: Unit, *, leaves: Iterable[bool]) -> list[str]:
-    """Gains in blue and losses of those who would leave in red, told apart by the sign as well."""
-    texts = unit.column(gains, signed=True)
-    return [
-        f"[red]{text}[/red]" if leaving else f"[blue]{text}[/blue]" for text, leaving in zip(texts, leaves, strict=True)
-    ]
 
 
 def print_imbalance(outcome: Outcome, unit: Unit, title: str) -> None:
@@ -255,6 +243,32 @@ def keep_words_whole(made: Table, heads: Sequence[str]) -> None:
         column.width = max(*map(len, head.split()), *(Text.from_markup(str(cell)).cell_len for cell in column.cells))
 
 
+def print_result(found: ResultTable | None) -> None:
+    """A table of a result, small print left out; of many rows the most important ones. Nothing if there is none."""
+    if found is None:
+        return
+    heads = [terminal_text(head) for head in (found.kind, *found.columns)]
+    console.print(f"[bold]{escape(terminal_text(found.title))}[/bold]")
+    made = table("", *map(escape, heads))
+    for column in made.columns[1:] if found.has_words else ():
+        column.justify = "left"
+    shown = found.shown(MAX_ROWS, MAX_ROWS)
+    for row in shown:
+        made.add_row(escape(found.names[row]), *(_cell(found, head, row) for head in found.columns))
+    keep_words_whole(made, heads)
+    console.print(made)
+    if len(found.names) > len(shown):
+        console.print(f"... and {len(found.names) - len(shown)} more {found.kind}s; --json prints all")
+
+
+def _cell(found: ResultTable, head: str, row: int) -> str:
+    """One text; gains in blue and losses in red, told apart by the sign as well."""
+    text = escape(terminal_text(found.columns[head][row].partition("\n")[0]))
+    if head not in found.gains:
+        return text
+    return f"[red]{text}[/red]" if text.startswith("-") else f"[blue]{text}[/blue]"
+
+
 def print_agents(
     title: str,
     agents: Sequence[str],
@@ -264,13 +278,4 @@ def print_agents(
     kind: str = "member",
 ) -> None:
     """A row per member (or `kind`) with its text of every column; of many those with the largest sizes."""
-    console.print(f"[bold]{escape(title)}[/bold]")
-    heads = [kind, *(terminal_text(head) for head, _ in columns)]
-    made = table("", *map(escape, heads))
-    shown = sorted(np.argsort(-np.abs(sizes), kind="stable")[:MAX_ROWS].tolist())
-    for agent in shown:
-        made.add_row(escape(agents[agent]), *(terminal_text(texts[agent]) for _, texts in columns))
-    keep_words_whole(made, heads)
-    console.print(made)
-    if len(agents) > len(shown):
-        console.print(f"... and {len(agents) - len(shown)} more {kind}s; --json prints all")
+    print_result(ResultTable(title=title, names=agents, columns=dict(columns), sizes=sizes, kind=kind))

@@ -21,10 +21,10 @@ from fedpact.cli.common import (
     choose_mechanism,
     console,
     escape,
-    gain_texts,
     print_agents,
     print_imbalance,
     print_json,
+    print_result,
     progress,
     read_scenario,
     table,
@@ -35,10 +35,10 @@ from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, 
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.diagnosis import diagnose, fairness_sentences, idle_sentences
-from fedpact.report.deal_sections import shared_cap_sentences
-from fedpact.report.deal_table import deal_columns, deal_units, price_texts
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes, smallest_gain_text
 from fedpact.report.records import blocking_group_record, departures_record
+from fedpact.report.sections import shared_cap_sentences
+from fedpact.report.tables import deal_table, price_texts
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
 
@@ -198,13 +198,9 @@ def _show_group(found: BlockingGroup, unit: Unit) -> None:
 
 
 def _show_agents(outcome: Outcome, unit: Unit) -> None:
-    leaves = np.isin(outcome.agents, outcome.leavers)
-    federation = outcome.federation
-    if federation.has_lots:
+    if outcome.federation.has_lots:
         _show_lots(outcome, unit)
-    columns = deal_columns(outcome, unit) | {"gain": gain_texts(outcome.ir_gaps, unit, leaves=leaves)}
-    sizes = outcome.costs if federation.has_lots else outcome.contributions
-    print_agents(f"Members ({deal_units(outcome, unit)})", outcome.agents, list(columns.items()), sizes=sizes)
+    print_result(deal_table(outcome, unit))
     for sentence in share_notes(outcome, unit):
         console.print(escape(terminal_text(sentence)))
     show_side_payments(outcome.deal, unit)

@@ -97,8 +97,8 @@ def _leaves(run: Run, agent: int) -> str:
         return "-"
     promised, measured = run.promised.leaves[agent], run.measured.leaves[agent]
     if promised == measured:
-        return "[red]yes[/red]" if measured else "no"
-    return f"[red]{'yes' if measured else 'no'}[/red], promised {'yes' if promised else 'no'}"
+        return "yes" if measured else "no"
+    return f"{'yes' if measured else 'no'}, promised {'yes' if promised else 'no'}"
 
 
 def _show_verdict(run: Run, unit: Unit) -> None:

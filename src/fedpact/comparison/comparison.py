@@ -29,6 +29,7 @@ from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.errors import InvalidInput, NoFairDeal, NotConverged, OutsideDomain
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
+MAX_ADVICE = 6  # sentences that people read
 MAX_AGENTS_FAIR_DRAWN = 8  # with more, the fair deal of a draw takes long: its outlook has to be asked for
 
 
@@ -265,9 +266,13 @@ class Comparison:
 
     @property
     def advice(self) -> Sequence[str]:
-        """Why the mechanism that is recommended, what to do, and which number to make sure of; a sentence each."""
+        """Why the mechanism that is recommended, what to do, and which number to make sure of: `MAX_ADVICE` sentences.
+
+        They are the most important ones; `recommendation.sentences` has all.
+        """
         sentences = self.recommendation.sentences if self.recommendation is not None else ()
-        return sentences if self.sensitivity is None else (*sentences, f"{self.sensitivity.sentence}.")
+        number = () if self.sensitivity is None else (f"{self.sensitivity.sentence}.",)
+        return (*sentences[: MAX_ADVICE - len(number)], *number)
 
     def __repr__(self) -> str:
         from fedpact.report.display import comparison_line  # noqa: PLC0415 - imports go one way

@@ -5,8 +5,8 @@ times another; a factor below zero claims that the others' data harms it. The ou
 liars are judged by their true payoffs and costs. No check finds such a lie: whoever multiplies its numbers by a factor
 throughout cannot be told from a member for whom that is the truth.
 
-`misreporting_gains` tries a few factors on costs and values, for one member at a time, all in one batch: enough to
-compare mechanisms. `best_lies` tries a grid of each kind alone, then goes on from the best in all three at once, in
+`misreporting_gains` tries a few factors on costs and values, for one member at a time: enough to compare mechanisms.
+`best_lies` tries a grid of each kind alone, then goes on from the best in all three at once, in
 steps that shrink while nothing better is found: an adaptive liar that knows everybody's numbers. Two that collude lie
 both, or one for both, and count what they gain together. With refusal a member leaves that has less than by itself, by
 its own true numbers, and the others deal anew without it, as negotiations and nodes do by default (`least_gain = 0`):
@@ -22,7 +22,7 @@ pays for more. Where a mechanism has several equilibria, those that its `solve` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -31,29 +31,53 @@ import numpy as np
 from fedpact.comparison.batches import solve_arrays
 from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.splitting import agent_index, split_agent
 from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
+from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import join_names
 
 FACTORS = (0.5, 0.8, 1.25, 2.0)  # of a few lies, on costs and on values
 MAX_AGENTS_LYING = 8  # beyond, solving for every lie of everybody takes long
 TRUTH = (1.0, 1.0, 1.0)  # factors on costs, values, and weights of the others
-COSTS, VALUES = (0.25, 0.5, 0.8, 1.25, 2.0, 4.0), (0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
-WEIGHTS = (-0.5, -0.1, 0.0, 0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
+MULTIPLES = (0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
+GRID = (MULTIPLES, MULTIPLES, (-0.5, -0.1, 0.0, *MULTIPLES))  # of each of these, to begin with
 STEPS = (0.5, 0.25, 0.1)  # of a factor, one after the other
 MAX_PASSES = 3  # over all factors at every step
-LOWEST, HIGHEST = 0.1, 10.0  # factors on costs and values
-MOST_HARM, MOST_USE = -1.0, 10.0  # factors on weights
+LOWEST, HIGHEST = np.array([0.1, 0.1, -1.0]), 10.0  # factors
 WITHOUT_REPORTS = ("voluntary", "standalone")  # mechanisms under which everybody decides by itself
 HEADS = ("who lies", "others may leave", "gains", "says its costs are", "its value", "others' data", "honest one loses")
 UTILITY_TOL = 1e-7  # of the values: less is rounding
 
 Factors = tuple[float, float, float]
-Lies = dict[int, Factors]
+
+
+def report_with(true: FederationArrays, factors: FloatArray) -> FederationArrays:
+    """How a federation looks, (lies, ...), when members (lies, members, 3) report multiples of the truth."""
+    costs, values, uses = (factors[..., kind] for kind in range(3))
+    others = true.weights - true.own_weights
+    return true.repeated(
+        len(factors),
+        linear=true.linear * costs[:, true.lot_owners],
+        quadratic=true.quadratic * costs[:, true.lot_owners],
+        values=true.values * values[:, true.task_owners],
+        weights=true.own_weights + others * uses[:, true.task_owners, None],
+    )
+
+
+def true_utilities(federation: Federation, mechanism: Mechanism, factors: FloatArray) -> FloatArray:
+    """What everybody truly has, (lies, members), under the outcomes of reports; NaN where there is none."""
+    true = federation.arrays
+    found = solve_arrays(federation, report_with(true, factors), mechanism)
+    played = true if mechanism.federated else true.without_sharing()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        whole = found.played.payoffs(found.contributions)
+        part = np.where(found.payoffs == whole, 1.0, found.payoffs / whole)  # where a mechanism gives a worse model
+        paid = found.payments - true.spending(found.contributions) - found.joining_costs
+        return np.asarray(played.payoffs(found.contributions) * part + paid)
 
 
 def misreporting_gains(outcome: Outcome, mechanism: Mechanism) -> Mapping[str, float]:
@@ -67,24 +91,15 @@ def misreporting_gains(outcome: Outcome, mechanism: Mechanism) -> Mapping[str, f
     >>> round(misreporting_gains(outcome, ExternalityMechanism())["Clinic"])
     20638
     """
-    federation, true = outcome.federation, outcome.arrays
-    n_agents, n_factors = federation.n_agents, len(FACTORS)
-    lie = np.ones((n_agents * n_factors, n_agents))
-    liars = np.repeat(np.arange(n_agents), n_factors)
-    lie[np.arange(liars.size), liars] = np.tile(FACTORS, n_agents)
-    of_costs, of_values = np.concatenate([lie, np.ones_like(lie)]), np.concatenate([np.ones_like(lie), lie])
-    reports = true.repeated(
-        len(of_costs),
-        linear=true.linear * of_costs[:, true.lot_owners],
-        quadratic=true.quadratic * of_costs[:, true.lot_owners],
-        values=true.values * of_values[:, true.task_owners],
-    )
-    found = solve_arrays(federation, reports, mechanism)
-    spent = true.spending(found.contributions) + true.joining_costs
-    utilities = found.payoffs / of_values - spent + found.payments
-    own = utilities[np.arange(2 * liars.size), np.tile(liars, 2)].reshape(2, n_agents, n_factors)
-    gains = own - outcome.utilities[:, None]
-    return dict(zip(federation.names, np.fmax.reduce(gains, axis=(0, 2)).tolist(), strict=True))
+    names = outcome.federation.names
+    factors = np.ones((len(names), 2, len(FACTORS), len(names), 3))
+    for liar in range(len(names)):
+        for kind in range(2):
+            factors[liar, kind, :, liar, kind] = FACTORS
+    found = true_utilities(outcome.federation, mechanism, factors.reshape(-1, len(names), 3))
+    own = np.einsum("lkl->lk", found.reshape(len(names), -1, len(names)))
+    gains = np.fmax.reduce(own, axis=1) - outcome.utilities
+    return dict(zip(names, gains.tolist(), strict=True))
 
 
 def splitting_gain(federation: Federation, mechanism: Mechanism | str, agent: int | str, parts: int = 2) -> float:
@@ -182,24 +197,6 @@ class LieStudy:
         )
 
 
-def report_with(federation: Federation, lies: Lies) -> Federation:
-    """The federation as it looks when some agents lie."""
-    true = federation.arrays
-    costs, values, uses = (np.ones(federation.n_agents) for _ in TRUTH)
-    for agent, factors in lies.items():
-        costs[agent], values[agent], uses[agent] = factors
-    others = true.weights - true.own_weights
-    return federation.with_arrays(
-        replace(
-            true,
-            linear=true.linear * costs[true.lot_owners],
-            quadratic=true.quadratic * costs[true.lot_owners],
-            values=true.values * values[true.task_owners],
-            weights=true.own_weights + others * uses[true.task_owners, None],
-        )
-    )
-
-
 def best_lies(
     federation: Federation,
     mechanism: str | Mechanism,
@@ -240,19 +237,19 @@ def best_lies(
     rules = resolve_mechanism(mechanism)
     if rules.name in WITHOUT_REPORTS:
         raise InvalidInput(f"under {rules.name} nobody reports anything, so there is nothing to lie about")
-    search = _Search(federation, rules, refusal)
     groups = list(combinations(range(federation.n_agents), together) if liars is None else map(tuple, liars))
     if not groups:
         raise InvalidInput(f"there must be liars to try, got none of {together} among {federation.n_agents} members")
+    search = _Search(federation, rules, refusal=refusal)
     found = []
     for place, group in enumerate(groups):
         if progress is not None:
             progress(place, len(groups))
-        found.append(search.best_of(group))
-    gain, lies, lowest = max(found, key=lambda each: each[0])
+        found.append((group, *search.best_of(list(group))))
+    best, gain, factors, lowest = max(found, key=lambda each: each[1])
     return Lie(
-        agents=tuple(federation.names[agent] for agent in lies),
-        factors=tuple(lies.values()),
+        agents=tuple(federation.names[agent] for agent in best),
+        factors=tuple(tuple(each) for each in factors.tolist()),
         refusal=refusal,
         gain=gain,
         lowest=lowest,
@@ -295,90 +292,75 @@ def _row(lie: Lie) -> tuple[str, ...]:
 class _Search:
     """The lies of one federation under one mechanism."""
 
-    def __init__(self, federation: Federation, mechanism: Mechanism, refusal: bool) -> None:
+    def __init__(self, federation: Federation, mechanism: Mechanism, *, refusal: bool) -> None:
         self._federation, self._mechanism, self._refusal = federation, mechanism, refusal
         self.tried = 0
         self._alone = np.array(standalone_optimum(federation)[1])
         self._tol = UTILITY_TOL * float(federation.values.max())
-        honest = self._utilities({})
-        if honest is None:
+        self._honest = self._utilities(np.ones((1, federation.n_agents, 3)))[0]
+        if np.isnan(self._honest).any():
             raise NotConverged(f"{mechanism.name} has no outcome when everybody is honest: nothing to compare with")
-        self._honest = honest
 
-    def best_of(self, group: tuple[int, ...]) -> tuple[float, Lies, float]:
-        """The best lie of some members: its gain, the lie, and how far below standing alone it takes others."""
-        best: tuple[float, Lies, float] = (0.0, dict.fromkeys(group, TRUTH), 0.0)
-        for lies in _first_lies(group):
-            best = self._better(best, lies)
+    def best_of(self, group: list[int]) -> tuple[float, FloatArray, float]:
+        """The best lie of some members: its gain, its factors, and how far below standing alone it takes others."""
+        best = self._better((0.0, np.ones((len(group), 3)), 0.0), group, list(_first_lies(len(group))))
         for step in STEPS:
             for _ in range(MAX_PASSES):
                 before = best[0]
-                for lies in _near(best[1], step):
-                    best = self._better(best, lies)
+                best = self._better(best, group, list(_near(best[1], step)))
                 if best[0] <= before:
                     break
         return best
 
-    def _better(self, best: tuple[float, Lies, float], lies: Lies) -> tuple[float, Lies, float]:
-        self.tried += 1
-        found = self._utilities(lies)
-        if found is None:
+    def _better(
+        self, best: tuple[float, FloatArray, float], group: list[int], lies: list[FloatArray]
+    ) -> tuple[float, FloatArray, float]:
+        """The best of some lies, if it is better than the best so far."""
+        self.tried += len(lies)
+        factors = np.ones((len(lies), self._federation.n_agents, 3))
+        factors[:, group] = lies
+        found = self._utilities(factors)
+        gains = np.nan_to_num((found - self._honest)[:, group].sum(axis=1), nan=-np.inf)
+        first = int(np.argmax(gains))
+        if gains[first] <= best[0] + self._tol:
             return best
-        gain = float(sum(found[agent] - self._honest[agent] for agent in lies))
-        if gain <= best[0] + self._tol:
-            return best
-        below = np.delete(self._alone - found, list(lies))
-        lowest = float(below.max(initial=0.0))
-        return gain, lies, lowest if lowest > self._tol else 0.0
+        lowest = float(np.delete(self._alone - found[first], group).max(initial=0.0))
+        return float(gains[first]), lies[first], lowest if lowest > self._tol else 0.0
 
-    def _utilities(self, lies: Lies) -> FloatArray | None:
-        """Everybody's true utility; None if there is no outcome. Whoever leaves has what it has by itself."""
-        utilities, inside = self._alone.copy(), np.ones(self._federation.n_agents, dtype=bool)
-        report = report_with(self._federation, lies)
-        while inside.sum() > 1:
-            members = np.flatnonzero(inside)
-            found = self._among(report, members)
-            if found is None:
-                return None
-            leaving = found < self._alone[members] - self._tol
-            if not self._refusal or not leaving.any():
-                utilities[members] = found
-                return utilities
-            inside[members[leaving]] = False
-        return utilities
-
-    def _among(self, report: Federation, members: np.ndarray) -> FloatArray | None:
-        """True utilities of those who are in, under the outcome of the reports."""
-        everybody = members.size == report.n_agents
-        said = report if everybody else report.take(members.tolist())
-        true = self._federation if everybody else self._federation.take(members.tolist())
-        try:
-            outcome = self._mechanism.solve(said)
-            given = outcome.contributions
-            held_back = said.payoffs(given) - outcome.payoffs  # by mechanisms that give a worse model
-            spent = true.costs.value(given) + true.joining_costs
-            return np.asarray(true.payoffs(given) - held_back - spent + outcome.payments)
-        except FedpactError:
-            return None
+    def _utilities(self, factors: FloatArray) -> FloatArray:
+        """Everybody's true utility, (lies, members); NaN without an outcome. Whoever leaves has what it has alone."""
+        found, inside = np.full(factors.shape[:2], np.nan), np.ones(factors.shape[:2], dtype=np.bool_)
+        waiting = np.arange(len(factors))
+        while waiting.size:
+            members = inside[waiting[0]]
+            alike = (inside[waiting] == members).all(axis=1)
+            lies, waiting = waiting[alike], waiting[~alike]
+            utilities = np.tile(self._alone, (lies.size, 1))
+            if members.sum() > 1:
+                among = self._federation if members.all() else self._federation.take(members)
+                utilities[:, members] = true_utilities(among, self._mechanism, factors[lies][:, members])
+            leaving = (utilities < self._alone - self._tol) & self._refusal
+            again = leaving.any(axis=1)
+            found[lies[~again]] = utilities[~again]
+            inside[lies[again]] &= ~leaving[again]
+            waiting = np.concatenate([waiting, lies[again]])
+        return found
 
 
-def _first_lies(group: tuple[int, ...]) -> Iterator[Lies]:
-    """Lies of one kind: the same of all, and of several each one's while the others are honest."""
-    for kind, factors in enumerate((COSTS, VALUES, WEIGHTS)):
+def _first_lies(size: int) -> Iterator[FloatArray]:
+    """Lies (size, 3) of one kind: the same of all, and of several each one's while the others are honest."""
+    for kind, factors in enumerate(GRID):
         for factor in factors:
-            lie: Factors = (*TRUTH[:kind], factor, *TRUTH[kind + 1 :])  # type: ignore[assignment]
-            yield dict.fromkeys(group, lie)
-            for liar in group if len(group) > 1 else ():
-                yield dict.fromkeys(group, TRUTH) | {liar: lie}
+            for liars in [slice(None), *(range(size) if size > 1 else ())]:
+                lie = np.ones((size, 3))
+                lie[liars, kind] = factor
+                yield lie
 
 
-def _near(lies: Lies, step: float) -> Iterator[Lies]:
+def _near(lie: FloatArray, step: float) -> Iterator[FloatArray]:
     """Lies that differ in one factor."""
-    for agent, factors in lies.items():
-        for kind, factor in enumerate(factors):
-            low, high = (LOWEST, HIGHEST) if kind < 2 else (MOST_HARM, MOST_USE)
-            moves = (factor * (1.0 + step), factor / (1.0 + step)) if kind < 2 else (factor + step, factor - step)
-            for moved in moves:
-                changed = list(factors)
-                changed[kind] = min(max(moved, low), high)
-                yield lies | {agent: (changed[0], changed[1], changed[2])}
+    for liar, kind in np.ndindex(lie.shape):
+        for sign in (1.0, -1.0):
+            changed = lie.copy()
+            changed[liar, kind] = lie[liar, kind] * (1.0 + step) ** sign if kind < 2 else lie[liar, kind] + sign * step
+            yield np.clip(changed, LOWEST, HIGHEST)

@@ -54,122 +54,109 @@ class Sensitivity:
     sentence: str
 
 
-class _Variation(NamedTuple):
+class Variation(NamedTuple):
+    """A member's number of a kind, and what it is multiplied by."""
+
     kind: str
     member: str
     factor: float
 
 
-class _State(NamedTuple):
-    """What is watched of a deal, one flag per member each: who should be in, who leaves, who contributes nothing."""
-
-    members: tuple[bool, ...]
-    leavers: tuple[bool, ...] = ()
-    idle: tuple[bool, ...] = ()
-
-
 def deal_sensitivity(comparison: Comparison) -> Sensitivity | None:
     """What changes the recommended deal first; None where that is not worked out."""
-    federation = comparison.federation
-    if comparison.recommendation is None or comparison.not_recommended or not 2 <= federation.n_agents <= MAX_AGENTS:
+    federation, chosen = comparison.federation, comparison.recommendation
+    limited = np.isfinite(federation.budgets).any()
+    if chosen is None or comparison.not_recommended or limited or not 2 <= federation.n_agents <= MAX_AGENTS:
         return None
-    if np.isfinite(federation.budgets).any():
-        return None
-    watch = _Watch(comparison)
+    watch = _Watch(comparison, chosen.mechanism)
     if not watch.watches_members and not watch.watches_deal:
         return None
-    variation = _smallest(watch)
-    if variation is None:
+    found = _smallest(watch)
+    if found is None:
         return Sensitivity(kind="", member="", factor=1.0, sentence=STEADY)
-    said = f"The first number to make sure of: if {_input_text(comparison, variation)}, {watch.words(variation)}"
-    return Sensitivity(kind=variation.kind, member=variation.member, factor=variation.factor, sentence=said)
+    said = f"The first number to make sure of: if {_input_text(comparison, found)}, {watch.words(found)}"
+    return Sensitivity(**found._asdict(), sentence=said)
 
 
-def _smallest(watch: _Watch) -> _Variation | None:
-    """The variation nearest to nothing that changes something."""
-    federation, low = watch.comparison.federation, 1.0
-    inputs = [(kind, name) for kind in KINDS for name in federation.names if _is_given(federation, kind, name)]
+def _smallest(watch: _Watch) -> Variation | None:
+    """The variation nearest to nothing that changes something: on the grid, then by bisection below it."""
+    arrays, names, low = watch.federation.given_arrays, watch.federation.names, 1.0
+    inputs = [(kind, name) for kind in KINDS for agent, name in enumerate(names) if _is_given(arrays, kind, agent)]
     for high in GRID:
-        tried = [_Variation(*each, high**sign) for each in inputs for sign in (1, -1)]
+        tried = [Variation(*each, high**sign) for each in inputs for sign in (1, -1)]
         moved = [each for each, changes in zip(tried, watch.changes(tried), strict=True) if changes]
         if moved:
             break
         low = high
     else:
         return None
-    signs = np.array([1.0 if each.factor > 1.0 else -1.0 for each in moved])
-    lows, highs = np.full(len(moved), np.log(low)), np.full(len(moved), np.log(high))
+    full = np.log([each.factor for each in moved])
+    lows, highs = np.full(full.size, np.log(low) / np.log(high)), np.ones(full.size)
     for _ in range(BISECTIONS):
         middle = (lows + highs) / 2.0
-        changes = watch.changes(
-            [each._replace(factor=at) for each, at in zip(moved, np.exp(signs * middle), strict=True)]
-        )
+        factors = np.exp(middle * full).tolist()
+        changes = watch.changes([each._replace(factor=at) for each, at in zip(moved, factors, strict=True)])
         lows, highs = np.where(changes, lows, middle), np.where(changes, middle, highs)
     first = int(np.argmin(highs))
-    return moved[first]._replace(factor=float(np.exp(signs[first] * highs[first])))
+    return moved[first]._replace(factor=float(np.exp(highs[first] * full[first])))
 
 
 class _Watch:
-    """What the recommended deal is, and what becomes of it under variations."""
+    """Three flags for every member: whether it should be in, leaves the recommended deal, contributes nothing."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        assert comparison.recommendation is not None
-        self.comparison, chosen = comparison, comparison.recommendation.mechanism
-        federation = comparison.federation
+    def __init__(self, comparison: Comparison, mechanism: str) -> None:
+        self.federation = comparison.federation
         self.joined = (comparison.among_best or comparison).federation  # those whose deal is recommended
-        self.rules = comparison.mechanism(chosen)
-        self.keeps_all = self.rules.has_side_payments  # on top of the optimum's prices
-        if self.keeps_all:
-            self.rules = MECHANISMS["externality"]
-        few = federation.n_agents <= MAX_AGENTS_GROUPED
-        self.watches_members = few and (federation.has_harm or bool(federation.joining_costs.any()))
+        rules = comparison.mechanism(mechanism)
+        self.can_leave = not rules.has_side_payments  # on top of the optimum's prices, which keep everybody
+        self.rules = rules if self.can_leave else MECHANISMS["externality"]
+        has_outsiders = self.federation.has_harm or bool(self.federation.joining_costs.any())
+        self.watches_members = has_outsiders and self.federation.n_agents <= MAX_AGENTS_GROUPED
         # Optima are quick for many members too.
-        quick = self.rules.has_prices or is_vectorised(self.joined, self.rules)
-        self.watches_deal = self.rules.federated and quick
+        self.watches_deal = self.rules.federated and (self.rules.has_prices or is_vectorised(self.joined, self.rules))
 
-    def changes(self, variations: Sequence[_Variation]) -> list[bool]:
-        """Whether each changes something."""
-        now, *then = self._states(variations)
-        return [state != now for state in then]
+    def changes(self, variations: Sequence[Variation]) -> NDArray[np.bool_]:
+        """Whether each changes a flag."""
+        flags = self._flags(variations)
+        return np.asarray((flags[:, 1:] != flags[:, :1]).any(axis=(0, 2)))
 
-    def words(self, variation: _Variation) -> str:
+    def words(self, variation: Variation) -> str:
         """What a variation changes."""
-        now, then = self._states([variation])
-        names, joined = self.comparison.federation.names, self.joined.names
-        if then.members != now.members:
-            best = [name for name, is_in in zip(names, then.members, strict=True) if is_in]
-            return f"the best federation would be {_names(best)}" if best else "nobody should federate"
-        if then.leavers != now.leavers:
-            left, stay = _new(joined, now.leavers, then.leavers), _new(joined, then.leavers, now.leavers)
-            return f"{_names(left or stay)} would {f'leave {self.rules.title}' if left else 'stay'}"
-        stop, start = _new(joined, now.idle, then.idle), _new(joined, then.idle, now.idle)
-        said = [f"{_names(stop)} would contribute nothing"] if stop else []
-        return " and ".join([*said, *([f"{_names(start)} would contribute too"] if start else [])])
+        (is_in, was_leaving, was_idle), (in_then, leaves, idles) = np.swapaxes(self._flags([variation]), 0, 1)
+        if (in_then != is_in).any():
+            return f"the best federation would be {self._names(in_then)}" if in_then.any() else "nobody should federate"
+        if (leaves != was_leaving).any():
+            left, stay = leaves & ~was_leaving, was_leaving & ~leaves
+            return f"{self._names(left if left.any() else stay)} would " + (
+                f"leave {self.rules.title}" if left.any() else "stay"
+            )
+        stop, start = idles & ~was_idle, was_idle & ~idles
+        said = [f"{self._names(stop)} would contribute nothing"] if stop.any() else []
+        return " and ".join([*said, *([f"{self._names(start)} would contribute too"] if start.any() else [])])
 
-    def _states(self, variations: Sequence[_Variation]) -> list[_State]:
-        """The state as it is, and under each variation; of a federation without an outcome it counts as no change."""
-        every = [_Variation("", "", 1.0), *variations]
-        size = self.comparison.federation.n_agents
-        members = [(True,) * size] * len(every)
+    def _flags(self, variations: Sequence[Variation]) -> NDArray[np.bool_]:
+        """(3, as it is and under each variation, members); a federation without an outcome counts as no change."""
+        every = [Variation("", "", 1.0), *variations]
+        size = self.federation.n_agents
+        flags = np.zeros((3, len(every), size), dtype=np.bool_)
         if self.watches_members:
-            totals = group_welfare(_vary(self.comparison.federation, every), all_groups(size))
+            totals = group_welfare(vary(self.federation, every), all_groups(size))
             totals = np.where(np.isnan(totals).any(axis=-1, keepdims=True), totals[0], totals)
-            members = [tuple(each) for each in best_groups(size, totals).tolist()]
-        if not self.watches_deal:
-            return [_State(each) for each in members]
-        arrays = _vary(self.joined, every)
-        outcomes = solve_arrays(self.joined, arrays, self.rules)
-        brought = sum_by(arrays.lot_owners, outcomes.contributions, arrays.n_agents)
-        idle = brought <= NOTHING * brought.max(axis=-1, keepdims=True)
-        leaves = outcomes.would_leave & ~self.keeps_all
-        states = [
-            _State(each, tuple(left), tuple(nothing))
-            for each, left, nothing in zip(members, leaves.tolist(), idle.tolist(), strict=True)
-        ]
-        return [state if solved else states[0] for state, solved in zip(states, outcomes.solved, strict=True)]
+            flags[0] = best_groups(size, totals)
+        if self.watches_deal:
+            outcomes = solve_arrays(self.joined, vary(self.joined, every), self.rules)
+            brought = sum_by(outcomes.arrays.lot_owners, outcomes.contributions, self.joined.n_agents)
+            idle = brought <= NOTHING * brought.max(axis=-1, keepdims=True)
+            found = np.stack([outcomes.would_leave & self.can_leave, idle])
+            solved = outcomes.solved[:, None]
+            flags[1:, :, np.isin(self.federation.names, self.joined.names)] = np.where(solved, found, found[:, :1])
+        return flags
+
+    def _names(self, flags: NDArray[np.bool_]) -> str:
+        return join_names([self.federation.names[agent] for agent in np.flatnonzero(flags)], most=MAX_NAMES)
 
 
-def _parts(arrays: FederationArrays, kind: str, agent: int) -> dict[str, NDArray[np.bool_]]:
+def _places(arrays: FederationArrays, kind: str, agent: int) -> dict[str, NDArray[np.bool_]]:
     """Which of a federation's numbers a kind of a member's is, by their field."""
     lots, tasks = arrays.lot_owners == agent, arrays.task_owners == agent
     fields = {
@@ -183,56 +170,39 @@ def _parts(arrays: FederationArrays, kind: str, agent: int) -> dict[str, NDArray
     return fields[kind]
 
 
-def _is_given(federation: Federation, kind: str, name: str) -> bool:
+def _is_given(arrays: FederationArrays, kind: str, agent: int) -> bool:
     """Whether a member has a number of this kind that can be larger or smaller."""
-    arrays = federation.given_arrays
-    parts = _parts(arrays, kind, federation.names.index(name)).items()
-    return any(
-        bool((np.isfinite(found) & (found != 0)).any())
-        for field, mask in parts
-        for found in [getattr(arrays, field)[mask]]
-    )
+    numbers = [getattr(arrays, field)[mask] for field, mask in _places(arrays, kind, agent).items()]
+    return any(bool((np.isfinite(each) & (each != 0)).any()) for each in numbers)
 
 
-def _vary(federation: Federation, variations: Sequence[_Variation]) -> FederationArrays:
+def vary(federation: Federation, variations: Sequence[Variation]) -> FederationArrays:
     """The federation once for each variation; of members that are not in it none."""
     arrays, changed = federation.given_arrays, dict[str, FloatArray]()
     for index, (kind, member, factor) in enumerate(variations):
         if member in federation.names:
-            for field, mask in _parts(arrays, kind, federation.names.index(member)).items():
+            for field, mask in _places(arrays, kind, federation.names.index(member)).items():
                 own = getattr(arrays, field)
-                numbers = changed.setdefault(field, np.repeat(own[None], len(variations), axis=0))
-                numbers[index][mask] *= factor
+                changed.setdefault(field, np.repeat(own[None], len(variations), axis=0))[index][mask] *= factor
     return federation.counted_from_home(arrays.repeated(len(variations), **changed))
 
 
-def _names(names: Sequence[str]) -> str:
-    return join_names(names, most=MAX_NAMES)
-
-
-def _new(names: Sequence[str], now: Sequence[bool], then: Sequence[bool]) -> list[str]:
-    return [name for name, was, is_now in zip(names, now, then, strict=True) if is_now and not was]
-
-
-def _input_text(comparison: Comparison, variation: _Variation) -> str:
+def _input_text(comparison: Comparison, variation: Variation) -> str:
     """The number in words, with what it is now and would be where it is one number that people know."""
     kind, name, factor = variation
     much = f"{100.0 * abs(factor - 1.0):.2g} % {'more' if factor > 1.0 else 'less'}"
-    if kind == "received":
-        return f"others' data were {much} useful to {name}"
-    if kind == "given":
-        return f"{name}'s data were {much} useful to others"
+    if kind in ("received", "given"):
+        whose, whom = ("others' data", name) if kind == "received" else (f"{name}'s data", "others")
+        return f"{whose} were {much} useful to {whom}"
     arrays = comparison.federation.given_arrays
-    field, mask = next(iter(_parts(arrays, kind, comparison.federation.names.index(name)).items()))
+    field, mask = next(iter(_places(arrays, kind, comparison.federation.names.index(name)).items()))
     numbers = getattr(arrays, field)[mask]
     amounts = ""
     if numbers.size == 1 and numbers[0] and kind != "value":
         text = comparison.amount if kind != "cap" else lambda number: f"{number:.4g}"
         then, now = (text(number) for number in (factor * float(numbers[0]), float(numbers[0])))
         unit = DataUnit.parse(comparison.unit or "unit of data")
-        per = {
-            "cost": f" per {unit.noun if unit.count == 1.0 else comparison.unit}",
-            "cap": f" {comparison.unit}".rstrip(),
-        }
+        per = {"cost": f" per {comparison.unit or unit.noun}", "cap": f" {comparison.unit}".rstrip()}
+        per |= {"cost": f" per {unit.noun}"} if unit.count == 1.0 else {}
         amounts = f" ({then} instead of {now}{per.get(kind, '')})" if then != now else ""
     return f"{name}'s {kind} were {much}{amounts}"

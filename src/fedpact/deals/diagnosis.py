@@ -107,16 +107,18 @@ def fairness_sentences(outcome: Outcome, amount: Callable[[float], str] = units_
 
 
 def home_sentences(outcome: Outcome) -> tuple[str, ...]:
-    """One sentence per lot of which more is shared than there is at home: it would be used for others alone."""
+    """Of which lots more is shared than there is at home, in a sentence: that would be used for others alone."""
     federation = outcome.federation
     if federation.home is None or not outcome.federated:
         return ()
     more = np.flatnonzero(outcome.contributions > federation.home * (1.0 + SHORT_OF_FAIR)).tolist()
-    return tuple(
-        f"{federation.lot_labels[lot]} shares {outcome.contributions[lot]:.4g} and uses {federation.home[lot]:.4g} at "
-        "home: what is there to share is there to use, so the data at home is probably more."
-        for lot in more
-    )
+    if not more:
+        return ()
+    labels, share = [federation.lot_labels[lot] for lot in more], "share more than is used at home"
+    if len(more) == 1:
+        share = f"shares {outcome.contributions[more[0]]:.4g} and uses {federation.home[more[0]]:.4g} at home"
+    why = "what is there to share is there to use, so the data at home is probably more"
+    return (f"{join_names(labels, most=MAX_NAMES)} {share}: {why}.",)
 
 
 def harm_sentences(outcome: Outcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:

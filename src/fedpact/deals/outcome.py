@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.certificates import Certificate, Certificates
 from fedpact.certificates.assumptions import Assumption, assumptions
 from fedpact.certificates.core import GroupProfiles
-from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import WorstReciprocity, fair_parts, reciprocity_ratios, worst_over_face
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
@@ -32,10 +31,12 @@ from fedpact.federation.arrays import FederationArrays, times_transposed
 from fedpact.shapley.values import ShapleyValues, shapley_values, share_values, undefined_values
 from fedpact.solvers.fair_gains import FairGains, fair_gains, fair_gains_of
 from fedpact.solvers.groups import MAX_LISTED_AGENTS, KnownGroups, group_optima
-from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.standalone import standalone_optima
 from fedpact.utils.arrays import FloatArray, align, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
+
+if TYPE_CHECKING:
+    from fedpact.mechanisms import Mechanism
 
 MAX_AGENTS_WITH_PRICES = 300  # prices are a number for every pair: beyond this a deal, and so its file, has none
 CAP_TOLERANCE = 1e-9  # relative: a contribution this close to a cap is at it
@@ -86,28 +87,6 @@ AS_GIVEN = Equilibria(unique=None, dimension=0, note="as given")
 NOT_KNOWN = Equilibria(unique=None, dimension=0, note="an equilibrium; whether there are others is not known")
 
 
-class MechanismRules(Protocol):
-    """What an outcome asks of its mechanism (`fedpact.mechanisms.Mechanism`)."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def federated(self) -> bool: ...
-    @property
-    def has_prices(self) -> bool: ...
-    @property
-    def has_payments(self) -> bool: ...
-    def solve(self, federation: Federation) -> Outcome: ...
-    def promises(self, federation: Federation) -> Sequence[str]: ...
-    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations: ...
-    def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
-    def payoffs(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
-    def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria: ...
-    def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None: ...
-
-
 def _plain(found: Any) -> Any:
     """A plain number for one federation, an array for many."""
     return found if np.ndim(found) else found.item()
@@ -121,7 +100,7 @@ class Amounts:
         @property
         def arrays(self) -> FederationArrays: ...
         @property
-        def rules(self) -> MechanismRules: ...
+        def rules(self) -> Mechanism: ...
         @property
         def contributions(self) -> FloatArray: ...
         @property
@@ -271,7 +250,7 @@ class Outcome(Amounts):
     """
 
     federation: Federation
-    rules: MechanismRules
+    rules: Mechanism
     contributions: FloatArray
     payments: FloatArray
     side_payments: FloatArray = 0.0  # type: ignore[assignment]
@@ -503,7 +482,7 @@ class Outcomes(Amounts, Sequence[Outcome]):
 
     federation: Federation
     arrays: FederationArrays
-    rules: MechanismRules
+    rules: Mechanism
     contributions: FloatArray
     payments: FloatArray
     side_payments: FloatArray

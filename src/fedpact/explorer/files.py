@@ -17,9 +17,9 @@ from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, is_transcript
 from fedpact.negotiation.check import CheckedDeal, check_deal
 from fedpact.report import render_report
-from fedpact.report.deal_sections import STAYS_AT_HOME
 from fedpact.report.numbers import number_texts
 from fedpact.report.records import comparison_record
+from fedpact.report.sections import STAYS_AT_HOME
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import DECODERS, choose_format

@@ -23,12 +23,12 @@ from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
 from fedpact.federation.arrays import times_transposed
 from fedpact.negotiation.check import CheckedDeal, CheckedTranscript
-from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar, tick_marks
-from fedpact.report.deal_sections import MAX_LEAVERS_NAMED, STAYS_AT_HOME
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
+from fedpact.report.sections import MAX_NAMES, STAYS_AT_HOME
+from fedpact.report.tables import ResultTable, claims_table
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
@@ -101,21 +101,21 @@ def lots_view(view: View) -> Markup:
     arrays = federation.arrays
     own = times_transposed(arrays.own_weights, arrays.marginal_payoffs(given))
     price, cost = arrays.net_externality(given), arrays.marginal_costs(given)
-    texts = {label: view.unit.column(numbers) for label, numbers in (("price", price), ("own", own), ("cost", cost))}
-    rows = [
-        {
-            "owner": federation.names[federation.lot_owners[lot]],
-            "name": federation.lot_names[lot],
-            "brought": text,
-            "cap": "no limit" if np.isinf(federation.caps[lot]) else number_texts(federation.caps[lot : lot + 1])[0],
-            "home": given[lot] <= STAYS_AT_HOME * given.max(initial=0.0),
-            "whole": given[lot] >= federation.caps[lot] * (1.0 - BOUND_TOLERANCE),
-            **{label: column[lot] for label, column in texts.items()},
-        }
-        for lot, text in enumerate(number_texts(given))
-    ]
-    ordered = [rows[lot] for agent in range(federation.n_agents) for lot in federation.lots_of(agent)]
-    return render("lots.html", package=PACKAGE, view=view, rows=ordered, unit=view.unit)
+    whole = given >= federation.caps * (1.0 - BOUND_TOLERANCE)
+    home = given <= STAYS_AT_HOME * given.max(initial=0.0)
+    columns = {
+        "brought": number_texts(given),
+        "of": ["no limit" if np.isinf(cap) else number_texts([cap])[0] for cap in federation.caps],
+        f"price, {view.unit.label} per unit": view.unit.column(price),
+        "worth to the owner": view.unit.column(own),
+        "cost": view.unit.column(cost),
+        "": [
+            "stays at home" if at_home else "all of it" if all_of_it else "a part"
+            for at_home, all_of_it in zip(home, whole, strict=True)
+        ],
+    }
+    table = ResultTable(title="Lots", names=federation.lot_labels, columns=columns, kind="lot")
+    return render("lots.html", package=PACKAGE, table=table)
 
 
 def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
@@ -142,23 +142,24 @@ def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
     """Whether the deal of a file holds and what does not; who gives, is paid and gains what; its certificates."""
     outcome = found.outcome
     unit = Unit.of(scenario.money, outcome.payoffs)
-    columns = (
-        brought_texts(outcome.deal),
-        unit.column(outcome.payments, signed=True),
-        unit.column(outcome.ir_gaps, signed=True),
-    )
+    columns = {
+        "contributes": brought_texts(outcome.deal),
+        "is paid": unit.column(outcome.payments, signed=True),
+        "gains against alone": unit.column(outcome.ir_gaps, signed=True),
+    }
+    title = f"Who contributes, and who is paid what, in {unit.label}: plus is received, minus is paid"
     return render(
         "check.html",
         package=PACKAGE,
         name=name,
         found=found,
         unit=unit,
-        rows=list(zip(outcome.agents, *columns, strict=True)),
+        deal=ResultTable(title=title, names=outcome.agents, columns=columns),
         absent=found.out,
         budgets=budget_sentences(outcome, unit.text),
         is_recomputed=isinstance(found.record, CheckedTranscript),
         findings={} if found.record is None else found.record.findings,
-        claims=checked_claims(outcome, found.claims, unit),
+        claims=claims_table({"verdict": (outcome, found.claims)}, unit),
         claim_title=claim_title,
         not_certified=NOT_CERTIFIED,
     )
@@ -191,7 +192,7 @@ def _change(view: View, there: Sweep, mechanism: str) -> dict[str, Any]:
         "welfare": view.unit.text(welfare),
         "change": view.unit.text(welfare - now.welfare, signed=True),
         "leavers": [agent for agent, goes in zip(there.agents, leaves, strict=True) if goes],
-        "max_leavers": MAX_LEAVERS_NAMED,
+        "max_leavers": MAX_NAMES,
     }
 
 
@@ -202,12 +203,11 @@ def _moved_bars(view: View, there: Sweep, mechanism: str, metric: str) -> dict[s
     known = [LINE_ROOM * getattr(view.comparison[rules], metric) for rules in there.metrics]
     line = NumberLine.over(*known, *(found[metric] for found in there.metrics.values()))
     numbers = there.metrics[mechanism][metric][0]
-    chosen = view.select(np.abs(numbers), "the largest numbers").agents
-    texts = view.unit.column(numbers[chosen], signed=True) if amounts else number_texts(numbers[chosen])
+    texts = view.unit.column(numbers, signed=True) if amounts else number_texts(numbers)
     css = None if amounts else view.colour(outcome)
     rows = [
         agent_bar(line, there.labels(metric)[agent], float(numbers[agent]), text, css=css, mark=float(before[agent]))
-        for agent, text in zip(chosen, texts, strict=True)
+        for agent, text in enumerate(texts)
     ]
     return {"label": label, "rows": rows, "head": f"{label}, {view.unit.label}" if amounts else label}
 

@@ -33,7 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.federation.arrays import FederationArrays, Owners, sum_by
+from fedpact.federation.arrays import LAST_AXES, FederationArrays, Owners, sum_by
 from fedpact.federation.costs import Cost, make_cost
 from fedpact.federation.lots import (
     OwnersGiven,
@@ -216,19 +216,11 @@ class Federation:
     def given_arrays(self) -> FederationArrays:
         """The numbers as they were given, which counts from no data at all."""
         return FederationArrays(
-            weights=self.weights,
-            values=self.values,
+            **{name: getattr(self, name) for name in SAME_IN_ARRAYS},
             linear=np.broadcast_to(self.costs.linear, self.n_lots),
             quadratic=np.broadcast_to(self.costs.quadratic, self.n_lots),
-            caps=self.caps,
-            payoff=self.payoff,
-            names=self.names,
-            lot_owners=self.lot_owners,
-            task_owners=self.task_owners,
             shared=shared_members(self.shared_caps, self.n_lots),
             shared_limits=np.array([shared.cap for shared in self.shared_caps]),
-            joining_costs=self.joining_costs,
-            budgets=self.budgets,
         )
 
     def data(self, contributions: ArrayLike) -> FloatArray:
@@ -389,14 +381,10 @@ class Federation:
         """The same members, lots and tasks with other numbers, which count from whatever data is at home."""
         limits = zip(self.shared_caps, arrays.shared_limits, strict=True)
         return self.replace(
-            weights=arrays.weights,
-            values=arrays.values,
+            **{name: getattr(arrays, name) for name in SAME_IN_ARRAYS if name in LAST_AXES},
             costs=make_cost(arrays.linear, arrays.quadratic),
-            caps=arrays.caps,
             payoff=type(self.payoff)(**arrays.payoff.parameters),
             shared_caps=[SharedCap(shared.lots, float(limit)) for shared, limit in limits],
-            joining_costs=arrays.joining_costs,
-            budgets=arrays.budgets,
             home=None,
         )
 
@@ -452,6 +440,10 @@ class Federation:
         from fedpact.report.plots import plot_federation  # noqa: PLC0415 - optional dependency
 
         return plot_federation(self, ax=ax)
+
+
+# What arrays hold as a federation does.
+SAME_IN_ARRAYS = {each.name for each in fields(Federation)} & {each.name for each in fields(FederationArrays)}
 
 
 def _entries(kept: Any, chosen: Owners) -> Any:

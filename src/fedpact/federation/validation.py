@@ -74,25 +74,24 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
             matrix = errors.attempt(_check_matrix, weights, square=False, tasks=tasks, lots=lots)
     if matrix is not None:
         errors.attempt(_check_entries, matrix, tasks, lots, square=not owned)
-    found: dict[str, Any] = {
-        "weights": matrix,
-        "names": known,
-        "payoff": errors.attempt(_check_payoff, given["payoff"], tasks),
-        "costs": errors.attempt(as_cost, given["costs"], lots),
-        "caps": errors.attempt(_one_each, "caps", given["caps"], *LIMIT, lots),
-        "values": errors.attempt(_one_each, "values", given["values"], positive, POSITIVE, tasks),
-        "shared_caps": errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known),
-        "joining_costs": errors.attempt(_one_each, "joining_costs", given["joining_costs"], *AMOUNT, known),
-        "budgets": errors.attempt(
-            _one_each, "budgets", np.inf if given["budgets"] is None else given["budgets"], *LIMIT, known
-        ),
-    }
+    found: dict[str, Any] = {"weights": matrix, "names": known}
+    found["payoff"] = errors.attempt(_check_payoff, given["payoff"], tasks)
+    found["costs"] = errors.attempt(as_cost, given["costs"], lots)
+    found["shared_caps"] = errors.attempt(check_shared_caps, given["shared_caps"], ownership, lots, known)
+    for field, rule, labels_each in (
+        ("caps", LIMIT, lots),
+        ("values", (positive, POSITIVE), tasks),
+        ("joining_costs", AMOUNT, known),
+        ("budgets", LIMIT, known),
+    ):
+        numbers = np.inf if given[field] is None and rule is LIMIT else given[field]
+        found[field] = errors.attempt(_one_each, field, numbers, rule, labels_each)
     errors.raise_errors()
     found["home"] = _check_home(given["home"], found["caps"], lots, shares=bool(found["shared_caps"]))
     most = abs(found["weights"])
     spans = (
-        ("weights", "at most", most.max(axis=0), lots),
-        ("weights", "at most", most.max(axis=1), tasks),
+        ("weights", "given by", most.max(axis=0), lots),
+        ("weights", "received by", most.max(axis=1), tasks),
         ("values", "", found["values"], tasks),
         ("costs", "", found["costs"].linear, lots),
     )
@@ -102,19 +101,23 @@ def check_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     return found | ownership._asdict()
 
 
-def _check_span(field: str, what: str, numbers: FloatArray, names: Sequence[str]) -> None:
-    """Numbers of one kind that are not zero lie within eight orders of magnitude: solvers are right to 1e-9 of them."""
+def _check_span(field: str, by: str, numbers: FloatArray, names: Sequence[str]) -> None:
+    """Numbers of one kind that are not zero lie within eight orders of magnitude: solvers are right to 1e-9 of them.
+
+    Of weights these are the largest of each column, or row; `by` says which.
+    """
     counted = np.where(numbers > 0, numbers, np.inf)
     smallest, largest = int(np.argmin(counted)), float(np.max(numbers))
     if not counted[smallest] < largest / MAX_SPAN:
         return
-    found = f"{what} {counted[smallest]:.3g} beside {largest:.3g}".strip()
+    found = f"{'at most ' if by else ''}{counted[smallest]:.3g} beside {largest:.3g}"
     raise InvalidInput(
         field=field,
-        index=() if field == "weights" else smallest,
+        index=() if by else smallest,
         rule="must lie within eight orders of magnitude of each other",
         value=float(counted[smallest]),
-        agent=None if field == "weights" else names[smallest],
+        agent=names[smallest],
+        whose=f'{by} "{names[smallest]}"' if by else None,
         given=f", got {found}; count in other units, or put 0 for what is of no use",
     )
 
@@ -211,11 +214,11 @@ def _check_home(given: Any, caps: FloatArray, lots: Sequence[str], *, shares: bo
     if isinstance(given, str) and shares:
         why = ", but lots share caps, such as one record raw and with noise; give the amounts that are used at home"
         raise InvalidInput(field="home", rule="cannot be all of lots that share a cap", value=given, given=why)
-    return _one_each("home", caps if isinstance(given, str) else given, *AMOUNT, lots)
+    return _one_each("home", caps if isinstance(given, str) else given, AMOUNT, lots)
 
 
-def _one_each(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:
-    return read_only_copy(np.broadcast_to(checked_numbers(field, given, accepts, rule, names=names), len(names)))
+def _one_each(field: str, given: ArrayLike, rule: tuple[Any, str], names: Sequence[str]) -> FloatArray:
+    return read_only_copy(np.broadcast_to(checked_numbers(field, given, *rule, names=names), len(names)))
 
 
 def require_federation(given: object) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.deals import Deal
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED, VERIFIED
@@ -102,35 +102,12 @@ class Calibration:
         both = {name: np.vstack([earlier[name], part]) for name, part in tests.items()}
         return SubsetModels(**both, curves=self.curves, precision=self.precision, n_earlier=len(earlier["given"]))
 
-    def check_agents(self, names: Sequence[str]) -> None:
-        """Raise `InvalidInput` unless it is of these members, in this order."""
-        if self.names != tuple(names):
-            raise InvalidInput(
-                f"the calibration must be of the same members, in their order ({', '.join(names)}), got "
-                f"{', '.join(self.names)}"
-            )
-
     def check_settles(self, deal: Deal) -> None:
         """Raise `InvalidInput` unless a deal can be settled by delivery: it has prices, and all data a third user."""
-        self.check_agents(deal.agents)
-        if deal.prices is None:
-            raise InvalidInput(
-                "settling by delivery needs a deal with prices: the externality mechanism, negotiated by price "
-                "discovery; this one has none"
-            )
-        uses = self.curves.weights != 0.0
-        inside = np.zeros(len(deal.agents), dtype=bool)
-        inside[deal.members] = True
-        for payer, payee in np.argwhere(agreed_transfers(deal) != 0.0).tolist():
-            third = uses[:, payee] & inside
-            third[[payer, payee]] = False
-            if not third.any():
-                one, other = deal.agents[payer], deal.agents[payee]
-                raise InvalidInput(
-                    f'settling by delivery needs a third beneficiary: besides "{one}", who pays, and "{other}", who is '
-                    f'paid, nobody in the deal has a use for the data of "{other}"; settle by samples '
-                    f'(settle-by = "samples")'
-                )
+        inside = np.isin(np.arange(len(self.names)), deal.members)
+        uses = (self.curves.weights != 0.0) & inside[:, None]
+        besides = uses.sum(axis=0) - uses - uses.diagonal()  # the payer and the payee
+        check_third_users(deal, owed_by_delivery(deal, self.names), besides > 0)
 
     def paid_shares(
         self, deal: Deal, models: Sequence[Mapping[str, Any]], delivered: Mapping[str, float]
@@ -141,8 +118,7 @@ class Calibration:
         ledger's entry of the verification lists them) say too little for that, it is the share by the samples that
         were counted: `delivered` is what members have delivered by the samples they signed, in units of contribution.
         """
-        self.check_agents(deal.agents)
-        agreed, wanted = agreed_contributions(deal), agreed_transfers(deal) != 0.0
+        agreed, wanted = agreed_contributions(deal), owed_by_delivery(deal, self.names) != 0.0
         counts = np.array([delivered.get(name, own) for name, own in zip(deal.agents, agreed, strict=True)])
         shares = np.full(wanted.shape, np.nan)
         stated = stated_models(dict.fromkeys(deal.agents, 1.0), models)
@@ -256,6 +232,32 @@ def agreed_contributions(deal: Deal) -> FloatArray:
     given = np.zeros(len(deal.agents))
     given[deal.members] = deal.contributions[deal.members]
     return given
+
+
+def owed_by_delivery(deal: Deal, names: Sequence[str]) -> FloatArray:
+    """(n, n): what the row's member pays the column's if all arrives; the deal must have prices, and these members."""
+    if tuple(deal.agents) != tuple(names):
+        raise InvalidInput(
+            f"deal must be between the members that are judged, in their order ({', '.join(names)}), "
+            f"got {', '.join(deal.agents)}"
+        )
+    if deal.prices is None:
+        raise InvalidInput(
+            f"deal must have prices to be settled by delivery, and that of {deal.mechanism!r} has none; the "
+            f"Externality mechanism has, and so have those with side payments beside it"
+        )
+    return agreed_transfers(deal)
+
+
+def check_third_users(deal: Deal, owed: FloatArray, has_third: NDArray[np.bool_]) -> None:
+    """Raise `InvalidInput` where one member pays another for data that no third one has a use for."""
+    for payer, payee in np.argwhere((owed != 0.0) & ~has_third)[:1].tolist():
+        one, other = deal.agents[payer], deal.agents[payee]
+        raise InvalidInput(
+            f"settling by delivery needs a third member: besides {one}, who pays, and {other}, who is paid, nobody in "
+            f"the deal whose accuracies are given has a use for {other}'s data that the models show; have more members "
+            f'measure, measure more models, or settle by samples (settle-by = "samples")'
+        )
 
 
 def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:

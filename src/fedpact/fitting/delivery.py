@@ -42,10 +42,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from fedpact.deals import Deal, Outcome, Settlement
-from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle
+from fedpact.deals.settlement import payments_for_shares, settle
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.fitting.calibration import Calibration, agreed_contributions, agreed_precision, subset_tests
+from fedpact.fitting.calibration import (
+    Calibration,
+    agreed_contributions,
+    agreed_precision,
+    check_third_users,
+    owed_by_delivery,
+    subset_tests,
+)
 from fedpact.fitting.subset_models import MAX_SHARE, SharesFit, SubsetModels
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -113,7 +120,11 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     agreed = federation.checked_contributions(contributions)
     tests = subset_tests(federation, agreed, subsets, accuracies, test_sizes)
     judged_by = calibration or Calibration.assumed(federation, floor, ceiling, weights_from)
-    judged_by.check_agents(federation.names)
+    if judged_by.names != federation.names:
+        raise InvalidInput(
+            f"the calibration must be of the same members, in their order ({', '.join(federation.names)}), got "
+            f"{', '.join(judged_by.names)}"
+        )
     models = judged_by.models(tests)
     # Many small matrices: more threads than one wait for each other.
     found = run_on_one_thread(SubsetModels.fit, models)
@@ -359,46 +370,12 @@ class Delivery:
         InvalidInput
             If the deal has no prices, if no third member that answered has a use for data that one pays another for, or
             if the models say nothing about what was delivered of it.
-
-        Examples
-        --------
-        Four members; the last delivers half of what it agreed to, and is paid for half of it.
-
-        >>> import numpy as np
-        >>> from fedpact import ExternalityMechanism, PowerLaw
-        >>> weights = 0.01 + 0.01 * np.eye(4)
-        >>> federation = Federation(weights, costs=4e-4, caps=300.0, payoff=PowerLaw(beta=0.7))
-        >>> deal = ExternalityMechanism().solve(federation).deal
-        >>> rng = np.random.default_rng(0)
-        >>> subsets = rng.random((60, 4)) < 0.5
-        >>> arrived = subsets * deal.contributions * [1.0, 1.0, 1.0, 0.5]
-        >>> accuracies = rng.binomial(500, federation.payoff.value(arrived @ weights.T)) / 500
-        >>> found = estimate_delivery(federation, deal.contributions, subsets, accuracies, test_sizes=500)
-        >>> settled = found.settle(deal)
-        >>> sum(settled.cents), settled.amounts[3] < settled.amounts[0]
-        (0, True)
         """
         agreed = deal.deal if isinstance(deal, Outcome) else deal
         require_single_lots(agreed, "settling by delivery")
-        if tuple(agreed.agents) != self.names:
-            raise InvalidInput(
-                f"deal must be between the members that were judged, in their order ({', '.join(self.names)}), "
-                f"got {', '.join(agreed.agents)}"
-            )
-        if agreed.prices is None:
-            raise InvalidInput(
-                f"deal must have prices to be settled by delivery, and that of {agreed.mechanism!r} has none; the "
-                f"Externality mechanism has, and so have those with side payments beside it"
-            )
-        owed = agreed_transfers(agreed)
+        owed = owed_by_delivery(agreed, self.names)
         shares = self.leave_out_shares(owed != 0.0)
-        for payer, payee in np.argwhere((owed != 0.0) & np.isnan(shares))[:1].tolist():
-            one, other = self.names[payer], self.names[payee]
-            raise InvalidInput(
-                f"settling by delivery needs a third member: besides {one}, who pays, and {other}, who is paid, nobody "
-                f"whose accuracies are given has a use for {other}'s data that the models show; have more members "
-                f"measure, measure more models, or settle as agreed"
-            )
+        check_third_users(agreed, owed, np.isfinite(shares))
         payments = payments_for_shares(agreed, shares)
         given = agreed_contributions(agreed)
         due = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)

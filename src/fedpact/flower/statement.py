@@ -38,6 +38,7 @@ MAX_UNIT_DECIMALS = 9
 MAX_CONTRIBUTION = 1e200  # who would still give more than this has no best contribution
 MAX_SLOPE = 1e40  # of a payoff outside its domain, to find the way in
 LEAST_GAIN = "least gain"
+NUMBERS = ("mechanism", "agents", "contributions", "payments", "side_payments")  # of a document, beside who is out
 TERMS = ("place", "contributions", "money")  # what a node can check that has no numbers of its own
 CLAIMS = (*TERMS, "payment", "prices", "own contribution", "utility", LEAST_GAIN)
 
@@ -102,15 +103,16 @@ def read_own_part(asked: Mapping[str, Any], seat: Seat) -> OwnPart:
     _require("place", listed, f"the members are not {seat.size} with {seat.name!r} at place {seat.place}")
     try:
         out = dict.fromkeys(document.get("excluded") or [], "out of the deal")
-        deal = deal_from_record({**document, "excluded": out, "prices": None})
+        deal = deal_from_record({key: document.get(key) for key in NUMBERS} | {"excluded": out})
     except (InvalidInput, TypeError) as reason:
         raise Refused(str(reason)) from reason
-    given_by_absent = any(given > 0.0 and name in out for name, given in zip(deal.agents, deal.contributions))
+    given_by_absent = any(
+        given > 0.0 and name in out for name, given in zip(deal.agents, deal.contributions, strict=True)
+    )
     _require("contributions", not given_by_absent, "somebody who is out would contribute")
     _require("money", _is_money(document.get("money")), f"no exchange rate in {short_repr(document.get('money'))}")
-    if prices is not None and not (
-        isinstance(prices, list) and len(prices) == seat.size and all(map(is_number, prices))
-    ):
+    listed = isinstance(prices, list) and len(prices) == seat.size and all(map(is_number, prices))
+    if prices is not None and not listed:
         raise Refused(f"prices must be {seat.size} finite numbers, got {short_repr(prices)}")
     if utility is not None and not is_number(utility):
         raise Refused(f"utility must be a finite number, got {short_repr(utility)}")

@@ -4,16 +4,16 @@ Everything else, from certificates to reports, asks a mechanism for what it need
 mechanism derives from `Mechanism` and gives `name`, `title`, `claims`, `solve`, `deviations` and, where money changes
 hands, `payments`. One that solves many federations at once also gives `solve_stack`.
 
-Mechanisms from outside the package are held to this. What goes wrong in their code is told as their mistake: which
-method of which class, and what is wrong. fedpact's own are left as they are: a mistake in them is an error in fedpact.
+What goes wrong in the `solve` of a mechanism from outside the package is told as its mistake; in fedpact's own it is an
+error in fedpact.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import isfunction, signature
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,6 @@ from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, Not
 
 PACKAGE = __name__.partition(".")[0]
 
-# What a method must return, by name; None where any answer goes, or is checked by those who ask.
-METHODS: Mapping[str, type | None] = {"solve": Outcome, "deviations": Deviations, "payments": None, "payoffs": None}
 SOLVED_BY = ("solve", "solve_stack", "payments_due", "equilibria", "face")  # the last four go with the first
 # What a federation that cannot be solved raises; other errors are mistakes in the code and are not caught.
 SOLVER_ERRORS = (InvalidInput, NotConverged, ArithmeticError, np.linalg.LinAlgError)
@@ -175,25 +173,19 @@ class Mechanism(ABC):
         return self.outcome_at(members, agreed.contributions, agreed.payments, side_payments=agreed.side_payments)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Guard classes from outside the package; claims that a subclass states replace all of its parent's.
+        """Check what `solve` takes and returns; claims that a subclass states replace all of its parent's.
 
-        With another way to solve, what a parent knew of its own solutions does not hold any more. Whatever is not a
-        federation is refused before it is solved.
+        With another way to solve, what a parent knew of its own solutions does not hold any more.
         """
         super().__init_subclass__(**options)
         if "solve" in vars(cls):
-            cls.solve = _refuse_others(cls.solve)  # type: ignore[method-assign]
+            cls.solve = _check_solve(cls.solve)  # type: ignore[method-assign]
         if "claims" in vars(cls) and "claims_without_harm" not in vars(cls):
             cls.claims_without_harm = ()
         definers = {name: next(at for at, each in enumerate(cls.__mro__) if name in vars(each)) for name in SOLVED_BY}
         for name, definer in definers.items():
             if definer > definers["solve"]:
                 setattr(cls, name, getattr(Mechanism, name))
-        if cls.__module__.partition(".")[0] != PACKAGE:
-            for name, kind in METHODS.items():
-                method = vars(cls).get(name)
-                if isfunction(method):
-                    setattr(cls, name, _guard(method, name, kind))
 
     def __repr__(self) -> str:
         given = (name for name in signature(type(self)).parameters if hasattr(self, name))
@@ -201,35 +193,23 @@ class Mechanism(ABC):
         return f"{type(self).__name__}({options})"
 
 
-def _refuse_others(solve: Callable[..., Outcome]) -> Callable[..., Outcome]:
+def _check_solve(solve: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """`solve` for federations alone; `MechanismError` where code from outside fails, or returns no outcome."""
+
     @wraps(solve)
     def checked(self: Mechanism, federation: Federation) -> Outcome:
         require_federation(federation)
-        return solve(self, federation)
-
-    return checked
-
-
-def _guard(method: Callable[..., Any], name: str, kind: type | None) -> Callable[..., Any]:
-    """The method, raising `MechanismError` where it fails or returns what it must not."""
-
-    @wraps(method)
-    def guarded(self: Any, *args: Any, **options: Any) -> Any:
-        where = f"{type(self).__module__}:{type(self).__qualname__}.{name}"
+        where = f"{type(self).__module__}:{type(self).__qualname__}.solve"
         try:
-            answer = method(self, *args, **options)
-        except (FedpactError, ArithmeticError, np.linalg.LinAlgError):  # what a federation that has no solution raises
+            found = solve(self, federation)
+        except (FedpactError, *SOLVER_ERRORS):  # what a federation without a solution raises
             raise
         except Exception as error:
+            if type(self).__module__.partition(".")[0] == PACKAGE:
+                raise
             raise MechanismError(f"{where} failed: {type(error).__name__}: {error}") from error
-        if kind is not None and not isinstance(answer, kind):
-            article = "an" if kind.__name__[0] in "AEIOU" else "a"
-            raise MechanismError(f"{where} must return {article} {kind.__name__}, got {short_repr(answer)}")
-        if kind is None:
-            n_agents = args[0].n_agents
-            if np.shape(answer)[-1:] != (n_agents,) or np.asarray(answer).dtype.kind not in "fiu":
-                wanted = f"{n_agents} numbers, one per member"
-                raise MechanismError(f"{where} must return {wanted}, got {short_repr(answer)}")
-        return answer
+        if not isinstance(found, Outcome):
+            raise MechanismError(f"{where} must return an Outcome, got {short_repr(found)}")
+        return found
 
-    return guarded
+    return checked

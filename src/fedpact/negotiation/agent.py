@@ -23,7 +23,7 @@ from fedpact.federation import Cost, Federation, Payoff, SharedCap
 from fedpact.federation.arrays import Owners, sum_by
 from fedpact.federation.lots import take_shared_caps
 from fedpact.negotiation import sum_terms
-from fedpact.shapley.receiver import ReceiverShares, receiver_potential, receiver_shares
+from fedpact.shapley.receiver import Rows
 from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import Refusal
@@ -139,19 +139,11 @@ class Agent:
             logger.exception("%s cannot answer", self.name)
             raise Refusal(f"it cannot answer ({type(error).__name__}); its own log says why") from None
 
-    def shares(self, at: FloatArray) -> FloatArray:
-        """Everybody's Shapley share of its payoff."""
-        found = [self._task_shares(task, at).values for task in range(self.values.size)]
-        return np.sum([np.zeros(self.n_agents), *found], axis=0)
-
-    def potential(self, at: FloatArray) -> float:
-        """Its term of the potential of the Shapley mechanism."""
-        owners, count = self.lot_owners, self.n_agents
-        found = [
-            receiver_potential(row, self._curve(task), float(self.values[task]), at, lot_owners=owners, n_agents=count)
-            for task, row in enumerate(self.weights)
-        ]
-        return float(sum(found))
+    def rows(self, tasks: list[int] | None = None) -> Rows:
+        """Its tasks, or some of them, as the Shapley mechanism sees them."""
+        chosen = np.arange(self.values.size) if tasks is None else np.asarray(tasks, dtype=np.intp)
+        payoff = self.payoff.take(chosen)
+        return Rows(self.weights[chosen], payoff, self.values[chosen], self.lot_owners, self.n_agents)
 
     def utility(self, at: FloatArray) -> tuple[float, float]:
         """Payoff, minus infinity outside the domain, and cost."""
@@ -193,13 +185,6 @@ class Agent:
             shared_caps=self.shared_caps,
         )
         return social_optimum(by_itself).welfare
-
-    def _curve(self, task: int) -> Payoff:
-        return self.payoff if self.values.size == 1 else self.payoff.take([task])
-
-    def _task_shares(self, task: int, at: FloatArray) -> ReceiverShares:
-        row, value = self.weights[task], float(self.values[task])
-        return receiver_shares(row, self._curve(task), value, at, lot_owners=self.lot_owners, n_agents=self.n_agents)
 
     def _worth(self, data: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Payoff and marginal payoff of every task; slopes are infinite outside the domain and beyond all numbers."""
@@ -268,15 +253,18 @@ class Agent:
         at = np.asarray(question["contributions"], dtype=np.float64)
         brought = [sum_by(self.lot_owners, row * at, self.n_agents) for row in self.weights]
         lowest = self._worth(np.array([np.minimum(each, 0.0).sum() for each in brought]))[1]
-        for task, told in enumerate(said["tasks"]):
-            more: Answer = {"outside": True}
-            if "outside" not in told and np.isfinite(lowest[task]):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    found = self._task_shares(task, at)
-                if np.isfinite(found.values).all() and np.isfinite(found.slopes).all():
-                    more = told | {"shares": found.values.tolist(), "slopes": found.slopes.tolist()}
-            said["tasks"][task] = more
-        return said
+        inside = [
+            task for task, told in enumerate(said["tasks"]) if "outside" not in told and np.isfinite(lowest[task])
+        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.rows(inside).shares(at)
+        shared: dict[int, Answer] = {
+            task: said["tasks"][task] | {"shares": shares.tolist(), "slopes": slopes.tolist()}
+            for task, shares, slopes in zip(inside, *found, strict=True)
+            if np.isfinite(shares).all() and np.isfinite(slopes).all()
+        }
+        tasks = [shared.get(task, {"outside": True}) for task in range(self.values.size)]
+        return said | {"tasks": tasks}
 
     def _acceptance(self, question: Question) -> Answer:
         """Reveals: whether the deal leaves it what it asks for beyond standing alone, and not by how much."""

@@ -268,7 +268,12 @@ def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
     profiles = [np.asarray(point, dtype=np.float64) for point in question["points"]]
     if about in PROGRAMS.values():
         return np.concatenate([_program_terms(agent, about, at) for at in profiles])
-    return np.concatenate([agent.shares(at) if about == "shares" else _agreed_prices(agent, at) for at in profiles])
+    return np.concatenate(
+        [
+            agent.rows().shares(at).values.sum(axis=0) if about == "shares" else _agreed_prices(agent, at)
+            for at in profiles
+        ]
+    )
 
 
 def _program_terms(agent: Agent, about: str, at: FloatArray) -> FloatArray:
@@ -279,7 +284,7 @@ def _program_terms(agent: Agent, about: str, at: FloatArray) -> FloatArray:
     if any("outside" in task for task in tasks):
         return outside
     payoff, cost = sum(task["payoff"] for task in tasks), sum(lot["cost"] for lot in lots)
-    value, key = (payoff, "prices") if about == "welfare" else (agent.potential(at), "slopes")
+    value, key = (payoff, "prices") if about == "welfare" else (agent.rows().potential(at), "slopes")
     gradient = np.sum([np.zeros(at.size), *[task[key] for task in tasks]], axis=0)
     gradient[agent.own_lots] -= [lot["marginal_cost"] for lot in lots]
     terms = np.array([0.0, value - cost, payoff, cost, *gradient])

@@ -1,8 +1,8 @@
 """What people read: numbers, words, tables and pictures, said once; and the report for the members.
 
 The report is one self-contained HTML page about a comparison, to mail and to print: `page` puts it together from
-`background_sections`, `deal_sections` and `stability`; `member_page` is a single page for one member. What the terminal
-and the explorer say as well is in `numbers`, `words` and `stability` (whether a deal holds together). Plots and
+`sections`; `member_page` is a single page for one member. `tables` makes every table of a result once; the terminal,
+pages, the explorer and notebooks are views of it, with the numbers of `numbers` and the words of `words`. Plots and
 tables of results are methods of the results; they import this package when they are asked for. May use: everything
 below, except flower.
 """

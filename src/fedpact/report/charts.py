@@ -1,4 +1,4 @@
-"""Pictures as SVG that stretch to the width of the page: bars, dots and lines for the cell of a table.
+"""Pictures as SVG that stretch to the width of the page: bars for the cell of a table.
 
 Lengths are percentages, so a picture fills whatever width it has while lines and dots keep their size. Rows that
 share a `NumberLine` can be compared. Axes have round numbers and labels that are moved apart. A mechanism has the
@@ -23,8 +23,6 @@ MAX_TICK = 1e12
 # The places of colours of those compared if none is named; others take the first that is free.
 OWN_PLACES = {name: place for place, name in enumerate(("externality", "shapley", "fair", "voluntary"))}
 BAR_HEIGHT = 16
-DOT_HEIGHT = 20
-DOT_RADIUS = 5
 # Upright lines go this far beyond the picture, to meet those of the next row.
 REACH = 4
 # The line ends this many per cent short of the picture's edges, so that dots are not cut.
@@ -183,30 +181,6 @@ def agent_bar(
 def sign_class(number: float) -> str:
     """The class that gives losses and gains their colours."""
     return "loss" if number < 0 else "gain"
-
-
-def whisker(line: NumberLine, ends: ArrayLike, middle: float, css: str, title: str) -> Markup:
-    """A line over an interval and a dot at the estimate."""
-    low, high = (float(end) for end in np.asarray(ends))
-    return _dots(line, (low, high), [(middle, DOT_RADIUS - 1, f"bar {css}")], css, title)
-
-
-def _dots(
-    line: NumberLine, rod: tuple[float, float], dots: Sequence[tuple[float, int, str]], css: str, title: str
-) -> Markup:
-    middle = DOT_HEIGHT / 2
-    parts = [_upright(line.at(0.0), "zero", DOT_HEIGHT)]
-    if np.isfinite(rod).all():
-        ends = [line.at(end) for end in rod]
-        parts.append(Markup('<line x1="{:g}%" x2="{:g}%" y1="{}" y2="{}" class="rod {}"></line>').format(
-            *ends, middle, middle, css
-        ))  # fmt: skip
-    parts += [
-        Markup('<circle cx="{:g}%" cy="{}" r="{}" class="{}"></circle>').format(line.at(number), middle, radius, kind)
-        for number, radius, kind in dots
-        if np.isfinite(number)
-    ]
-    return _picture(title, parts, Markup('height="{}" class="chart" role="img"').format(DOT_HEIGHT))
 
 
 def _upright(at: float, css: str, height: float) -> Markup:

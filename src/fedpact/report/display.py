@@ -7,23 +7,18 @@ beyond `MAX_ROWS` the recommendation, which solves every mechanism again as agen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
 from fedpact.deals import Outcome
 from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation.lots import require_single_lots
-from fedpact.report.numbers import (
-    given_text,
-    lowest_gain_share_text,
-    lowest_share_text,
-    number_texts,
-    probability_text,
-    share_texts,
-)
+from fedpact.report.markup import render
+from fedpact.report.numbers import Unit, given_text, number_texts, probability_text
+from fedpact.report.tables import BALANCE, ResultTable, deal_table, mechanisms_table
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.words import count_text, join_names
@@ -39,9 +34,7 @@ MAX_WEIGHT_COLUMNS = 10
 MAX_LEAVERS, MAX_LIST_LENGTH = 3, 60  # leavers, and the letters of their names together
 MIN_CHANCE = 0.05  # probabilities of leaving below this are not shown
 
-SIGNED_COLUMNS = ("payments", "ir_gaps")
-OUTCOME_COLUMNS = ("contributions", "payments", "utilities", "standalone", "ir_gaps")
-SHARE_COLUMNS = ("shapley_values", "reciprocity_ratios")
+CHEAP = tuple(head for head in BALANCE if head != "of its fair gain")
 
 
 def federation_line(federation: Federation) -> str:
@@ -87,41 +80,26 @@ def who_would_leave(outcome: Outcome) -> str:
 def outcome_html(outcome: Outcome) -> str:
     """A row per agent, and a verdict per claim."""
     judged = len(outcome.agents) <= MAX_JUDGED
-    wanted: Sequence[str] = (*OUTCOME_COLUMNS, *SHARE_COLUMNS) if judged else OUTCOME_COLUMNS
-    labels = [label for label in wanted if label in _per_agent(outcome)]
-    columns = {label.replace("_", " "): _texts(outcome, label) for label in labels}
-    leavers = set(outcome.leavers)
-    columns["verdict"] = ["would leave" if name in leavers else "stays" for name in outcome.agents[:MAX_ROWS]]
+    unit = Unit.of(None, outcome.payoffs)
+    table = deal_table(outcome, unit, (*BALANCE, "share back") if judged else CHEAP, kind="agent")
     verdicts = ", ".join(f"{claim} {proof.verdict}" for claim, proof in outcome.certificates.items()) if judged else ""
-    title = Markup("<b>{}</b>: {}, {}").format(
-        outcome.mechanism, count_text(len(outcome.agents), "agent"), _state(outcome)
-    )
-    return _block(title, _table("agent", outcome.agents, columns), *filter(None, [verdicts]))
+    title = f"{outcome.mechanism}: {count_text(len(outcome.agents), 'agent')}, {_state(outcome)}"
+    return _notebook(title, [table], [verdicts])
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """A row per mechanism with its verdicts, then the recommendation."""
+    """A row per mechanism, then the recommendation."""
     n_agents, outcomes = comparison.federation.n_agents, comparison.outcomes
-    columns = {
-        "total contributions": number_texts([outcome.contributions.sum() for outcome in outcomes]),
-        "welfare": number_texts([outcome.welfare for outcome in outcomes]),
-        "who would leave": [
-            who_would_leave(outcome).removesuffix(" would leave").removesuffix(" federates") for outcome in outcomes
-        ],
-    }
+    unit = Unit.of(None, [outcome.payoffs for outcome in outcomes])
+    table = mechanisms_table(comparison, unit, judged=n_agents <= MAX_JUDGED)
+    leave = {"would leave": [who_would_leave(outcome).removesuffix(" would leave") for outcome in outcomes]}
     if comparison.uncertainty:
-        columns["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
-    if n_agents <= MAX_JUDGED:
-        columns["lowest fair gain"] = [lowest_gain_share_text(outcome) for outcome in outcomes]
-        columns["lowest Shapley share"] = [lowest_share_text(outcome) for outcome in outcomes]
-        claims = list(outcomes[0].certificates) if outcomes else []
-        columns |= {claim: [outcome.certificates[claim].verdict for outcome in outcomes] for claim in claims}
-    parts: list[str] = [_table("mechanism", [outcome.mechanism for outcome in outcomes], columns)]
-    parts += [f"{mechanism} has no outcome: {reason}" for mechanism, reason in comparison.unsolved.items()]
+        leave["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
+    notes = [f"{mechanism} has no outcome: {reason}" for mechanism, reason in comparison.unsolved.items()]
     if n_agents <= MAX_ROWS and comparison.recommendation is not None:
-        parts.append(" ".join(comparison.advice))
-    title = Markup("<b>{}</b>, {}").format(count_text(len(outcomes), "mechanism"), count_text(n_agents, "agent"))
-    return _block(title, *parts)
+        notes.append(" ".join(comparison.advice))
+    title = f"{count_text(len(outcomes), 'mechanism')}, {count_text(n_agents, 'agent')}"
+    return _notebook(title, [replace(table, columns={**table.columns, **leave})] if outcomes else [], notes)
 
 
 def _chances(outlook: Outlook | None) -> str:
@@ -138,28 +116,24 @@ def _chances(outlook: Outlook | None) -> str:
 
 def federation_html(federation: Federation) -> str:
     """Costs, caps, values and payoffs per agent and the weights; only counts where these would be long."""
-    n_agents = federation.n_agents
-    title = Markup("<b>{}</b>, {} payoffs, {} × {} weights: {} not zero, {} negative").format(
-        count_text(n_agents, "agent"),
-        federation.payoff.family,
-        federation.n_tasks,
-        federation.n_lots,
-        np.count_nonzero(federation.weights),
-        np.count_nonzero(federation.weights < 0),
+    n_agents, weights = federation.n_agents, federation.weights
+    title = (
+        f"{count_text(n_agents, 'agent')}, {federation.payoff.family} payoffs, {federation.n_tasks} × "
+        f"{federation.n_lots} weights: {np.count_nonzero(weights)} not zero, {np.count_nonzero(weights < 0)} negative"
     )
     if federation.has_lots or n_agents > MAX_JUDGED:
-        return _block(title)
-    columns = {
-        label: [given_text(number) for number in numbers[:MAX_ROWS]]
-        for label, numbers in _federation_columns(federation).items()
-    }
-    parts: list[str] = [_table("agent", federation.names, columns)]
+        return _notebook(title)
+    columns = {label: list(map(given_text, numbers)) for label, numbers in _federation_columns(federation).items()}
+    tables = [ResultTable(title="", kind="agent", names=federation.names, columns=columns, sizes=np.zeros(n_agents))]
     if n_agents <= MAX_WEIGHT_COLUMNS:
-        givers = zip(federation.names, federation.weights.T, strict=True)
-        weights = {name: [given_text(weight) for weight in column] for name, column in givers}
-        parts.append("weights: how useful the column's data is to the row")
-        parts.append(_table("", federation.names, weights))
-    return _block(title, *parts)
+        given = {name: list(map(given_text, column)) for name, column in zip(federation.names, weights.T, strict=True)}
+        useful = "weights: how useful the column's data is to the row"
+        tables.append(ResultTable(title=useful, kind="", names=federation.names, columns=given))
+    return _notebook(title, tables)
+
+
+def _notebook(title: str, tables: Sequence[ResultTable] = (), notes: Sequence[str] = ()) -> str:
+    return str(render("notebook.html", title=title, tables=tables, notes=notes, most=MAX_ROWS))
 
 
 def outcome_frame(outcome: Outcome) -> Any:
@@ -276,33 +250,3 @@ def _welfare(outcome: Outcome) -> str:
 def _plain(number: float) -> str:
     """A number within a line of code: no thousands separator, an ASCII minus."""
     return number_texts([number])[0].replace(",", "").replace("−", "-")
-
-
-def _texts(outcome: Outcome, label: str) -> list[str]:
-    """The first rows of an attribute; what is rounding to a certificate is written 0."""
-    if label == "reciprocity_ratios":
-        return share_texts(outcome)[:MAX_ROWS]
-    rounding = 0.0 if label == "contributions" else float(outcome.tolerances.sum())
-    return number_texts(getattr(outcome, label)[:MAX_ROWS], signed=label in SIGNED_COLUMNS, rounding=rounding)
-
-
-def _block(*parts: str) -> str:
-    """Titles, tables and lines of text below each other."""
-    lines = Markup().join(Markup("<div>{}</div>").format(part) for part in parts)
-    return str(Markup("<div>{}</div>").format(lines))
-
-
-def _table(corner: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Markup:
-    """A table with a row per name; rows beyond `MAX_ROWS` are counted."""
-    rows = [_row("td", name, [texts[row] for texts in columns.values()]) for row, name in enumerate(names[:MAX_ROWS])]
-    if len(names) > MAX_ROWS:
-        more = Markup('<tr><td colspan="{}">… {} more</td></tr>').format(len(columns) + 1, len(names) - MAX_ROWS)
-        rows.append(more)
-    head = _row("th", corner, columns)
-    return Markup("<table><thead>{}</thead><tbody>{}</tbody></table>").format(head, Markup().join(rows))
-
-
-def _row(tag: str, name: str, texts: Iterable[str]) -> Markup:
-    cell = Markup(f'<{tag} style="text-align:right">{{}}</{tag}>')
-    cells = Markup().join(cell.format(text) for text in texts)
-    return Markup('<tr><th style="text-align:left">{}</th>{}</tr>').format(name, cells)

@@ -52,14 +52,6 @@ def mention_list(names: Sequence[str], most: int = 6) -> Markup:
     return Markup(", ").join([*shown[:-2], Markup(" and ").join(last)] if last else [])
 
 
-def mention_group(group: Sequence[str], everybody: Sequence[str], most: int) -> Markup:
-    """A group in a sentence; if it is large, by those who are not in it where they are few."""
-    rest = [name for name in everybody if name not in set(group)]
-    if len(group) > most and 0 < len(rest) <= most:
-        return Markup("all but {}").format(mention_list(rest, most))
-    return mention_list(group, most)
-
-
 @cache
 def _environment(package: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only for pages

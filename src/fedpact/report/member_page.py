@@ -15,11 +15,10 @@ from fedpact.comparison.recommendation import addition_text
 from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
-from fedpact.report.background_sections import checked_claims
-from fedpact.report.deal_table import PAID_AT, brought_text, price_texts, prices_paid_text
 from fedpact.report.markup import mention, render
 from fedpact.report.numbers import gain_share_texts, money_text, number_text, percent, probability_text, share_texts
 from fedpact.report.page import style_sheet
+from fedpact.report.tables import PAID_AT, brought_text, claims_table, price_texts, prices_paid_text
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Money
@@ -74,7 +73,7 @@ def render_member_page(
             aside=aside,
             rows=_rows(view, outcome, place),
             transfers=_transfers(view, outcome, place),
-            claims=checked_claims(outcome, promised, view.unit),
+            claims=claims_table({"verdict": (outcome, promised)}, view.unit),
             not_certified=NOT_CERTIFIED,
         )
     )

@@ -7,47 +7,29 @@ from dataclasses import replace
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
 from fedpact.comparison import Comparison
-from fedpact.report.background_sections import certificates, conditions, federation, method, summary
-from fedpact.report.deal_sections import contributions, gains, payments, uncertainty
+from fedpact.report import sections
 from fedpact.report.markup import render
-from fedpact.report.property_table import has_property_table, properties
-from fedpact.report.stability import stability
+from fedpact.report.tables import has_properties
 from fedpact.report.view import View
 from fedpact.scenario import Measured, Money
 from fedpact.utils.files import replace_text
 
-SECTIONS: Mapping[str, Callable[[View], dict[str, Any]]] = {
-    "summary": summary,
-    "contributions": contributions,
-    "payments": payments,
-    "gains": gains,
-    "uncertainty": uncertainty,
-    "stability": stability,
-    "properties": properties,
-    "certificates": certificates,
-    "conditions": conditions,
-    "federation": federation,
-    "method": method,
-}
-"""What the template of each section shows."""
-
-# After the summary, in order, with the short names of the contents.
-CONTENTS = {
-    "gains": "Gains",
-    "payments": "Payments",
-    "contributions": "Contributions",
-    "uncertainty": "Certainty",
-    "stability": "Holding together",
-    "properties": "Properties",
-    "certificates": "Certificates",
-    "conditions": "Assumptions",
-    "federation": "Federation",
-    "method": "Glossary",
+# The appendix, in order: the short name in the contents, and what makes the section.
+SECTIONS: Mapping[str, tuple[str, Callable[[View], sections.Section]]] = {
+    "gains": ("Gains", sections.gains),
+    "payments": ("Payments", sections.payments),
+    "contributions": ("Contributions", sections.contributions),
+    "uncertainty": ("Certainty", sections.uncertainty),
+    "stability": ("Holding together", sections.stability),
+    "properties": ("Properties", sections.properties),
+    "certificates": ("Certificates", sections.certificates),
+    "conditions": ("Assumptions", sections.conditions),
+    "federation": ("Federation", sections.federation),
+    "method": ("Glossary", sections.method),
 }
 WITHOUT_OUTCOMES = ("federation", "method")
 
@@ -88,10 +70,10 @@ def render_report(
     has_outcomes = comparison.outcomes and (measured is None or measured.has_deal)
     contents = {
         ident: label
-        for ident, label in CONTENTS.items()
+        for ident, (label, _) in SECTIONS.items()
         if (has_outcomes or ident in WITHOUT_OUTCOMES)
         and (comparison.uncertainty or ident != "uncertainty")
-        and (ident != "properties" or has_property_table(comparison))
+        and (ident != "properties" or has_properties(comparison))
     }
     parts = [render_section(ident, view) for ident in contents]
     return str(
@@ -108,7 +90,9 @@ def render_report(
 
 def render_section(ident: str, view: View) -> Markup:
     """One section of the report as HTML; also for other pages that have its style sheet."""
-    return render(f"{ident}.html", view=view, **SECTIONS[ident](view))
+    if ident == "summary":
+        return render("summary.html", view=view, **sections.summary(view))
+    return render("section.html", ident=ident, section=SECTIONS[ident][1](view))
 
 
 def style_sheet() -> Markup:

@@ -1,20 +1,13 @@
-"""Whether a deal holds together: who would leave in a group, who gains by posing as two or by lies, and what is lost.
-
-First the words, which the terminal, the report and the explorer share; then the report's section.
-"""
+"""Whether a deal holds together: who would leave in a group, and who gains by posing as two or by lies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fedpact.certificates import Verdict
 from fedpact.comparison import Comparison
-from fedpact.report.markup import mention_group, mention_list
 from fedpact.report.numbers import Unit
-from fedpact.report.view import View
-from fedpact.utils.words import join_names
 
 NOBODY = "nobody"
 NOT_WORKED_OUT = "not worked out"
@@ -24,7 +17,6 @@ GROUP_WORDS: dict[Verdict, str] = {
     Verdict.NOT_REFUTED: "none found",
     Verdict.UNDEFINED: NOT_WORKED_OUT,
 }
-MAX_CELL_NAMES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,29 +78,3 @@ def _one_member(largest: tuple[str, float] | None, unit: Unit) -> Temptation:
         return Temptation(word=NOBODY)
     member, gain = largest
     return Temptation(members=(member,), gain=unit.column([gain], signed=True)[0])
-
-
-def stability(view: View) -> dict[str, Any]:
-    """A row per mechanism with who would leave, the picture of the trade-off, and who gains by posing as two."""
-    rows, posing = [], []
-    for outcome in view.deals:
-        group = leaving_group(view.comparison, outcome.mechanism, view.unit)
-        leavers = mention_list(outcome.leavers, MAX_CELL_NAMES) if outcome.leavers else NOBODY
-        cells = (leavers, *_cells(group, outcome.agents))
-        rows.append({"outcome": outcome, "cells": cells, "limit": group.limit})
-        splitting = posing_as_two(view.comparison, outcome.mechanism, view.unit)
-        posing.append({"outcome": outcome, "cells": _cells(splitting, outcome.agents), "limit": splitting.limit})
-    partly = [
-        view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
-    ]
-    return {
-        "rows": rows,
-        "posing": posing,
-        "partly": join_names(partly),
-    }
-
-
-def _cells(found: Temptation, everybody: Sequence[str]) -> tuple[str, str]:
-    if not found.members:
-        return found.word, NO_GAIN
-    return mention_group(found.members, everybody, MAX_CELL_NAMES), found.gain

@@ -1,4 +1,4 @@
-"""What every section of the report looks at: the comparison, the unit of amounts, and which agents are shown."""
+"""What every section of the report looks at: the comparison, the unit of amounts, and the transfers."""
 
 from __future__ import annotations
 
@@ -19,27 +19,10 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-FEW = 30
-"""Up to this many agents are all shown."""
-
-MAX_SHOWN = 20
-"""How many of more than that are shown."""
-
 N_COLOURS = 5
-SHORT_NAME_LENGTH = 12
-N_SQUARE = 4  # panels
 # Without money, payments are settled to at least this many decimals, and to as many digits of the largest.
 MIN_PAYOFF_DECIMALS = 4
 MAX_PAYOFF_DECIMALS = 15
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The agents a picture shows, by number, and how many it leaves out."""
-
-    agents: list[int]
-    left_out: int
-    why: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,17 +64,6 @@ class View:
     def names(self) -> Sequence[str]:
         """The agents' names."""
         return self.federation.names
-
-    @property
-    def lots(self) -> Sequence[str]:
-        """Names that tell all lots apart: the agents' where each has one."""
-        return self.federation.lot_labels
-
-    @property
-    def panels(self) -> str:
-        """The class of a row of panels: with more room where names are long, or where four make two rows of two."""
-        roomy = max(map(len, self.names)) > SHORT_NAME_LENGTH or len(self.deals) == N_SQUARE
-        return "panels roomy" if roomy else "panels"
 
     @cached_property
     def unit(self) -> Unit:
@@ -144,13 +116,6 @@ class View:
     def settlements(self) -> Mapping[str, Settlement | None]:
         """The transfers of every outcome, by mechanism; None where the payments do not balance."""
         return {outcome.mechanism: self._settlement(outcome) for outcome in self.comparison.outcomes}
-
-    def select(self, sizes: FloatArray, why: str) -> Selection:
-        """All agents (or lots) if they are few, otherwise those with the largest `sizes`, largest first."""
-        if sizes.size <= FEW:
-            return Selection(list(range(sizes.size)), 0, why)
-        ranked = np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")[:MAX_SHOWN]
-        return Selection(ranked.tolist(), sizes.size - len(ranked), why)
 
     def _settlement(self, outcome: Outcome) -> Settlement | None:
         payments = outcome.payments

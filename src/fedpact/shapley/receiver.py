@@ -1,8 +1,8 @@
-"""One receiver's payoff shared out among everybody: what a member works out from its own row alone.
+"""What a member's payoffs are worth to everybody: shares that it works out from its own rows alone.
 
-Shapley values are linear in the game, and the total payoff is a sum over receivers. So phi_j = sum_i phi_ij, where
-phi_ij is j's share of receiver i's payoff, and the potential is a sum P = sum_i P_i with d P_i / d s_j = d phi_ij /
-d s_j. Each term needs the receiver's weights, payoff curve and value, and nothing of anybody else's.
+Shapley values are linear in the game, and the total payoff is a sum over tasks. So phi_j = sum_r phi_rj, where phi_rj
+is j's share of the payoff of task r, and the potential is a sum P = sum_r P_r with d P_r / d s_l = d phi_rj / d s_l, j
+the owner of l. Each term needs the weights, payoff curve and value of one task, and nothing of anybody else's.
 """
 
 from __future__ import annotations
@@ -10,69 +10,52 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedpact.federation.arrays import sum_by
+from fedpact.federation.arrays import Owners, sum_by
 from fedpact.federation.payoffs import Payoff
 from fedpact.shapley.integral import credit, potential
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import OutsideDomain
 
 
-class ReceiverShares(NamedTuple):
-    """Everybody's share of one receiver's payoff at a profile, phi_ij, and its slopes d phi_ij / d s_j."""
+class TaskShares(NamedTuple):
+    """Everybody's shares of the payoffs of tasks (tasks, members), and their derivatives by lots (tasks, lots)."""
 
     values: FloatArray
     slopes: FloatArray
 
 
-def receiver_shares(
-    weights: FloatArray,
-    payoff: Payoff,
-    value: float,
-    contributions: FloatArray,
-    *,
-    lot_owners: NDArray[np.intp] | None = None,
-    n_agents: int = 0,
-) -> ReceiverShares:
-    """Everybody's share of the payoff of a receiver with these weights; `payoff` is of one member.
+class Rows(NamedTuple):
+    """Some tasks: their weights (tasks, lots), curves and values; and whose all lots are, of so many members."""
 
-    Where members have several lots, `lot_owners` says whose each is, by index among `n_agents`: weights and slopes are
-    then per lot, the shares per member. Raises `OutsideDomain` if a coalition leaves the domain of the payoff.
+    weights: FloatArray
+    payoff: Payoff
+    values: FloatArray
+    lot_owners: Owners
+    n_agents: int
 
-    Examples
-    --------
-    >>> from fedpact import PowerLaw
-    >>> receiver_shares(np.array([1.0, 0.5]), PowerLaw(1.0), 1.0, np.array([1.0, 1.0])).values.round(6).tolist()
-    [0.383333, 0.216667]
-    """
-    owners = np.arange(weights.size) if lot_owners is None else lot_owners
-    brought = _brought(weights, payoff, contributions, owners, n_agents)
-    found = credit(brought[None], payoff)
-    return ReceiverShares(values=value * found.values[0], slopes=value * weights * found.derivatives[0, owners])
+    def shares(self, contributions: FloatArray) -> TaskShares:
+        """Everybody's shares of these payoffs; raises `OutsideDomain` if a coalition leaves the domain of one.
 
+        Examples
+        --------
+        >>> from fedpact import PowerLaw
+        >>> row = Rows(np.array([[1.0, 0.5]]), PowerLaw(1.0), np.ones(1), np.arange(2), 2)
+        >>> row.shares(np.array([1.0, 1.0])).values.round(6).tolist()
+        [[0.383333, 0.216667]]
+        """
+        found, value = credit(self._brought(contributions), self.payoff), self.values[:, None]
+        return TaskShares(value * found.values, value * self.weights * found.derivatives[:, self.lot_owners])
 
-def receiver_potential(
-    weights: FloatArray,
-    payoff: Payoff,
-    value: float,
-    contributions: FloatArray,
-    *,
-    lot_owners: NDArray[np.intp] | None = None,
-    n_agents: int = 0,
-) -> float:
-    """P_i(s), the receiver's term of the potential; raises `OutsideDomain`. Lots as in `receiver_shares`."""
-    owners = np.arange(weights.size) if lot_owners is None else lot_owners
-    return value * float(potential(_brought(weights, payoff, contributions, owners, n_agents)[None], payoff)[0])
+    def potential(self, contributions: FloatArray) -> float:
+        """The terms of the potential, together; raises `OutsideDomain`."""
+        return float(self.values @ potential(self._brought(contributions), self.payoff))
 
-
-def _brought(
-    weights: FloatArray, payoff: Payoff, contributions: FloatArray, owners: NDArray[np.intp], n_agents: int
-) -> FloatArray:
-    """The data that each member's lots bring together."""
-    brought = sum_by(owners, weights * contributions, max(n_agents, int(owners.max(initial=-1)) + 1))
-    lowest, floor = float(np.minimum(brought, 0.0).sum()), float(np.min(payoff.lowest_finite))
-    if not lowest > floor or not np.isfinite(brought).all():
-        data = f"weighted data from {lowest:g} to {float(np.maximum(brought, 0.0).sum()):g}"
-        raise OutsideDomain(f"{data} is outside the domain of the payoff")
-    return brought
+    def _brought(self, contributions: FloatArray) -> FloatArray:
+        """The data that each member's lots bring to each task, (tasks, members)."""
+        brought = sum_by(self.lot_owners, self.weights * contributions, self.n_agents)
+        lowest = np.minimum(brought, 0.0).sum(axis=1)
+        if not ((lowest > self.payoff.lowest_finite).all() and np.isfinite(brought).all()):
+            data = f"weighted data from {lowest.min(initial=0.0):g} to {brought.max(initial=0.0):g}"
+            raise OutsideDomain(f"{data} is outside the domain of the payoff")
+        return brought

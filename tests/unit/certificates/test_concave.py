@@ -52,6 +52,24 @@ def test_the_ascent_ends_where_scipys_does(shared: bool) -> None:
         assert (problem.shared[0] @ found.x[0] <= problem.limits[0] * (1.0 + ROUNDING)).all()
 
 
+def test_the_ascent_goes_along_a_full_shared_cap_where_one_lot_earns_at_a_constant_rate() -> None:
+    """Both lots earn; the curved one earns more, so the straight one gives way: min(cap, where log's slope falls)."""
+    problem = ConcaveProblem(
+        weights=np.array([[[0.0, 1.0]]]),
+        values=np.ones((1, 1)),
+        payoff=fp.Log(),
+        background=np.zeros((1, 1)),
+        linear=np.array([[-0.05, 0.05]]),
+        quadratic=np.zeros((1, 2)),
+        upper=np.full((1, 2), 1.5),
+        shared=np.ones((1, 1, 2)),
+        limits=np.full((1, 1), 0.5),
+    )
+    found = maximise(problem, np.zeros((1, 2)))
+    np.testing.assert_allclose(found.x[0], [0.0, 0.5], atol=1e-9)
+    np.testing.assert_allclose(found.bounds[0], np.log(1.5) - 0.05 * 0.5, rtol=1e-12)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_bounds_hold_wherever_they_are_taken(shared: bool) -> None:
     rng = np.random.default_rng(2)

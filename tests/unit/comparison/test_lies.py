@@ -19,13 +19,20 @@ HOSPITALS = hospitals().federation
 CLINIC = HOSPITALS.names.index("Clinic")
 
 
+def report(federation: fp.Federation, lies: dict[int, tuple[float, float, float]]) -> fp.Federation:
+    """The federation as it looks when some members lie."""
+    factors = np.ones((1, federation.n_agents, 3))
+    factors[0, list(lies)] = list(lies.values())
+    return federation.with_arrays(report_with(federation.arrays, factors).at(0))
+
+
 def true_utilities(federation: fp.Federation, outcome: fp.Outcome) -> np.ndarray:
     given = outcome.contributions
     return np.asarray(federation.payoffs(given) - federation.costs.value(given) + outcome.payments)
 
 
 def test_a_report_changes_what_is_lied_about_and_nothing_else() -> None:
-    said = report_with(HOSPITALS, {CLINIC: (2.0, 3.0, -0.5)})
+    said = report(HOSPITALS, {CLINIC: (2.0, 3.0, -0.5)})
     weights, true = said.weights, HOSPITALS.weights
     others = np.arange(HOSPITALS.n_agents) != CLINIC
     np.testing.assert_array_equal(weights[others], true[others])
@@ -33,7 +40,7 @@ def test_a_report_changes_what_is_lied_about_and_nothing_else() -> None:
     assert weights[CLINIC, CLINIC] == true[CLINIC, CLINIC]
     assert said.values[CLINIC] == 3.0 * HOSPITALS.values[CLINIC]
     np.testing.assert_allclose((said.costs.linear / HOSPITALS.costs.linear)[[0, CLINIC]], [1.0, 2.0], rtol=1e-15)
-    assert report_with(HOSPITALS, {CLINIC: TRUTH}).fingerprint == HOSPITALS.fingerprint
+    assert report(HOSPITALS, {CLINIC: TRUTH}).fingerprint == HOSPITALS.fingerprint
 
 
 def test_a_lie_of_two_by_hand() -> None:
@@ -49,7 +56,7 @@ def test_a_lie_of_two_by_hand() -> None:
         return float(np.log1p(contribution) - 0.1 * contribution)
 
     for value in (0.5, 1.0):
-        outcome = fp.ExternalityMechanism().solve(report_with(federation, {1: (1.0, value, 1.0)}))
+        outcome = fp.ExternalityMechanism().solve(report(federation, {1: (1.0, value, 1.0)}))
         assert true_utilities(federation, outcome)[1] == pytest.approx(utility(value), rel=1e-6)
     best = best_lies(federation, "externality", liars=[[1]])
     assert best.gain >= utility(0.5) - utility(1.0) - 1e-9
@@ -60,9 +67,7 @@ def test_claiming_harm_pays_and_takes_others_below_standing_alone() -> None:
     found = best_lies(HOSPITALS, "externality", liars=[[CLINIC]])
     assert found.factors[0][2] < 0.0 < found.lowest
     # The gain by hand: solved on the report, judged by the truth.
-    true = true_utilities(
-        HOSPITALS, fp.ExternalityMechanism().solve(report_with(HOSPITALS, {CLINIC: found.factors[0]}))
-    )
+    true = true_utilities(HOSPITALS, fp.ExternalityMechanism().solve(report(HOSPITALS, {CLINIC: found.factors[0]})))
     honest = fp.ExternalityMechanism().solve(HOSPITALS).utilities
     np.testing.assert_allclose(found.gain, (true - honest)[CLINIC], rtol=1e-9)
     alone = standalone_optimum(HOSPITALS)[1]
@@ -89,7 +94,7 @@ def test_under_vcg_nobody_gains_alone_and_two_do_together() -> None:
 def test_lying_in_a_negotiation_is_lying_to_the_mechanism(seed: int) -> None:
     for federation in random_federations(10 + seed, 6):
         for factors in ((0.5, 1.0, 1.0), (1.0, 0.5, 1.0)):
-            said = report_with(federation, {0: factors})
+            said = report(federation, {0: factors})
             lying = Agent.of(said, 0, least_gain=None)
             table = [lying if other.index == 0 else other for other in agents_of(federation, least_gain=None)]
             deal = coordinate(InProcess(table))
@@ -112,7 +117,7 @@ def test_nobody_gains_by_messages_that_fit_a_lie(seed: int) -> None:
         played += 1
         honest, rounding = game.equilibrium_messages(), 1e-9 * float(federation.values.max())
         for factors in ((0.3, 1.0, 1.0), (3.0, 1.0, 1.0), (1.0, 0.3, 1.0), (1.0, 3.0, 1.0)):
-            said = fp.MessageGame(report_with(federation, {0: factors})).equilibrium_messages()
+            said = fp.MessageGame(report(federation, {0: factors})).equilibrium_messages()
             lied = game.outcome(honest.replace(0, said.proposals[0], said.prices[0]))
             assert lied.utilities[0] <= game.outcome(honest).utilities[0] + rounding
     assert played >= 2

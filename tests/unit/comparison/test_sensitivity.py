@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.sensitivity import STEADY, _Variation, _vary
+from fedpact.comparison.sensitivity import STEADY, Variation, vary
 from random_cases import cases
 
 WEIGHTS = [[1.0, 0.6, 0.4, -0.15], [0.7, 1.0, 0.3, -0.05], [0.8, 0.5, 1.0, 0.02], [0.5, 0.4, 0.2, 1.0]]
@@ -119,7 +119,7 @@ def test_the_change_is_one_and_a_smaller_one_of_the_same_number_is_none(seed: in
         return
 
     def shown(factor: float) -> tuple[object, ...]:
-        varied = federation.with_arrays(_vary(federation, [_Variation(found.kind, found.member, factor)]).at(0))
+        varied = federation.with_arrays(vary(federation, [Variation(found.kind, found.member, factor)]).at(0))
         again = fp.compare(varied)
         outcome = again.recommended_outcome
         idle = () if outcome is None else tuple((outcome.contributions <= 1e-9 * outcome.contributions.max()).tolist())

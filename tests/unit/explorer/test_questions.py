@@ -369,7 +369,7 @@ def test_groups_are_followed_where_all_can_be_listed():
 def test_the_deal_says_who_would_leave_together(answers, ask):
     text = words(answers.deal(ask())["deal"])
     assert "Does the deal hold together?" in text
-    assert "County and Children's +71,705" in text
+    assert "all but Clinic +71,705" in text
 
 
 def test_leaving_needs_rules_and_an_order(answers, ask):

@@ -194,7 +194,7 @@ def test_two_members_have_no_third_beneficiary(tmp_path: Path) -> None:
     calibration = tmp_path / "calibration.toml"
     fp.save_scenario(fp.Scenario(federation=federation), calibration)
     stage = Stage(federation, tmp_path)
-    with pytest.raises(fp.InvalidInput, match=r'needs a third beneficiary: besides "agent \d", who pays'):
+    with pytest.raises(fp.InvalidInput, match=r"needs a third member: besides agent \d, who pays"):
         stage.conduct(**{"verify-subsets": 7, "settle-by": "delivery", "calibration": str(calibration)})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedpact.report.charts import NumberLine, agent_bar, bar, whisker
+from fedpact.report.charts import NumberLine, agent_bar, bar
 
 
 class TestBars:
@@ -25,11 +25,6 @@ class TestBars:
         line = NumberLine.over([0.0, 10.0])
         assert "<rect" not in bar(line, 0.0, "gain", "none") + bar(line, np.nan, "gain", "none")
         assert "<rect" in bar(line, 1e-9, "gain", "tiny")
-
-    def test_undefined_numbers_have_no_dots(self):
-        line = NumberLine.over([0.0, 10.0])
-        made = whisker(line, [np.nan, 1.0], 0.5, "gain", "t") + whisker(line, [0.0, 1.0], np.inf, "gain", "t")
-        assert made.count("<circle") == 1 and made.count("rod") == 1 and "nan" not in made
 
     def test_titles_and_names_are_escaped(self):
         line = NumberLine.over([1.0])

@@ -9,8 +9,8 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import run_main
-from fedpact.report.measured import measured_tables
 from fedpact.report.numbers import Unit
+from fedpact.report.tables import measured_tables
 from fedpact.scenario import Measured, Money, Scenario, save_scenario
 
 FOUND = Measured(
@@ -67,10 +67,12 @@ def test_lists_have_a_number_for_each(changes: dict[str, object], message: str) 
 def test_tables_say_who_gains_and_who_stays_alone() -> None:
     federation = scenario(FOUND).federation
     arrangements, deal = measured_tables(FOUND, federation.names, federation.lot_owners, Unit.of(Money("EUR", 1.0)))
-    assert arrangements.rows[0][1:] == ["0.500", "0.700", "0.690", "0.720", "+2.0 ± 0.8", "+40.00 ± 16.45"]
-    assert arrangements.rows[1][-2:] == ["stays alone", "stays alone"]  # no change by construction, not certainty
-    assert list(deal.rows[-1]) == ["all", "40", "0", "+25.00", "+30.00", "+13.55", "+46.45"]
-    assert list(deal.rows[1][-3:]) == ["0", "stays alone", ""]
+    rows = list(zip(*arrangements.columns.values(), strict=True))
+    assert rows[0] == ("0.500", "0.700", "0.690", "0.720", "+2.0 ± 0.8", "+40.00 ± 16.45")
+    assert rows[1][-2:] == ("stays alone", "stays alone")  # no change by construction, not certainty
+    rows = list(zip(deal.names, *deal.columns.values(), strict=True))
+    assert rows[-1] == ("all", "40", "0", "+25.00", "+30.00", "+13.55", "+46.45")
+    assert rows[1][-3:] == ("0", "stays alone", "")
     assert len(measured_tables(NO_DEAL, federation.names, federation.lot_owners, Unit.of(None))) == 1
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 import fedpact as fp
-from fedpact.report.deal_sections import shared_cap_sentences
 from fedpact.report.member_page import render_member_page
 from fedpact.report.numbers import Unit
 from fedpact.report.page import render_report
+from fedpact.report.sections import shared_cap_sentences
 from fedpact.scenario.examples import hospitals_with_privacy
 
 SCENARIO = hospitals_with_privacy()

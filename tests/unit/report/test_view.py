@@ -1,21 +1,20 @@
-"""Which agents are shown of many."""
+"""What a federation is called, and which rows of many are shown."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedpact.report.view import FEW, MAX_SHOWN, View
+from fedpact.report.tables import FEW, MAX_SHOWN, ResultTable
+from fedpact.report.view import View
 
 
-def test_few_agents_are_all_shown_and_of_many_the_largest(comparison_of):
-    few = View.of(comparison_of("hospitals"))
-    assert few.select(np.arange(5.0), "x").agents == [0, 1, 2, 3, 4]
-    many = View.of(comparison_of("thirty-one agents"))
-    n_agents = many.federation.n_agents
-    assert n_agents == FEW + 1
-    chosen = many.select(np.where(np.arange(n_agents) == 3, np.nan, np.arange(n_agents)), "x")
-    assert chosen.agents == list(range(n_agents - 1, n_agents - 1 - MAX_SHOWN, -1))
-    assert chosen.left_out == n_agents - MAX_SHOWN
+def test_few_rows_are_all_shown_and_of_many_the_largest():
+    few = ResultTable(title="", names=["a", "b"], columns={}, sizes=np.arange(2.0))
+    assert few.shown() == [0, 1] and few.shown(1, 1) == [1]
+    sizes = np.where(np.arange(FEW + 1) == 3, np.nan, np.arange(FEW + 1))
+    many = ResultTable(title="", names=[str(row) for row in range(FEW + 1)], columns={}, sizes=-sizes)
+    assert many.shown() == list(range(FEW + 1 - MAX_SHOWN, FEW + 1))
+    assert len(ResultTable(title="", names=many.names, columns={}).shown()) == FEW + 1
 
 
 def test_a_federation_without_a_title_is_called_by_its_size(comparison_of):

@@ -98,14 +98,8 @@ def test_a_fit_survives_the_file(tmp_path: Path, n_agents: int) -> None:
     loaded = fp.load_scenario(path)
     assert loaded == given
     assert (tmp_path / "fit.factor.npz").exists() == (n_agents == 8)
-    ours, theirs = found.draws(4000, 0), loaded.uncertainty.draws(loaded.federation, 4000, 0)
-    np.testing.assert_allclose(theirs.payoff.beta.std(), ours.beta.std(), rtol=0.2)
-    np.testing.assert_allclose(theirs.weights.std(axis=0), ours.weights.std(axis=0), rtol=0.35)
-    mine, other = (
-        np.corrcoef(np.log(beta[:, 0]), np.log(weights[:, 0, 0]))[0, 1]
-        for beta, weights in ((ours.beta, ours.weights), (theirs.payoff.beta, theirs.weights))
-    )
-    np.testing.assert_allclose(other, mine, atol=0.15)
+    ours, theirs = (each.uncertainty.draws(each.federation, 10, 0) for each in (given, loaded))
+    np.testing.assert_array_equal(theirs.weights, ours.weights)
 
 
 def test_worth_per_agent_goes_with_the_values() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.shapley import coalitions, integral
-from fedpact.shapley.receiver import receiver_potential, receiver_shares
+from fedpact.shapley.receiver import Rows
 from fedpact.utils.errors import OutsideDomain
 from potentials import summed_potential
 from strategies import random_federation
@@ -23,25 +23,23 @@ def test_receivers_add_up_to_everybody(seed: int) -> None:
     profile = 0.3 * np.minimum(federation.caps, 3.0) * rng.random(federation.n_agents)
     if federation.has_harm:
         profile *= 1e-2
-    rows = [
-        (federation.arrays.weights[agent], federation.payoff.take([agent]), float(federation.values[agent]), profile)
-        for agent in range(federation.n_agents)
-    ]
+    rows = Rows(
+        federation.arrays.weights, federation.payoff, federation.values, federation.lot_owners, federation.n_agents
+    )
     values, slopes = coalitions.values_and_gradient(federation.arrays, profile)
-    found = [receiver_shares(*row) for row in rows]
+    found = rows.shares(profile)
     size = float(np.abs(federation.payoffs(profile)).sum())
-    np.testing.assert_allclose(sum(each.values for each in found), values, rtol=0.0, atol=SAME * size)
-    np.testing.assert_allclose(sum(each.slopes for each in found), slopes, rtol=1e-8)
-    for each, payoff in zip(found, federation.payoffs(profile), strict=True):
-        assert abs(each.values.sum() - payoff) <= SAME * size
-    potential = sum(receiver_potential(*row) for row in rows)
-    assert potential == pytest.approx(float(summed_potential(federation.arrays, profile)), rel=1e-9)
+    np.testing.assert_allclose(found.values.sum(axis=0), values, rtol=0.0, atol=SAME * size)
+    np.testing.assert_allclose(found.slopes.sum(axis=0), slopes, rtol=1e-8)
+    np.testing.assert_allclose(found.values.sum(axis=1), federation.payoffs(profile), rtol=0.0, atol=SAME * size)
+    expected = float(summed_potential(federation.arrays, profile))
+    assert rows.potential(profile) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_coalition_that_harms_too_much_is_outside() -> None:
-    weights = np.array([1.0, -0.5, 0.4])
+    row = Rows(np.array([[1.0, -0.5, 0.4]]), fp.PowerLaw([0.5]), np.ones(1), np.arange(3), 3)
     with pytest.raises(OutsideDomain):
-        receiver_shares(weights, fp.PowerLaw([0.5]), 1.0, np.array([5.0, 3.0, 1.0]))
+        row.shares(np.array([5.0, 3.0, 1.0]))
 
 
 def test_shares_climb_the_potential_of_many() -> None:
@@ -49,10 +47,7 @@ def test_shares_climb_the_potential_of_many() -> None:
     rng = np.random.default_rng(1)
     owners = np.repeat(np.arange(50), 2)
     weights, at, direction = rng.random((3, 100))
-    payoff, options = fp.PowerLaw([0.7]), {"lot_owners": owners, "n_agents": 50}
+    row = Rows(weights[None], fp.PowerLaw([0.7]), np.full(1, 2.0), owners, 50)
     assert integral.FINE.direct < 50
-    ahead, behind = (
-        receiver_potential(weights, payoff, 2.0, at + step * direction, **options) for step in (1e-4, -1e-4)
-    )
-    slopes = receiver_shares(weights, payoff, 2.0, at, **options).slopes
-    assert (ahead - behind) / 2e-4 == pytest.approx(float(slopes @ direction), rel=1e-8)
+    ahead, behind = (row.potential(at + step * direction) for step in (1e-4, -1e-4))
+    assert (ahead - behind) / 2e-4 == pytest.approx(float(row.shares(at).slopes[0] @ direction), rel=1e-8)

@@ -1,0 +1,717 @@
+"""The sections of the report: what each is called, its sentences, and which of the tables it shows.
+
+`summary` is the page to sign and the page that says why; the others are the appendix. Each function takes the view and
+returns what its template fills in; most are a `Section`, which one template shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+import fedpact
+from fedpact.certificates import Claim, Verdict
+from fedpact.certificates.assumptions import BOUND_TOLERANCE
+from fedpact.comparison import Outlook, StableFederation
+from fedpact.deals import Outcome, Settlement
+from fedpact.deals.diagnosis import diagnose, fairness_sentences
+from fedpact.federation import Federation
+from fedpact.federation.arrays import sum_by
+from fedpact.report.markup import mention, mention_list, render
+from fedpact.report.numbers import (
+    MINUS,
+    SPACE,
+    UNDEFINED,
+    Unit,
+    cents_text,
+    given_text,
+    lowest_gain_share_text,
+    lowest_share_text,
+    money_text,
+    number_text,
+    number_texts,
+    percent,
+    share_notes,
+    share_text,
+    without_rounding,
+)
+from fedpact.report.stability import leaving_group
+from fedpact.report.tables import (
+    EVERYTHING,
+    FEW,
+    LIES,
+    MAX_SHOWN,
+    TERMS,
+    TWO_MEASURES,
+    ResultTable,
+    claims_table,
+    contributions_table,
+    deal_table,
+    gains_table,
+    has_properties,
+    leaving_table,
+    measured_tables,
+    mechanisms_table,
+    outlook_notes,
+    outlook_table,
+    payments_table,
+    posing_table,
+    prices_table,
+    properties_table,
+)
+from fedpact.report.view import View
+from fedpact.report.words import ASSUMPTIONS, CLAIMS, GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
+from fedpact.solvers.standalone import standalone_optimum
+from fedpact.utils.words import count_text, join_names
+
+MAX_NAMES = 4  # in a sentence
+MAX_SIGNATURES = 12  # on the page to sign
+MAX_SUBSIDIES, MAX_HARM_SENTENCES = 8, 3
+MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
+LOWER_SHARE = 1e-6  # by which the lowest ratio of other equilibria has to be lower to be worth a word
+STAYS_AT_HOME = 1e-9  # of the largest contribution: of a lot less than this is brought
+FULLY_FAIR = 0.995  # of a fair gain, from which on it is written as all of it
+MAX_SHADE = 0.55  # the strongest shade of a weight; text stays readable on it
+MAX_ROOMY_COLUMNS = 12  # tables of weights with more columns are set tighter
+STATED = "How useful data is, what it is worth and what it costs is as the members say; no pilot has measured it."
+ASSUMED = "That members deliver what they agreed to, and told the truth about their costs and what the model is worth."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Section:
+    """A part of the report: a heading, sentences, tables, what is to be said of whom, and notes."""
+
+    heading: str
+    intro: Sequence[str] = ()
+    tables: Sequence[ResultTable | None] = ()
+    facts: Sequence[tuple[str, Sequence[str]]] = ()
+    after: str = ""
+    notes: Sequence[str] = ()
+
+
+# The page to sign, and why
+
+
+def summary(view: View) -> dict[str, Any]:
+    """The deal with what it rests on and room to sign; the recommendation, headline numbers, mechanisms at a glance."""
+    comparison, joined = view.comparison, view.among_best or view
+    chosen = joined.chosen
+    if view.measured is not None and not view.measured.has_deal:
+        chosen = None
+    recommendation = comparison.recommendation if comparison.outcomes else None
+    is_deal = chosen is not None and chosen.federated and not comparison.not_recommended
+    deal = chosen if is_deal and recommendation is not None else None
+    tables: list[ResultTable | None] = []
+    if view.measured is not None:
+        tables += measured_tables(view.measured, view.federation.names, view.federation.lot_owners, view.unit)
+    if comparison.outcomes and (chosen is not None or view.measured is None):
+        tables += [mechanisms_table(comparison, view.unit), leaving_table(comparison, view.unit)]
+    return {
+        "deal": None if deal is None or recommendation is None else _terms(joined, deal, recommendation.out),
+        "rests_on": [] if deal is None else _rests_on(joined, deal),
+        "signing": [] if deal is None else [name for name in deal.agents if len(deal.agents) <= MAX_SIGNATURES],
+        "recommendation": recommendation,
+        "rules": recommendation and comparison.mechanism(recommendation.mechanism),
+        "cards": _cards(joined, chosen, view.federation.n_agents),
+        "tables": tables,
+        "two_measures": TWO_MEASURES,
+        "unsolved": [(comparison.title(name), reason) for name, reason in comparison.unsolved.items()],
+    }
+
+
+def _terms(view: View, deal: Outcome, out: Sequence[str]) -> ResultTable:
+    """The table that members sign."""
+    title = f"The deal without {join_names(out)}" if out else "The deal"
+    return replace(deal_table(deal, view.unit, TERMS, title=title), sizes=deal.ir_gaps, why="the largest gains")
+
+
+def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
+    """By which rule it is, who pays whom, and what it rests on: measured or stated, certified, assumed."""
+    measured, settlement = view.measured, view.settlements[deal.mechanism]
+    numbers = ("Stated", STATED) if measured is None else ("Measured", measured.advice)
+    proved = [CLAIMS[Claim(claim)][0] for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
+    facts = [("Rule", view.comparison.mechanism(deal.mechanism).description)]
+    if settlement is not None and 0 < len(settlement.transfers) <= MAX_SIGNATURES:
+        paid = [f"{each.payer} pays {each.payee} {money_text(settlement, each.cents)}" for each in settlement.transfers]
+        facts.append(("Payments", f"{'; '.join(paid)}."))
+    return [*facts, numbers, ("Certified", f"{'; '.join(proved) or 'nothing'}."), ("Assumed", ASSUMED)]
+
+
+def _cards(view: View, chosen: Outcome | None, size: int) -> list[tuple[str, str, str]]:
+    """Headline numbers: what each is, how much, and a word on it."""
+    count = view.federation.n_agents
+    members = f"{count:,}" if count == size else f"{count:,} of {size:,}"
+    if chosen is None:
+        return [("Members", members, "")]
+    cards = [("Members", members, _leavers_note(view, chosen)), _welfare_card(view, chosen), _fairness_card(chosen)]
+    return [(label, figure.replace(SPACE, " "), note) for label, figure, note in cards]  # amounts may wrap
+
+
+def _leavers_note(view: View, outcome: Outcome) -> str:
+    if outcome.leavers:
+        return Markup("{} would leave").format(mention_list(outcome.leavers, MAX_NAMES))
+    group = leaving_group(view.comparison, outcome.mechanism, view.unit).members
+    if group:
+        return Markup("{} would leave together").format(mention_list(group, MAX_NAMES))
+    proved = view.comparison.group_verdict(outcome.mechanism) is Verdict.HOLDS
+    return "nobody would leave, alone or in a group" if proved else "nobody would leave"
+
+
+def _welfare_card(view: View, chosen: Outcome) -> tuple[str, str, str]:
+    stable = view.comparison.after_departures.get(chosen.mechanism)
+    welfare = stable.welfare if stable is not None else chosen.welfare
+    label = "Welfare, once the unwilling have left" if chosen.leavers and stable is not None else "Welfare, all members"
+    alone, share = float(chosen.standalone.sum()), view.comparison.share_of_best(welfare)
+    notes = [f"{percent(share)} of the best"] if np.isfinite(share) else []
+    if alone > 0:
+        notes.append(f"{percent(welfare / alone - 1.0, signed=True)} against everybody alone")
+    return label, view.unit.text(welfare), "; ".join(notes)
+
+
+def _fairness_card(chosen: Outcome) -> tuple[str, str, str]:
+    text = lowest_gain_share_text(chosen)
+    if text == UNDEFINED:
+        note = "of more than 64 members it is not worked out"
+    elif np.isnan(chosen.lowest_gain_share):
+        note = "there is no gain to share"
+    elif chosen.lowest_gain_share >= FULLY_FAIR:
+        note = "everybody has its fair share of the gain"
+    else:
+        lowest = chosen.agents[int(np.nanargmin(chosen.gain_shares))]
+        note = Markup("{}\u2019s part of its fair share of the gain").format(mention(lowest))
+    return "Lowest fair gain", text, note
+
+
+# The deals, mechanism by mechanism
+
+
+def gains(view: View) -> Section:
+    """Gains against fair gains, and what is to be said of each mechanism."""
+    deals, unit = view.deals, view.unit
+    intro = [
+        "A gain is a member's net benefit minus what it could reach alone. A plus, in blue, is a gain from taking "
+        "part; a minus, in orange, is a loss: such a member would rather leave."
+    ]
+    if deals and not np.isnan(deals[0].fair_gains).any():
+        sampled = "; of so many members it is sampled" if np.nan_to_num(deals[0].fair_gain_errors).any() else ""
+        intro.append(
+            "A member's fair gain is what it adds to what groups of members can gain by federating, averaged over all "
+            f"orders in which they could have joined{sampled}. Below each gain stands what part of the fair gain it is."
+        )
+    together, best = view.comparison.best_welfare_together, view.best_welfare
+    said = "The best that any contributions could reach"
+    if best > together + unit.noise:
+        said += (
+            f" with everybody in is {unit.text(together)}; because some data harms or joining costs more than it "
+            f"brings, more is reached without some of them: the best found is {unit.text(best)}."
+        )
+    else:
+        said += f" is {unit.text(best)}."
+    return Section(
+        heading="Who gains, who would leave, is it fair?",
+        intro=intro,
+        tables=[gains_table(view.comparison, unit, with_shares=True)],
+        facts=[(view.title_of(outcome), _story(view, outcome)) for outcome in view.comparison],
+        notes=[
+            *(sentence for outcome in deals for sentence in fairness_sentences(outcome, unit.text)),
+            f"Welfare is the net benefits of all members added up. {said} Members who would do better alone may leave; "
+            "then the others make a new deal, until nobody wants to leave. A Shapley share, the paper's measure, is a "
+            "member's part of everything, what each would have had alone included.",
+        ],
+    )
+
+
+def _story(view: View, outcome: Outcome) -> list[str]:
+    """Who would leave, what would keep them, what is reached together, and the lowest Shapley share."""
+    share = percent(view.comparison.share_of_best(outcome.welfare))
+    reached = f"Welfare {view.unit.text(outcome.welfare)}, {share} of the best."
+    if not outcome.federated:
+        return [reached, "Everybody keeps exactly what it makes, so there is nothing to share."]
+    told = [_leavers_sentence(view, outcome), *_subsidy_sentences(view, outcome), reached]
+    if outcome.leavers:
+        told.append(_departure_story(view, outcome, view.comparison.after_departures.get(outcome.mechanism)))
+    return [*told, _share_verdict(view, outcome), *share_notes(outcome, view.unit)[:MAX_HARM_SENTENCES]]
+
+
+def _leavers_sentence(view: View, outcome: Outcome) -> str:
+    if outcome.leavers:
+        return f"{len(outcome.leavers):,} of {len(outcome.agents):,} would leave."
+    together = len(leaving_group(view.comparison, outcome.mechanism, view.unit).members)
+    return f"Nobody would leave alone, but {together:,} would together." if together else "Nobody would leave."
+
+
+def _subsidy_sentences(view: View, outcome: Outcome) -> list[str]:
+    """What would keep those who would leave."""
+    missing = np.where(np.isin(outcome.agents, outcome.leavers), outcome.endowments, 0.0)
+    if not missing.any():
+        return []
+    total = view.unit.text(float(missing.sum()))
+    if np.count_nonzero(missing) == 1:
+        return [f"A subsidy of {total} would keep {outcome.agents[int(missing.argmax())]}."]
+    listed = "; ".join(_largest_first(view, missing))
+    return [f"Subsidies of {total} in total would keep each of them from leaving alone ({listed})."]
+
+
+def _largest_first(view: View, amounts: np.ndarray) -> list[str]:
+    """Who needs how much, the largest first; of many the sum of the others."""
+    ranked = [agent for agent in np.argsort(-amounts, kind="stable") if amounts[agent] > view.unit.noise]
+    named = [f"{view.names[agent]}: {view.unit.text(float(amounts[agent]))}" for agent in ranked[:MAX_SUBSIDIES]]
+    if len(ranked) > MAX_SUBSIDIES:
+        rest = float(amounts[ranked[MAX_SUBSIDIES:]].sum())
+        named.append(f"{len(ranked) - MAX_SUBSIDIES:,} others, together: {view.unit.text(rest)}")
+    return named
+
+
+def _departure_story(view: View, outcome: Outcome, settled: StableFederation | None) -> str:
+    """Who leaves in which round, who is left, and with which welfare."""
+    if settled is None:
+        return f"{len(outcome.leavers):,} would leave; not followed for a baseline."
+    rounds = "; then ".join(_who(departure.leavers, "leave") for departure in settled.departures)
+    end = _who(settled.members, "stay") if settled.members else "nobody is left"
+    share = percent(view.comparison.share_of_best(settled.welfare))
+    return f"{rounds}; {end}: welfare {view.unit.text(settled.welfare)}, {share} of the best."
+
+
+def _who(names: Sequence[str], verb: str) -> str:
+    if len(names) > MAX_NAMES:
+        return f"{len(names):,} {verb}"
+    return f"{join_names(names)} {verb}{'s' if len(names) == 1 else ''}"
+
+
+def _share_verdict(view: View, outcome: Outcome) -> str:
+    """The lowest part of its Shapley share that anybody gets back, the paper's measure of fairness."""
+    if np.isnan(outcome.reciprocity_ratios).any():
+        return (
+            "Undefined: some group of members would be harmed beyond what its payoff curve describes, so there are no "
+            "Shapley shares to compare with."
+        )
+    if np.isnan(outcome.lowest_fair_part):
+        return "Nobody has a Shapley share of anything."
+    exact = (np.abs(outcome.reciprocity_gaps) <= view.unit.noise).all()
+    text = f"Everybody gets {'exactly' if exact else 'at least'} its Shapley share."
+    if (without_rounding(outcome, outcome.reciprocity_gaps) < 0).any():
+        text = f"Lowest Shapley share returned: {lowest_share_text(outcome)}."
+    worst = outcome.worst_reciprocity
+    lower = worst.value < outcome.lowest_fair_part - LOWER_SHARE
+    if worst.searched > 1 and lower and not np.isnan(outcome.fair_parts[worst.agent]):
+        lowest = share_text(worst.value, float(outcome.shapley_values[worst.agent]))
+        text += f" At another equilibrium of the same deal as low as {lowest}."
+    return text
+
+
+def payments(view: View) -> Section:
+    """What everybody pays or receives, at which prices, and the transfers that settle it."""
+    tables = [payments_table(view.comparison, view.unit), prices_table(view.comparison, view.unit)]
+    notes, quiet, tiny = list[str](), list[str](), list[str]()
+    for outcome in view.comparison:
+        settlement, title = view.settlements[outcome.mechanism], view.title_of(outcome)
+        if settlement is None:
+            total = view.unit.text(float(outcome.payments.sum()), signed=True)
+            notes.append(
+                f"{title}: The payments do not balance: they sum to {total}, which somebody outside would have to "
+                "cover."
+            )
+        elif settlement.transfers:
+            tables.append(_transfers(title, settlement))
+        else:
+            (tiny if np.abs(outcome.payments).max() > view.unit.noise else quiet).append(title)
+        if outcome.side_payments is not None and outcome.side_payments.any():
+            notes.append(
+                f"{title}: Part of each payment is a fixed sum, whatever anybody contributes: it brings members closer "
+                "to their fair shares. The sums add up to zero; the numbers below list each member's."
+            )
+    if len(quiet) == len(view.comparison.outcomes):
+        notes.append("No payments: under none of the mechanisms does anybody owe anybody anything.")
+        tables = []
+    elif quiet:
+        notes.append(f"No payments under {join_names(quiet)}.")
+    if tiny:
+        notes.append(f"All payments under {join_names(tiny)} are below one cent.")
+    return Section(heading="Who pays whom?", tables=tables, notes=notes)
+
+
+def _transfers(title: str, settlement: Settlement) -> ResultTable:
+    found = settlement.transfers
+    turnover = money_text(settlement, sum(transfer.cents for transfer in found))
+    count = count_text(len(found), "transfer")
+    fewest = ", which is as few as can be" if settlement.minimal else ""
+    hidden = f"; the largest {MAX_TRANSFERS} are listed" if len(found) > MAX_TRANSFERS else ""
+    if len(found) > MAX_TRANSFERS:
+        found = tuple(sorted(found, key=lambda transfer: -transfer.cents))[:MAX_TRANSFERS]
+    return ResultTable(
+        title=f"Transfers under {title}, in {settlement.currency}: {turnover} in {count}{fewest}{hidden}",
+        names=[transfer.payer for transfer in found],
+        kind="from",
+        columns={
+            "to": [transfer.payee for transfer in found],
+            "amount": [cents_text(settlement, transfer.cents) for transfer in found],
+        },
+    )
+
+
+def contributions(view: View) -> Section:
+    """What is given of every lot under each mechanism, alone, and at most."""
+    federation, table = view.federation, contributions_table(view.comparison, view.unit)
+    alone = [view.title_of(outcome) for outcome in view.comparison if not outcome.federated]
+    columns = dict(table.columns)
+    if not alone:
+        columns["Alone"] = number_texts(standalone_optimum(federation)[0])
+    columns["can give up to"] = [_cap_text(federation, lot) for lot in range(federation.n_lots)]
+    said = f"{(alone or ['Alone'])[0]} is what it would use if it trained by itself."
+    if federation.home is not None:
+        said = "What it uses at home anyway is not counted, so alone it shares nothing."
+    whose = ", of each of its lots" if federation.has_lots else ""
+    return Section(
+        heading="Who contributes what?",
+        intro=[f"How much data each member puts in under each mechanism{whose}. {said}"],
+        tables=[replace(table, columns=columns)],
+        notes=[]
+        if view.chosen is None
+        else [*_which_lots(view, view.chosen), *shared_cap_sentences(view.chosen, view.unit)],
+    )
+
+
+def _cap_text(federation: Federation, lot: int) -> str:
+    cap = float(federation.arrays.reachable_caps[lot])
+    shared = any(lot in shared.lots for shared in federation.shared_caps)
+    return "no cap" if np.isinf(cap) else f"{given_text(cap)}{', with the lots it shares a cap with' if shared else ''}"
+
+
+def _which_lots(view: View, outcome: Outcome) -> list[str]:
+    """Which lots are brought under the recommended deal, and which stay at home; nothing where everybody has one."""
+    given = view.federation
+    if not given.has_lots:
+        return []
+    brought = outcome.contributions > STAYS_AT_HOME * outcome.contributions.max(initial=0.0)
+    whole = brought & (outcome.contributions >= given.arrays.reachable_caps * (1.0 - BOUND_TOLERANCE))
+    words = {"brought whole": whole, "brought in part": brought & ~whole, "at home": ~brought}
+    told = [
+        f"{word}: {join_names([given.lot_labels[lot] for lot in np.flatnonzero(there)[:MAX_SHOWN]])}"
+        for word, there in words.items()
+        if there.any()
+    ]
+    return [f"Under {view.title_of(outcome)}, {'; '.join(told)}."]
+
+
+def shared_cap_sentences(outcome: Outcome, unit: Unit, agent: int | None = None) -> list[str]:
+    """For every shared cap, of one agent or of all: what is brought of each lot, and what one more would be worth."""
+    federation, told = outcome.federation, []
+    for shared, price in zip(federation.shared_caps, outcome.shared_cap_prices, strict=True):
+        owner = int(federation.lot_owners[shared.lots[0]])
+        if agent not in (None, owner):
+            continue
+        amounts = outcome.contributions[list(shared.lots)]
+        parts = [
+            f'{number_text(float(amount))} of "{federation.lot_names[lot]}"'
+            for lot, amount in zip(shared.lots, amounts, strict=True)
+        ]
+        total, cap = float(amounts.sum()), given_text(shared.cap)
+        if total >= shared.cap * (1.0 - BOUND_TOLERANCE):
+            used = f"all of the {cap} that these lots share"
+            larger = given_text(shared.cap + 1.0)
+            more = f" A cap of {larger} would add {unit.text(float(price))} to the welfare of all." if price > 0 else ""
+        else:
+            used, more = f"{number_text(total)} of the {cap} that these lots share", ""
+        told.append(f"{federation.names[owner]} brings {join_names(parts)}: {used}.{more}")
+    return told
+
+
+def uncertainty(view: View) -> Section:
+    """Intervals of payments and gains, and who may leave."""
+    outlooks = list(view.comparison.uncertainty.values())
+    return Section(
+        heading="How sure is this?",
+        intro=[
+            "The numbers behind this deal were estimated, so the deal is uncertain too. Each mechanism was worked out "
+            f"again for federations as they may be; {percent(outlooks[0].level, decimals=0)} of these lie within each "
+            "interval. An interval with zero in it means that it is open whether the member gains."
+        ],
+        tables=[outlook_table(outlook, view.unit) for outlook in outlooks],
+        facts=[(outlook.title, _outlook_story(view, outlook)) for outlook in outlooks],
+    )
+
+
+def _outlook_story(view: View, outlook: Outlook) -> list[str]:
+    needed = _largest_first(view, np.nan_to_num(outlook.keeping_endowments))
+    sure = percent(outlook.assurance, decimals=0)
+    keep = [f"Subsidies that keep each with {sure} probability: {'; '.join(needed)}."] if needed else []
+    return [*outlook_notes(outlook), *keep]
+
+
+def stability(view: View) -> Section:
+    """Who would leave together, and who gains by posing as two."""
+    partly = [
+        view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
+    ]
+    open_ones = (
+        [
+            f"{join_names(partly)}: not all groups were looked at. None was found that gains by leaving; whether the "
+            "deal holds together is not known."
+        ]
+        if partly
+        else []
+    )
+    return Section(
+        heading="Does the deal hold together?",
+        intro=[
+            "A member may leave alone. Several may also leave together and train on their own data: a group would do "
+            "so if it could reach more by itself than the deal gives its members in total. A group leaves somebody "
+            "behind; that all members together could do better shows in the welfare.",
+            *open_ones,
+            "Manipulation: where identities are cheap, a member may enter under two names, each with half of its data "
+            "and of what the model is worth to it. Hospitals or licensed banks cannot.",
+        ],
+        tables=[leaving_table(view.comparison, view.unit), posing_table(view.comparison, view.unit)],
+    )
+
+
+def properties(view: View) -> Section:
+    """Mechanisms against properties."""
+    comparison = view.comparison
+    unsolved = [f"{comparison.title(name)} has no outcome here: {why}." for name, why in comparison.unsolved.items()]
+    meanings = [(head, [CLAIMS[claim][0]]) for claim, head in PROPERTY_HEADS.items()]
+    return Section(
+        heading="What holds under which mechanism?",
+        intro=[
+            "Every cell is the verdict of a certificate on this federation, promised by the mechanism or not; gains by "
+            f"lies are in {view.unit.label}."
+        ],
+        tables=[properties_table(comparison, view.unit)] if has_properties(comparison) else [],
+        facts=[*meanings, ("lies gain", [LIES.capitalize()])],
+        notes=[
+            "“open”: nothing was found against it, and it is not proved. “-”: undefined, or not worked out.",
+            *unsolved,
+        ],
+    )
+
+
+def certificates(view: View) -> Section:
+    """Claims by mechanisms."""
+    promised = {
+        view.title_of(outcome): (outcome, view.comparison.mechanism(outcome.mechanism).promises(outcome.federation))
+        for outcome in view.comparison
+    }
+    return Section(
+        heading="What is certified?",
+        intro=[
+            "Every claim was checked from the contributions and payments alone, by other methods than those that found "
+            "the deal. Some claims a mechanism promises by design, for every federation; the others it may keep or "
+            "not, and a claim that is violated but was not promised is no error. The margin is the room to spare, in "
+            f"{view.unit.label}; below zero it is by how much the claim fails.",
+            NOT_CERTIFIED,
+        ],
+        tables=[claims_table(promised, view.unit)],
+        notes=[
+            "The numbers from which each margin can be worked out anew are in `fedpact solve SCENARIO --json`.",
+        ],
+    )
+
+
+def conditions(view: View) -> Section:
+    """The paper's assumptions, for whom they fail, and what stands out under each mechanism."""
+    outcomes = view.mechanisms_proper
+    here, lost = [], []
+    for same in zip(*(outcome.assumptions for outcome in outcomes), strict=True):
+        failing = [(view.title_of(outcome), one) for outcome, one in zip(outcomes, same, strict=True) if not one.holds]
+        who = [join_names(one.agents, most=MAX_NAMES) for _, one in failing]
+        if len(failing) < len(outcomes) or len(set(who)) > 1:
+            who = [f"{names} under {title}" for names, (title, _) in zip(who, failing, strict=True)]
+        here.append("✗ fails" if failing else "✓ holds")
+        lost.append(f"For {'; '.join(dict.fromkeys(who))}: {failing[0][1].consequence}." if failing else "nothing")
+    names = [each.name for each in outcomes[0].assumptions]
+    table = ResultTable(
+        title="Assumptions of the theory",
+        names=[name.capitalize() for name in names],
+        below=[ASSUMPTIONS.get(name, "") for name in names],
+        columns={"here": here, "what is lost": lost},
+        kind="assumption",
+        has_words=True,
+    )
+    return Section(
+        heading="What the results rest on",
+        intro=[
+            "The theory makes a few assumptions. Where one fails, the deal and its certificates above still stand, for "
+            "they were computed for this very federation; only what is said below no longer follows in general. "
+            "Theorems are numbered as in the paper that fedpact implements."
+        ],
+        tables=[table],
+        facts=[(view.title_of(outcome), _what_stands_out(view, outcome)) for outcome in view.comparison],
+    )
+
+
+def _what_stands_out(view: View, outcome: Outcome) -> list[str]:
+    sentences = list(diagnose(outcome, view.unit.text))
+    more = len(sentences) - MAX_SHOWN
+    rest = [f"{count_text(more, 'more member')} of whom the like can be said."] if more > 0 else []
+    if not sentences:
+        rest = ["Nobody harms the others on net, nobody would leave." if outcome.federated else "Nobody federates."]
+    return [f"Equilibrium: {outcome.equilibria.note.removesuffix('.')}.", *sentences[:MAX_SHOWN], *rest]
+
+
+# What it rests on
+
+
+def federation(view: View) -> Section:
+    """What was known of every agent, how useful data is to whom, and every number of every deal."""
+    given = view.federation
+    lots = f" with {count_text(given.n_lots, 'lot')} of data and {count_text(given.n_tasks, 'task')}"
+    about = (
+        f"{count_text(given.n_agents, 'member')}{lots if given.has_lots else ''}. What a member’s model is worth rises "
+        f"with the data that reaches it along a {_curve_text(given)}: much at first, less and less later."
+    )
+    money = (
+        f"Cost and value in {view.unit.label}. The cap is the most a member can contribute; the value is what one "
+        "whole unit of model quality is worth to it."
+    )
+    everything = [
+        deal_table(outcome, view.unit, EVERYTHING, title=f"All numbers under {view.title_of(outcome)}")
+        for outcome in view.comparison
+    ]
+    return Section(
+        heading="The federation",
+        intro=[" ".join([about, *_told(view)]), money],
+        tables=_member_tables(view),
+        after=render(
+            "weights.html",
+            weights=_weights(view),
+            note=_weights_note(given),
+            numbers=[replace(table, sizes=None) for table in everything],
+        ),
+    )
+
+
+def _told(view: View) -> list[str]:
+    """What the federation is told beside costs, caps and values, a sentence each."""
+    given = view.federation
+    said = [
+        "Members use their own data at home whether they share it or not: costs are those of sharing, and gains count "
+        "from there."
+        if given.home is not None
+        else "Members pay for using their own data too, as in the paper: none is used at home for nothing."
+    ]
+    total = view.unit.text(float(given.joining_costs.sum()))
+    paid = f"Joining costs {total} in all, paid once by those who take part."
+    said.append(paid if given.joining_costs.any() else "Joining costs nothing.")
+    limited = [name for name, budget in zip(given.names, given.budgets, strict=True) if np.isfinite(budget)]
+    said += [f"What {join_names(limited, most=MAX_NAMES)} can pay is limited."] if limited else []
+    if view.comparison.models == "personal":
+        said.append("Everybody has a model of its own, which leaves out data that harms it.")
+    return said
+
+
+def _curve_text(given: Federation) -> str:
+    ranges = []
+    for label, numbers in given.payoff.parameters.items():
+        low, high = float(np.min(numbers)), float(np.max(numbers))
+        ranges.append(f"{label} = {low:g}" if low == high else f"{label} = {low:g} to {high:g}")
+    return f"{given.payoff.family} curve" + (f" ({', '.join(ranges)})" if ranges else "")
+
+
+def _member_tables(view: View) -> list[ResultTable]:
+    """What was known of the members; of those with several lots or tasks a table of each."""
+    given, unit = view.federation, view.unit
+    lots = {unit.of_data("Cost of the first unit"): unit.given_column(given.costs.linear)}
+    if given.costs.quadratic.any():
+        lots["rising per unit by"] = unit.given_column(2.0 * given.costs.quadratic)
+    lots["Cap"] = [given_text(float(cap)) for cap in given.caps]
+    if given.shared_caps:
+        shared = {lot: given_text(each.cap) for each in given.shared_caps for lot in each.lots}
+        lots["Shared cap"] = [shared.get(lot, "none") for lot in range(given.n_lots)]
+    if given.home is not None:
+        lots["At home"] = [given_text(float(amount)) for amount in given.home]
+    values, members = {"Value": unit.given_column(given.values)}, dict[str, list[str]]()
+    if given.joining_costs.any():
+        members["Joining costs"] = unit.given_column(given.joining_costs)
+    limited = np.isfinite(given.budgets)
+    if limited.any():
+        known = iter(unit.given_column(given.budgets[limited]))
+        members["Budget"] = [next(known) if there else "no limit" for there in limited]
+    brought, why = _prominent(view)
+    if not given.has_lots:
+        columns = lots | values | members
+        return [ResultTable(title="Members", names=given.names, columns=columns, sizes=brought, why=why)]
+    of_lots, of_tasks = brought[given.lot_owners], brought[given.task_owners]
+    tables = [
+        ResultTable(title="Members", names=given.names, columns=members, sizes=brought, why=why),
+        ResultTable(title="Lots of data", names=given.lot_labels, columns=lots, kind="lot", sizes=of_lots, why=why),
+        ResultTable(title="Tasks", names=given.task_labels, columns=values, kind="task", sizes=of_tasks, why=why),
+    ]
+    return tables if members else tables[1:]
+
+
+def _prominent(view: View) -> tuple[np.ndarray, str]:
+    """How prominent everybody is in the recommended deal, and by what."""
+    count, chosen = view.federation.n_agents, view.chosen
+    if chosen is None:
+        return np.zeros(count), "the first entries"
+    if chosen.payments.any():
+        return np.abs(chosen.payments), f"the largest payments under {view.title_of(chosen)}"
+    given = sum_by(view.federation.lot_owners, chosen.contributions, count)
+    return given, f"the largest contributions under {view.title_of(chosen)}"
+
+
+def _weights(view: View) -> Mapping[str, Any]:
+    """The weights as a coloured table, among the prominent of many members: the row receives, the column gives."""
+    sizes, _ = _prominent(view)
+    chosen = np.sort(np.argsort(-sizes, kind="stable")[: MAX_SHOWN if sizes.size > FEW else FEW])
+    given = view.federation.take(chosen)
+    weights, tight = given.weights, given.n_lots > MAX_ROOMY_COLUMNS
+    largest = np.abs(weights).max() or 1.0
+    shades = MAX_SHADE * np.abs(weights) / largest
+    kinds = np.where(weights < 0, "harm", "help")
+    kinds[given.task_owners[:, None] == given.lot_owners] = "own"
+    # With the same few decimals where there is little room.
+    form = f".{int(np.clip(2 - np.floor(np.log10(largest)), 0, 6))}f" if tight else ".4g"
+    texts = [["0" if weight == 0 else format(weight, form).replace("-", MINUS) for weight in row] for row in weights]
+    rows = [
+        (label, list(zip(*row, strict=True)))
+        for label, *row in zip(given.task_labels, texts, kinds, shades, strict=True)
+    ]
+    return {"names": given.lot_labels, "rows": rows, "tight": tight}
+
+
+def _weights_note(given: Federation) -> str:
+    """The range of all weights, those not shown among them."""
+    if given.n_agents == 1 and not given.has_lots:
+        return "A single member: only its own data matters."
+    own = given.task_owners[:, None] == given.lot_owners
+    others = given.weights[~own]
+    used, harmful = int(np.count_nonzero(others)), int((others < 0).sum())
+    harm = f"{harmful:,} of these {'is' if harmful == 1 else 'are'} harmful" if harmful else "none is harmful"
+    if given.has_lots:
+        return (
+            "The row is a task, which receives; the column is a lot of data, which gives. Framed: a member’s own lots "
+            f"and tasks. Of {given.weights.size:,} weights {others.size:,} are between members, {used:,} of them other "
+            f"than zero; {harm}."
+        )
+    return (
+        "The row receives, the column gives; 1 means as useful as one’s own data usually is. "
+        f"Of {others.size:,} pairs of members, {used:,} have a weight other than zero; {harm}. "
+        f"The mean weight of another’s data is {number_text(float(others.mean()), digits=3)}."
+    )
+
+
+def method(view: View) -> Section:
+    """A glossary, and how everything was computed."""
+    used = {outcome.shapley.method for outcome in view.comparison}
+    methods = " and by ".join(text for name, text in SHAPLEY_METHODS.items() if name in used)
+    shares = f" Shapley shares were computed by {methods}." if methods else ""
+    money = (
+        "Payments are rounded to whole cents that sum to zero exactly, and settled with few transfers."
+        if view.unit.is_money
+        else "No exchange rate was given, so amounts are in units of payoff rather than in money."
+    )
+    return Section(
+        heading="Words and method",
+        facts=[(word, [meaning]) for word, meaning in GLOSSARY.items()],
+        notes=[
+            "Contributions under each mechanism are an equilibrium, computed numerically; the certificates check it by "
+            f"other means.{shares} {money} Who would leave is followed through: all who would do better alone leave at "
+            "once, the others make a new deal, and so on.",
+            f"Written by fedpact {fedpact.__version__}. This page is complete in itself: it loads nothing.",
+        ],
+    )

@@ -1,0 +1,471 @@
+"""Results as tables of texts, made once: the terminal, the pages, the explorer and notebooks are views of them.
+
+A `ResultTable` has a row per member (or lot, or mechanism) and says which rows matter most where there are many.
+`cli.common.print_result` shows it on the terminal, the macro `result` of `parts.html` on a page.
+
+Under a mechanism with prices, what was delivered is paid for at these: its owner receives the price of every unit, and
+each of the others pays its part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.comparison import Comparison, Outlook
+from fedpact.comparison.lies import FACTORS
+from fedpact.deals import Outcome
+from fedpact.federation.arrays import Owners, sum_by
+from fedpact.mechanisms import compared_mechanisms
+from fedpact.report.numbers import (
+    Unit,
+    gain_share_texts,
+    lowest_gain_share_text,
+    lowest_share_text,
+    number_text,
+    number_texts,
+    percent,
+    probability_text,
+    share_texts,
+    smallest_gain_text,
+)
+from fedpact.report.stability import NOBODY, Temptation, leaving_group, misreporting, posing_as_two
+from fedpact.report.words import CLAIMS, PROPERTY_HEADS
+from fedpact.scenario.measured import NORMAL_QUANTILE, Measured
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import MAX_NAMES, group_text, join_names
+
+FEW, MAX_SHOWN = 30, 20  # up to so many rows are all shown; of more so many, unless a view has less room
+MAX_NAMES_IN_CELL = 3
+PAID_AT = "what was delivered is paid for at these"
+PAID = "pays (\N{MINUS SIGN}) or receives (+)"
+LIES = (
+    "the most one member gains by reporting costs or values between half and twice its own, of "
+    f"{len(FACTORS)} factors tried"
+)
+TWO_MEASURES = (
+    "Lowest fair gain: the least part that anybody has of its fair share of the gain. Reciprocity: of its Shapley "
+    "share of everything, what it would have had alone included."
+)
+PROPERTY_WORDS = {
+    Verdict.HOLDS: "yes",
+    Verdict.NOT_REFUTED: "open",
+    Verdict.UNDEFINED: "-",
+    Verdict.VIOLATED: "no",
+}
+VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
+STAYS = "stays alone"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ResultTable:
+    """Texts in rows and columns.
+
+    Attributes
+    ----------
+    title
+        With the unit of the numbers.
+    names, kind
+        What the rows are called, and what they are: members, lots, mechanisms, claims.
+    columns
+        The texts by head. In a cell, what stands after a line break is small print.
+    below
+        Small print for each row's name; empty if there is none.
+    sizes, why
+        Of many rows those with the largest sizes are shown, and what these are; None if all are shown.
+    gains
+        Heads of the columns whose signs have a colour.
+    has_words
+        Whether cells are words, which begin at the left.
+    """
+
+    title: str
+    names: Sequence[str]
+    columns: Mapping[str, Sequence[str]]
+    kind: str = "member"
+    below: Sequence[str] = ()
+    sizes: FloatArray | None = None
+    why: str = ""
+    gains: Sequence[str] = ()
+    has_words: bool = False
+
+    def shown(self, few: int = FEW, most: int = MAX_SHOWN) -> list[int]:
+        """The rows to show: all of few, and of many those with the largest sizes, in their own order."""
+        if self.sizes is None or len(self.names) <= few:
+            return list(range(len(self.names)))
+        sizes = -np.abs(np.nan_to_num(self.sizes, nan=0.0))
+        return sorted(np.argsort(sizes, kind="stable")[:most].tolist())
+
+
+# One deal
+
+
+def price_texts(outcome: Outcome, unit: Unit) -> list[str]:
+    """What the owner of each lot receives for a unit of it; empty where data has no price."""
+    return unit.column(outcome.net_externality) if outcome.has_prices and len(outcome.agents) > 1 else []
+
+
+def brought_text(outcome: Outcome, agent: int, unit: str) -> str:
+    """How much a member contributes, of each of its lots where it has several; what stays at home is left out."""
+    given, own = outcome.federation, outcome.federation.lots_of(agent)
+    if not given.has_lots:
+        return f"{number_text(float(outcome.contributions[agent]))} {unit or 'units of data'}"
+    brought = [lot for lot in own if outcome.contributions[lot] > 0.0]
+    told = [f'{number_text(float(outcome.contributions[lot]))} of "{given.lot_names[lot]}"' for lot in brought]
+    return f"{join_names(told)}{f' ({unit})' if unit else ''}" if told else "no data"
+
+
+def _gives(outcome: Outcome, unit: Unit) -> list[str]:
+    if outcome.federation.has_lots:
+        return [brought_text(outcome, agent, "") for agent in range(outcome.federation.n_agents)]
+    return number_texts(outcome.contributions)
+
+
+def _side_payments(outcome: Outcome, unit: Unit) -> list[str]:
+    """The part of the payments that nobody's contribution changes, where there is one."""
+    assert outcome.side_payments is not None
+    return unit.column(outcome.side_payments, signed=True) if outcome.side_payments.any() else []
+
+
+MEMBER_COLUMNS: Mapping[str, Callable[[Outcome, Unit], Sequence[str]]] = {
+    "gives": _gives,
+    "brings": lambda outcome, unit: () if outcome.federation.has_lots else number_texts(outcome.contributions),
+    "price": lambda outcome, unit: () if outcome.federation.has_lots else price_texts(outcome, unit),
+    "payoff": lambda outcome, unit: unit.column(outcome.payoffs),
+    "cost": lambda outcome, unit: unit.column(outcome.costs),
+    "joining": lambda outcome, unit: unit.column(outcome.joining_costs) if outcome.joining_costs.any() else (),
+    "is paid": lambda outcome, unit: unit.column(outcome.payments, signed=True),
+    PAID: lambda outcome, unit: unit.column(outcome.payments, signed=True),
+    "of it fixed": _side_payments,
+    "net benefit": lambda outcome, unit: unit.column(outcome.utilities),
+    "alone": lambda outcome, unit: unit.column(outcome.standalone),
+    "gain": lambda outcome, unit: unit.column(outcome.ir_gaps, signed=True),
+    "gains": lambda outcome, unit: unit.column(outcome.ir_gaps, signed=True),
+    "fair gain": lambda outcome, unit: unit.column(outcome.fair_gains),
+    "of its fair gain": lambda outcome, unit: gain_share_texts(outcome),
+    "Shapley share": lambda outcome, unit: unit.column(outcome.shapley_values),
+    "share back": lambda outcome, unit: share_texts(outcome),
+}
+"""Everything told of a member of a deal, by head; empty where it does not apply."""
+BALANCE = ("brings", "price", "payoff", "cost", "joining", "is paid", "gain", "of its fair gain")
+TERMS = ("gives", "price", PAID, "gains", "of its fair gain")
+EVERYTHING = tuple(head for head in MEMBER_COLUMNS if head not in {"brings", PAID, "gains"})
+
+
+def deal_table(
+    outcome: Outcome, unit: Unit, heads: Sequence[str] = BALANCE, *, title: str = "Members", kind: str = "member"
+) -> ResultTable:
+    """One deal, a row per member, with those of `MEMBER_COLUMNS` that are asked for and apply."""
+    found = {head: MEMBER_COLUMNS[head](outcome, unit) for head in heads}
+    columns = {head: texts for head, texts in found.items() if len(texts)}
+    units = f"amounts in {unit.label}" + (f", contributions in {unit.data}" if unit.data else "")
+    units += f", prices in {unit.per_data}" if "price" in columns else ""
+    sizes = outcome.costs if outcome.federation.has_lots else outcome.contributions
+    return ResultTable(
+        title=f"{title} ({units})",
+        names=outcome.agents,
+        kind=kind,
+        columns=columns,
+        sizes=sizes,
+        why="the largest contributions",
+        gains=("gain", "gains"),
+    )
+
+
+def prices_paid_text(outcome: Outcome, agent: int, unit: Unit) -> str:
+    """What a member pays for a unit of each lot of others that is brought; empty where it pays nothing."""
+    federation = outcome.federation
+    prices = outcome.arrays.prices(outcome.contributions)[agent]
+    paid = (federation.lot_owners != agent) & (outcome.contributions > 0) & (prices != 0)
+    ranked = sorted(np.flatnonzero(paid).tolist(), key=lambda lot: -abs(prices[lot] * outcome.contributions[lot]))
+    return join_names(
+        [f"{unit.text(float(prices[lot]))} for {federation.lot_labels[lot]}" for lot in ranked], most=MAX_NAMES
+    )
+
+
+def claims_table(given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Unit) -> ResultTable:
+    """Claims by outcomes with what is promised of each: the verdict, whether it was promised, and the room to spare."""
+    claims = list(next(iter(given.values()))[0].certificates) if given else []
+    columns = {
+        title: [verdict_text(outcome, outcome.certificates[claim], promised, unit) for claim in claims]
+        for title, (outcome, promised) in given.items()
+    }
+    return ResultTable(
+        title=f"Verdicts; margins in {unit.label}",
+        names=[CLAIMS[Claim(claim)][0] for claim in claims],
+        below=[CLAIMS[Claim(claim)][1] for claim in claims],
+        columns=columns,
+        kind="claim",
+        has_words=True,
+    )
+
+
+def verdict_text(outcome: Outcome, found: Certificate, promised: Sequence[Claim], unit: Unit) -> str:
+    """A verdict, whether it was promised, and its margin; of individual rationality that is the smallest gain."""
+    word = "promised" if found.claim in promised else "not promised"
+    if found.verdict is Verdict.VIOLATED and found.claim in promised:
+        word = "promised: an error"
+    if found.verdict is Verdict.HOLDS:
+        word = "promised by design" if found.claim in promised else "not promised, holds here"
+    margin = f"margin {'0' if abs(found.margin) <= found.tol else unit.column([found.margin], signed=True)[0]}"
+    if found.claim is Claim.INDIVIDUAL_RATIONALITY:
+        margin = smallest_gain_text(outcome, unit)
+    return f"{VERDICT_SIGNS[found.verdict]} {found.verdict}\n{word}, {margin}"
+
+
+# Mechanisms side by side
+
+
+def contributions_table(comparison: Comparison, unit: Unit) -> ResultTable:
+    """What is given of every lot under each mechanism."""
+    given = np.array([outcome.contributions for outcome in comparison])
+    texts = np.array(number_texts(given.ravel()), dtype=object).reshape(given.shape)
+    if comparison.federation.has_lots:
+        texts[given == 0.0] = "at home"
+    columns = dict(zip(_titles(comparison), texts.tolist(), strict=True))
+    sizes, why = given.max(axis=0), "the largest contributions"
+    return _by_lot(comparison, unit.of_data("Contributions"), columns, sizes=sizes, why=why)
+
+
+def payments_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
+    """What everybody pays or receives; None where nobody does."""
+    paying = [outcome for outcome in comparison if comparison.mechanism(outcome.mechanism).has_payments]
+    if not paying:
+        return None
+    return ResultTable(
+        title=f"Payments (+ received, - paid), in {unit.label}",
+        names=comparison.federation.names,
+        columns={comparison.title(each.mechanism): unit.column(each.payments, signed=True) for each in paying},
+        sizes=np.max([np.abs(outcome.payments) for outcome in paying], axis=0),
+        why="the largest payments",
+    )
+
+
+def prices_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
+    """What a unit of each lot is paid; mechanisms with the same prices share a column."""
+    titles: dict[tuple[str, ...], list[str]] = {}
+    for outcome in comparison:
+        titles.setdefault(tuple(price_texts(outcome, unit)), []).append(comparison.title(outcome.mechanism))
+    columns = {", ".join(those): texts for texts, those in titles.items() if texts}
+    if not columns:
+        return None
+    sizes = np.max([outcome.contributions for outcome in comparison], axis=0)
+    title = f"Prices, in {unit.per_data}: {PAID_AT}"
+    return _by_lot(comparison, title, columns, sizes=sizes, why="the largest contributions")
+
+
+def gains_table(comparison: Comparison, unit: Unit, *, with_shares: bool = False) -> ResultTable | None:
+    """What everybody gains against standing alone; `with_shares`, beside its fair gain and the part of it."""
+    deals = [outcome for outcome in comparison if outcome.federated]
+    if not deals:
+        return None
+    known = with_shares and not np.isnan(deals[0].fair_gains).any()
+    columns: dict[str, Sequence[str]] = {"Fair gain": unit.column(deals[0].fair_gains)} if known else {}
+    titles = {comparison.title(outcome.mechanism): outcome for outcome in deals}
+    for title, outcome in titles.items():
+        columns[title] = unit.column(outcome.ir_gaps, signed=True)
+        if known:
+            pairs = zip(columns[title], gain_share_texts(outcome), strict=True)
+            columns[title] = [f"{gain}\n{share}" for gain, share in pairs]
+    smallest = np.min([outcome.ir_gaps for outcome in deals], axis=0)
+    return ResultTable(
+        title=f"Gains against {'fair gains' if known else 'standing alone'}, in {unit.label}",
+        names=comparison.federation.names,
+        columns=columns,
+        sizes=smallest.max() - smallest,
+        why="the smallest gains",
+        gains=tuple(titles),
+    )
+
+
+def mechanisms_table(comparison: Comparison, unit: Unit, *, judged: bool = True) -> ResultTable:
+    """The mechanisms at a glance; `judged`, with what takes certificates and Shapley values."""
+    outcomes, welfare = list(comparison), unit.column([outcome.welfare for outcome in comparison])
+    columns = {"welfare": welfare}
+    if judged:
+        columns |= {
+            "of best": [percent(comparison.share_of_best(outcome.welfare)) for outcome in outcomes],
+            "lowest fair gain": [lowest_gain_share_text(outcome) for outcome in outcomes],
+            "reciprocity": [lowest_share_text(outcome) for outcome in outcomes],
+            "promises": [_promises_text(comparison, outcome) for outcome in outcomes],
+        }
+    return _by_mechanism(comparison, f"Mechanisms, welfare in {unit.label}", columns, outcomes, describe=True)
+
+
+def _promises_text(comparison: Comparison, outcome: Outcome) -> str:
+    promised = comparison.mechanism(outcome.mechanism).promises(outcome.federation)
+    verdicts = {outcome.certificates[claim].verdict for claim in promised}
+    return "broken" if Verdict.VIOLATED in verdicts else "kept" if verdicts <= {Verdict.HOLDS} else "open"
+
+
+def leaving_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
+    """Who would leave, alone or in a group."""
+    deals = [outcome for outcome in comparison if outcome.federated]
+    if not deals:
+        return None
+    columns = {
+        "leave alone": [_few_names(outcome.leavers, outcome.agents) or NOBODY for outcome in deals],
+        "gain most by leaving": [
+            temptation_text(leaving_group(comparison, outcome.mechanism, unit), outcome.agents) for outcome in deals
+        ],
+    }
+    return _by_mechanism(comparison, f"Who would leave; gains in {unit.label}", columns, deals, has_words=True)
+
+
+def posing_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
+    """Who gains most by entering under two names."""
+    deals = [outcome for outcome in comparison if outcome.federated]
+    found = [temptation_text(posing_as_two(comparison, outcome.mechanism, unit), outcome.agents) for outcome in deals]
+    columns = {"gains most": found}
+    title = f"Who gains most by posing as two; gains in {unit.label}"
+    return _by_mechanism(comparison, title, columns, deals, has_words=True) if deals else None
+
+
+def has_properties(comparison: Comparison) -> bool:
+    """Whether more mechanisms are compared than if none is named; the certificates alone are clearer for a few."""
+    return len(comparison.outcomes) > len(compared_mechanisms(comparison.federation))
+
+
+def properties_table(comparison: Comparison, unit: Unit) -> ResultTable:
+    """What holds under each mechanism, the money it needs from outside or leaves over, and what lies gain."""
+    outcomes, columns = list(comparison), dict[str, list[str]]()
+    for claim, head in PROPERTY_HEADS.items():
+        columns[head] = [PROPERTY_WORDS[comparison.verdicts[outcome.mechanism][claim]] for outcome in outcomes]
+    budgets = unit.column([outcome.budget for outcome in outcomes], signed=True)
+    balanced = columns[PROPERTY_HEADS[Claim.BUDGET_BALANCE]]
+    for place, budget in enumerate(budgets):
+        balanced[place] = budget if balanced[place] == PROPERTY_WORDS[Verdict.VIOLATED] else balanced[place]
+    lies = [misreporting(comparison, outcome.mechanism, unit) for outcome in outcomes]
+    columns["lies gain"] = [found.gain or found.word for found in lies]
+    title = f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}"
+    return _by_mechanism(comparison, title, columns, outcomes)
+
+
+def temptation_text(found: Temptation, everybody: Sequence[str]) -> str:
+    """Who gains how much by not keeping to the deal, and how far that is known."""
+    said = f"{_few_names(found.members, everybody)} {found.gain}" if found.members else found.word
+    return f"{said} ({found.limit})" if found.limit else said
+
+
+def _few_names(names: Sequence[str], everybody: Sequence[str]) -> str:
+    return group_text(names, everybody, most=MAX_NAMES_IN_CELL)
+
+
+def _titles(comparison: Comparison) -> list[str]:
+    return [comparison.title(outcome.mechanism) for outcome in comparison]
+
+
+def _by_lot(
+    comparison: Comparison, title: str, columns: Mapping[str, Sequence[str]], *, sizes: FloatArray, why: str
+) -> ResultTable:
+    federation = comparison.federation
+    kind = "lot" if federation.has_lots else "member"
+    return ResultTable(title=title, names=federation.lot_labels, columns=columns, kind=kind, sizes=sizes, why=why)
+
+
+def _by_mechanism(
+    comparison: Comparison,
+    title: str,
+    columns: Mapping[str, Sequence[str]],
+    outcomes: Sequence[Outcome],
+    *,
+    describe: bool = False,
+    has_words: bool = False,
+) -> ResultTable:
+    names = [comparison.title(outcome.mechanism) for outcome in outcomes]
+    rules = [comparison.mechanisms.get(outcome.mechanism) for outcome in outcomes]
+    below = [each.description if each else "" for each in rules] if describe else []
+    return ResultTable(title=title, names=names, columns=columns, kind="mechanism", below=below, has_words=has_words)
+
+
+# How sure
+
+
+def outlook_table(outlook: Outlook, unit: Unit) -> ResultTable:
+    """Intervals of payments and gains, who may leave, and what would keep them."""
+    payments, gains = outlook.interval("payments"), outlook.interval("ir_gaps")
+    columns = {"payment": _interval_texts(payments, unit)} if np.nan_to_num(outlook.outcomes.payments).any() else {}
+    columns["gain"] = _interval_texts(gains, unit)
+    if not outlook.assumption:
+        chances = outlook.leave_probabilities
+        columns["leaves"] = [probability_text(float(chance), outlook.n_draws) for chance in chances]
+        assured = f"keeps with {percent(outlook.assurance, decimals=0)}"
+        columns[assured] = unit.column(outlook.keeping_endowments)
+    level = percent(outlook.level, decimals=0)
+    return ResultTable(
+        title=f"{outlook.title} under uncertainty: {level} intervals from {outlook.n_draws} draws, in {unit.label}",
+        names=outlook.agents,
+        columns=columns,
+        sizes=outlook.leave_probabilities + np.abs(payments).max(axis=1),
+        why="the least certain part in it",
+    )
+
+
+def outlook_notes(outlook: Outlook) -> list[str]:
+    """What the intervals leave open, in sentences."""
+    told = [f"Who would leave: {outlook.assumption}."] if outlook.assumption else []
+    ends = outlook.interval("lowest_fair_part")
+    if np.isfinite(ends).all():
+        low, high = (percent(max(float(end), 0.0), decimals=0) for end in ends)
+        told.append(f"Lowest fair share back between {low} and {high}.")
+    if outlook.n_unsolved:
+        told.append(f"{outlook.n_unsolved} draws could not be solved and are left out.")
+    return told
+
+
+def _interval_texts(ends: FloatArray, unit: Unit) -> list[str]:
+    lows, highs = (unit.column(side, signed=True) for side in ends.T)
+    return [f"{low} to {high}" for low, high in zip(lows, highs, strict=True)]
+
+
+# What a pilot measured
+
+
+def measured_tables(found: Measured, names: Sequence[str], lot_owners: Owners, unit: Unit) -> list[ResultTable]:
+    """Whom sharing helps and what that is worth; and the deal, trained, where there is one."""
+    tables = [_arrangements(found, names, unit)]
+    return [*tables, _measured_deal(found, names, lot_owners, unit)] if found.has_deal else tables
+
+
+def no_deal_text(found: Measured) -> str:
+    """What stands where the numbers of a deal would."""
+    return f"There is no deal: by what was measured nobody shares anything. {found.advice}"
+
+
+def _arrangements(found: Measured, names: Sequence[str], unit: Unit) -> ResultTable:
+    """Does it help me, and what is it worth?"""
+    points, spans = np.array(found.points), NORMAL_QUANTILE * np.array(found.point_errors)
+    decimals = 1 if np.abs(points).max() >= 1.0 else 2
+    stays = (points == 0.0) & (spans == 0.0)
+    scores = {"guess": found.guess, "alone": found.alone, "one model": found.one_model, "own choice": found.own_choice}
+    columns = {head: [f"{score:.3f}" for score in each] for head, each in scores.items()}
+    gains = zip(points, spans, strict=True)
+    columns["points"] = [f"{gain:+.{decimals}f} ± {span:.{decimals}f}" for gain, span in gains]
+    caption = f"With everything shared: {found.score}; {found.arrangement} against alone in points"
+    if unit.label != "points":  # somebody said what they are worth
+        amounts = zip(unit.column(points * found.worth, signed=True), unit.column(spans * found.worth), strict=True)
+        columns["worth"] = [f"{amount} ± {span}" for amount, span in amounts]
+        caption += f" and in {unit.label}"
+    for head in {"points", "worth"} & set(columns):
+        columns[head] = [STAYS if stay else text for stay, text in zip(stays, columns[head], strict=True)]
+    return ResultTable(title=f"{caption}, 90 % intervals", names=names, columns=columns)
+
+
+def _measured_deal(found: Measured, names: Sequence[str], lot_owners: Owners, unit: Unit) -> ResultTable:
+    """What do I bring, and how sure is this?"""
+    gains, errors = np.array(found.gains), np.array(found.gain_errors)
+    measured = np.append(gains, gains.sum())
+    spans = NORMAL_QUANTILE * np.append(errors, np.sqrt((errors**2).sum()))
+    promised = [*found.promised, sum(found.promised)]
+    rows = np.array([[*found.payments, 0.0], promised, measured, measured - spans, measured + spans])
+    texts = np.array(unit.column(rows.ravel(), signed=True), dtype=object).reshape(rows.shape)
+    texts[3:, spans == 0.0] = [[STAYS], [""]]
+    given = sum_by(lot_owners, np.array(found.shared), len(names))
+    shared = [f"{number:,.0f}" for number in (*given, given.sum())]
+    heads = ("receives", "promised", "measured", "from", "to")
+    columns = {"shares": shared, **dict(zip(heads, texts.tolist(), strict=True))}
+    title = f"The deal, trained on fresh splits: records, and amounts in {unit.label} with 90 % intervals"
+    return ResultTable(title=title, names=[*names, "all"], columns=columns)
