@@ -18,7 +18,6 @@ from fedpact.scenario import Money, load_scenario
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 
-OPTIONAL_TERMS = ("models", "verify_subsets", "settle_by")  # said of a run only where they are not as usual
 SAMPLES, DELIVERY = "samples", "delivery"  # what is paid for
 
 
