@@ -130,7 +130,7 @@ def test_from_german_tables_to_an_answer(folder: Path, tmp_path: Path, capsys: p
         (["DATA", "--target", "krank", "--models", "3"], "--models must be a whole number of at least 4"),
         (["DATA", "--target", "krank", "--score", "best"], "--score must be one of accuracy"),
         (["DATA", "--target", "krank", "--seed", "99999999999999999999"], "--seed must be a whole number from 0 to"),
-        (["DATA", "--target", "krank", "--value", "2 EUR/correct", "--predictions", "-5"], "--predictions must be a"),
+        (["DATA", "--target", "krank", "--value", "2 EUR/correct"], "--value must be money per point"),
         (["DATA", "--target", "krank", "--value", "1e400 EUR/point"], "--value must be below 1.8e308"),
         (["DATA", "--target", "ill"], "there is no column 'ill'; columns are Alter, Größe, krank"),
         (["DATA", "--target", "krank", "--model", "os:getcwd()"], "model must be written like"),

@@ -28,9 +28,7 @@ from fedpact.scenario.measured import FEDERATE
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-OPTIONS = (
-    "target|member|models?|task|score|ignore|lots|groups|cost|value|predictions|floor|family|arrangement|splits|seed"
-)
+OPTIONS = "target|member|models?|task|score|ignore|lots|groups|cost|value|floor|family|arrangement|splits|seed"
 OPTION = re.compile(rf"(^|\(|than )({OPTIONS})(?=[:,]? (?!\"))")  # where errors name an argument
 PER_MEMBER = "for all, or NAME=...; may be repeated"
 
@@ -83,13 +81,9 @@ def pilot(
         list[str] | None,
         typer.Option(
             "--value",
-            help=f'What the score is worth, such as "20 EUR/point" or "2 EUR/correct", {PER_MEMBER}.',
+            help=f'What the score is worth, such as "20 EUR/point", {PER_MEMBER}.',
             metavar="VALUE",
         ),
-    ] = None,
-    predictions: Annotated[
-        list[str] | None,
-        typer.Option("--predictions", help=f"Answers a member needs of its model, {PER_MEMBER}.", metavar="NUMBER"),
     ] = None,
     arrangement: Annotated[
         str | None,
@@ -147,7 +141,6 @@ def pilot(
             groups=groups,
             cost=_by_member("--cost", cost),
             value=_by_member("--value", value),
-            predictions=_by_member("--predictions", predictions),  # type: ignore[arg-type]
             floor=floor,
             family=family,
             arrangement=arrangement,

@@ -57,7 +57,7 @@ PROPERTY_WORDS = {
     Verdict.VIOLATED: "no",
 }
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
-STAYS = "stays alone"
+OWN_MODEL = "own model"  # that it has anyway: no change by construction
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -450,7 +450,7 @@ def _arrangements(found: Measured, names: Sequence[str], unit: Unit) -> ResultTa
         columns["worth"] = [f"{amount} ± {span}" for amount, span in amounts]
         caption += f" and in {unit.label}"
     for head in {"points", "worth"} & set(columns):
-        columns[head] = [STAYS if stay else text for stay, text in zip(stays, columns[head], strict=True)]
+        columns[head] = [OWN_MODEL if stay else text for stay, text in zip(stays, columns[head], strict=True)]
     return ResultTable(title=f"{caption}, 90 % intervals", names=names, columns=columns)
 
 
@@ -462,7 +462,7 @@ def _measured_deal(found: Measured, names: Sequence[str], lot_owners: Owners, un
     promised = [*found.promised, sum(found.promised)]
     rows = np.array([[*found.payments, 0.0], promised, measured, measured - spans, measured + spans])
     texts = np.array(unit.column(rows.ravel(), signed=True), dtype=object).reshape(rows.shape)
-    texts[3:, spans == 0.0] = [[STAYS], [""]]
+    texts[3:, spans == 0.0] = [[OWN_MODEL], [""]]
     given = sum_by(lot_owners, np.array(found.shared), len(names))
     shared = [f"{number:,.0f}" for number in (*given, given.sum())]
     heads = ("receives", "promised", "measured", "from", "to")

@@ -27,7 +27,7 @@ from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text
 
 POINTS = 100.0  # accuracy points in a payoff of 1
-POINT, CORRECT = "point", "correct"
+POINT = "point"
 COUNT_WORDS = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 DIGITS = r"[0-9.,'\N{RIGHT SINGLE QUOTATION MARK} \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]*[0-9]"
 PRICE = re.compile(rf"\s*({DIGITS}(?:[eE][+-]?[0-9]+)?)\s*([^\d\s/.,+-][^\d\s/]*)\s*(?:/|\bper\b|\ba\b)\s*(.+?)\s*")
@@ -104,14 +104,11 @@ class Price:
             )
         return self.amount * unit.count / self.unit.count
 
-    def per_payoff(self, answers: float | None = None, field: str = "values") -> float:
-        """Money per payoff of 1: of 100 accuracy points, or of so many answers that are all correct."""
-        if self.unit.noun == POINT:
-            return self.amount * POINTS / self.unit.count
-        if self.unit.noun == CORRECT and answers is not None:
-            return self.amount * answers / self.unit.count
-        known = f"{POINT} (of accuracy)" + (f" or {CORRECT} (answer)" if answers is not None else "")
-        raise InvalidInput(f"{field} must be money per {known}, got per {self.unit.noun}")
+    def per_payoff(self, field: str = "values") -> float:
+        """Money per payoff of 1, of 100 accuracy points."""
+        if self.unit.noun != POINT:
+            raise InvalidInput(f"{field} must be money per {POINT} (of accuracy), got per {self.unit.noun}")
+        return self.amount * POINTS / self.unit.count
 
 
 def is_price(text: str) -> bool:
@@ -147,8 +144,6 @@ def _number(field: str, text: str, *, positive: bool = True) -> float:
 
 def _singular(noun: str) -> str:
     words = " ".join(noun.split())
-    if words.casefold().startswith(f"{CORRECT} "):  # correct answer, correct prediction
-        return CORRECT
     if words.casefold().removesuffix("s") in {"accuracy point", "percentage point", "point"}:
         return POINT
     return words[:-1] if len(words) > 2 and words.endswith("s") and not words.endswith("ss") else words

@@ -64,15 +64,15 @@ def test_lists_have_a_number_for_each(changes: dict[str, object], message: str) 
         scenario(replace(FOUND, **changes))  # type: ignore[arg-type]
 
 
-def test_tables_say_who_gains_and_who_stays_alone() -> None:
+def test_tables_say_who_gains_and_who_keeps_its_own_model() -> None:
     federation = scenario(FOUND).federation
     arrangements, deal = measured_tables(FOUND, federation.names, federation.lot_owners, Unit.of(Money("EUR", 1.0)))
     rows = list(zip(*arrangements.columns.values(), strict=True))
     assert rows[0] == ("0.500", "0.700", "0.690", "0.720", "+2.0 ± 0.8", "+40.00 ± 16.45")
-    assert rows[1][-2:] == ("stays alone", "stays alone")  # no change by construction, not certainty
+    assert rows[1][-2:] == ("own model", "own model")  # no change by construction, not certainty
     rows = list(zip(deal.names, *deal.columns.values(), strict=True))
     assert rows[-1] == ("all", "40", "0", "+25.00", "+30.00", "+13.55", "+46.45")
-    assert rows[1][-3:] == ("0", "stays alone", "")
+    assert rows[1][-3:] == ("0", "own model", "")
     assert len(measured_tables(NO_DEAL, federation.names, federation.lot_owners, Unit.of(None))) == 1
 
 
@@ -85,7 +85,7 @@ def test_compare_shows_what_was_measured_and_no_zeros_where_there_is_no_deal(
     assert run_main(["compare", str(tmp_path / "x.toml"), "--html", str(page)]) == 0
     shown, html = " ".join(capsys.readouterr().out.split()), page.read_text(encoding="utf-8")
     for text in (shown, html):
-        assert "stays alone" in text and found.advice in text
+        assert "own model" in text and found.advice in text
         assert ("trained on fresh splits" in text) == found.has_deal
     assert ("Payments (+ received" in shown) == ('id="payments"' in html) == found.has_deal
     assert ("There is no deal" in shown) == (not found.has_deal)

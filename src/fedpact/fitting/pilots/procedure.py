@@ -69,7 +69,6 @@ def pilot(
     groups: str | None = None,
     cost: Stated | None = None,
     value: Stated | None = None,
-    predictions: float | Mapping[str, float] | None = None,
     floor: float | None = None,
     family: str | None = None,
     arrangement: str | None = None,
@@ -109,9 +108,7 @@ def pilot(
         A column of what belongs together, such as a patient's number.
     cost, value
         What sharing a record costs and what the score is worth, for all or by member: money such as "0.02 EUR/record"
-        and "20 EUR/point" (a hundredth of the score) or "2 EUR/correct", or plain numbers per record and per 1.
-    predictions
-        How many answers a member needs, where value is per correct one; as many as it holds records if not given.
+        and "20 EUR/point" (a hundredth of the score), or plain numbers per record and per 1.
     floor
         What guessing scores; measured by the constant answer if not given.
     family
@@ -150,7 +147,7 @@ def pilot(
     _check_count("models", models, needed, every)
     judged = ScoreFunction(score, records.task)
     trained = PilotModel.of(model, records.task, len(records.classes), seed)
-    terms, shapes = pilot_terms(records, cost, value, predictions), shapes_of(family)
+    terms, shapes = pilot_terms(records, cost, value), shapes_of(family)
     tell = progress or (lambda doing, done, total: None)
     kept = None
     if output is not None:

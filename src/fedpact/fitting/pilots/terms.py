@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
+from fedpact.fitting.pilots.records import PilotData
 from fedpact.scenario import Money
-from fedpact.scenario.members_words import CORRECT, DataUnit, Price, is_price, one_currency
+from fedpact.scenario.members_words import DataUnit, Price, is_price, one_currency
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import typed_number
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -43,9 +43,7 @@ class PilotTerms:
         return replace(self, costs=np.full(len(caps), rate), words=(*self.words, words))
 
 
-def pilot_terms(
-    data: PilotData, cost: Stated | None, value: Stated | None, predictions: float | Mapping[str, float] | None
-) -> PilotTerms:
+def pilot_terms(data: PilotData, cost: Stated | None, value: Stated | None) -> PilotTerms:
     """Terms as they are stated for all, or by member (and lot, MEMBER.LOT); money for costs and values, or for none."""
     lots = data.lot_labels
     prices = {"cost": _stated("cost", cost, lots), "value": _stated("value", value, data.names)}
@@ -59,17 +57,19 @@ def pilot_terms(
         raise InvalidInput('value is in money: say the cost in money too, such as cost "0.02 EUR/record"')
     in_money = [entry for found in prices.values() for entry in found or () if isinstance(entry, Price)]
     money = Money(one_currency(in_money, "cost and value"), 1.0) if in_money else None
-    if prices["value"] is None:
+    costs, worth = None, np.full(len(data.names), 100.0)
+    if prices["value"] is None:  # amounts are points of the score
         money = Money(POINTS, 1.0)
-    answers, words = _answers(data, prices["value"], predictions)
-    costs = None
     if prices["cost"] is not None:
         each = (entry.per_unit(RECORD, "cost") if isinstance(entry, Price) else entry for entry in prices["cost"])
         costs = np.array(list(each))
-    worth = np.full(len(data.names), 100.0)  # without a value, amounts are points of the score
     if prices["value"] is not None:
-        worth = np.array([_worth(entry, count) for entry, count in zip(prices["value"], answers, strict=True)])
-    return PilotTerms(costs=costs, worth=worth, money=money, words=words)
+        worth = np.array(
+            [entry.per_payoff("value") if isinstance(entry, Price) else entry for entry in prices["value"]]
+        )
+    if not np.isfinite(worth).all():
+        raise InvalidInput("value must be below 1.8e308 for a score of 1; say it in larger units")
+    return PilotTerms(costs=costs, worth=worth, money=money)
 
 
 def _stated(label: str, given: Stated | None, names: Sequence[str]) -> list[Price | float] | None:
@@ -94,7 +94,7 @@ def _stated(label: str, given: Stated | None, names: Sequence[str]) -> list[Pric
 
 
 def _amount(label: str, entry: Any) -> Price | float:
-    if label != "predictions" and isinstance(entry, str) and is_price(entry):
+    if isinstance(entry, str) and is_price(entry):
         return Price.parse(entry, label)
     try:
         number = typed_number(entry) if isinstance(entry, str) else float(entry)
@@ -103,30 +103,6 @@ def _amount(label: str, entry: Any) -> Price | float:
     except (TypeError, ValueError):
         number = float("nan")
     if not 0.0 < number < float("inf"):
-        example = {"cost": ', or money such as "0.02 EUR/record"', "value": ', or money such as "20 EUR/point"'}
-        raise InvalidInput(f"{label} must be a positive number{example.get(label, '')}, got {short_repr(entry)}")
+        example = "0.02 EUR/record" if label == "cost" else "20 EUR/point"
+        raise InvalidInput(f'{label} must be a positive number, or money such as "{example}", got {short_repr(entry)}')
     return number
-
-
-def _worth(entry: Price | float, answers: float) -> float:
-    worth = entry.per_payoff(answers, "value") if isinstance(entry, Price) else entry
-    if worth == float("inf"):
-        raise InvalidInput(f"value must be below 1.8e308 for an accuracy of 1, got {entry}; say it in larger units")
-    return worth
-
-
-def _answers(
-    data: PilotData, values: Sequence[Price | float] | None, predictions: float | Mapping[str, float] | None
-) -> tuple[FloatArray, tuple[str, ...]]:
-    """How many answers each member needs of its model, where a value is per correct answer."""
-    held = np.array([float(len(own)) for own in data.records])
-    if not any(isinstance(entry, Price) and entry.unit.noun == CORRECT for entry in values or ()):
-        if predictions is not None:
-            raise InvalidInput('predictions count answers: they need a value per correct one, such as "2 EUR/correct"')
-        return held, ()
-    if data.task != CLASSIFICATION:
-        raise InvalidInput('a regression has no correct answers: say the value per point, such as "20 EUR/point"')
-    if predictions is None:
-        return held, ("a member needs as many answers of its model as it holds records; say predictions otherwise",)
-    stated = _stated("predictions", predictions, data.names) or []
-    return np.array([float(entry) for entry in stated]), ()  # type: ignore[arg-type]
