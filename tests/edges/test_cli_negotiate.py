@@ -128,7 +128,7 @@ def test_a_picture_of_convergence(run, tmp_path: Path) -> None:
 
 
 def test_too_few_for_the_game(run, tmp_path: Path) -> None:
-    """Two agents settle at personal prices, told so; --no-game asks for that beforehand."""
+    """Two agents settle at personal prices, and are told so."""
     scenario = pair(tmp_path / "pair.toml")
     result = run("negotiate", scenario, "-o", "said.jsonl")
     assert result.code == 0
@@ -136,10 +136,6 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
     assert "settled at the personal prices" in result.words
     assert run("check", scenario, "said.jsonl").code == 0
     assert run("check", "said.jsonl").code == 0
-    plain = run("negotiate", scenario, "--no-game")
-    assert plain.code == 0
-    assert "does not apply" not in plain.words
-    assert "settled at the personal prices" in plain.words
 
 
 @pytest.mark.parametrize(
@@ -193,7 +189,6 @@ def test_an_empty_file_is_begun_in(run, tmp_path: Path) -> None:
     [
         (["paper-w1"], 'holds the negotiation of "Five hospitals" by price-discovery, not the negotiation of "Table 1'),
         (["--protocol", "sums"], "by price-discovery, not the negotiation of"),
-        (["--no-game"], 'not the negotiation of "Five hospitals" by price-discovery without the game'),
         (["other.toml"], "with other numbers, not"),
     ],
 )

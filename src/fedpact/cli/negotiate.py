@@ -61,9 +61,6 @@ def negotiate(
     protocol: Annotated[
         str, typer.Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.", metavar="NAME")
     ] = "price-discovery",
-    game: Annotated[
-        bool, typer.Option("--game/--no-game", help="Settle by the message game, or at the personal prices.")
-    ] = True,
     least_gain: Annotated[
         str,
         typer.Option(
@@ -116,7 +113,6 @@ def negotiate(
                 chosen.federation,
                 mechanism=mechanism,
                 protocol=protocol,
-                game=game,
                 least_gain=_asked_gain(least_gain),
                 transcript=output,
                 resume=resume or None,

@@ -259,7 +259,7 @@ def _numbers(key: str, given: Any, count: int) -> FloatArray:
     if not isinstance(given, list | tuple) or len(given) != count:
         raise InvalidInput(f"{key} must be a list of {count} numbers, got {short_repr(given)}")
     for index, entry in enumerate(given):
-        if isinstance(entry, bool) or not isinstance(entry, int | float) or not abs(entry) <= MAX_NUMBER:
+        if not is_number(entry):
             raise InvalidInput(f"{key}[{index}] must be a finite number, got {short_repr(entry)}")
     return np.array(given, dtype=np.float64)
 
@@ -279,7 +279,12 @@ def _text(key: str, given: Any) -> str | None:
 
 
 def _float(given: Any) -> float:
-    return float(given) if isinstance(given, int | float) and not isinstance(given, bool) else np.nan
+    return float(given) if is_number(given) else np.nan
+
+
+def is_number(given: Any) -> bool:
+    """Whether plain data is a finite number."""
+    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= MAX_NUMBER
 
 
 def _certificate(certificate: Certificate) -> dict[str, Any]:

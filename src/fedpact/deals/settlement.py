@@ -230,7 +230,7 @@ def settle_delivered(
 ) -> Settlement:
     """The transfers of the payments due for what was delivered, beside what was agreed.
 
-    `unit` is the currency, its decimals, and how much of it a unit of payoff is worth.
+    `unit` is what amounts are counted in (`money_terms`).
     """
     return replace(
         _settle_with_sponsor(payments, deal.agents, sponsor, unit),
@@ -430,15 +430,15 @@ def _lots(deal: Deal) -> list[tuple[str, str]]:
     return list(zip(deal.lot_owners or deal.agents, deal.lot_names or deal.agents, strict=True))
 
 
-def agreed_transfers(deal: Deal, prices: FloatArray) -> FloatArray:
-    """(n, n): what the row's member pays the column's for its data at these prices if all was delivered."""
-    given = np.zeros(len(deal.agents))
-    given[deal.members] = deal.contributions[deal.members]
-    owed = np.asarray(prices) * given
-    np.fill_diagonal(owed, 0.0)
-    inside = np.zeros(len(given), dtype=bool)
+def agreed_transfers(deal: Deal) -> FloatArray:
+    """(n, n): what the row's member pays the column's for its data if all was delivered, at the deal's prices."""
+    if deal.prices is None:
+        raise InvalidInput(NO_PRICES)
+    inside = np.zeros(len(deal.agents), dtype=bool)
     inside[deal.members] = True
-    return np.asarray(np.where(inside[:, None] & inside, owed, 0.0))
+    owed = np.where(inside[:, None] & inside, deal.prices * deal.contributions, 0.0)
+    np.fill_diagonal(owed, 0.0)
+    return owed
 
 
 def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
@@ -446,10 +446,11 @@ def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
     return np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
 
 
-def payments_for_shares(payments: FloatArray, owed: FloatArray, shares: ArrayLike) -> FloatArray:
-    """Payments when of every transfer that is owed, (n, n), this share is paid; what one pays another receives."""
+def payments_for_shares(deal: Deal, shares: ArrayLike) -> FloatArray:
+    """A deal's payments when of every transfer that is owed, (n, n), this share is paid: what one pays one receives."""
+    owed = agreed_transfers(deal)
     change = np.where(owed != 0.0, owed * (np.asarray(shares, dtype=np.float64) - 1.0), 0.0)
-    return np.asarray(payments + change.sum(axis=0) - change.sum(axis=1))
+    return np.asarray(deal.payments + change.sum(axis=0) - change.sum(axis=1))
 
 
 def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedpact.certificates.tolerances import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
 from fedpact.deals.deal import Deal
-from fedpact.deals.deal_file import MAX_NUMBER, OUTCOME_FIELDS, deal_record, outcome_record
+from fedpact.deals.deal_file import OUTCOME_FIELDS, deal_record, is_number, outcome_record
 from fedpact.deals.outcome import PER_AGENT, Outcome
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import short_repr
@@ -94,7 +94,7 @@ class _Comparison:
         """The witness due, of the agent stated where by rounding any could be the worst."""
         witness = dict(due["witness"])
         name = stated.get("agent") if isinstance(stated, dict) else None
-        if not _is_number(due["margin"]) or abs(due["margin"]) > due["tol"]:  # one that is not finite is text
+        if not is_number(due["margin"]) or abs(due["margin"]) > due["tol"]:  # one that is not finite is text
             return witness
         if not isinstance(name, str) or name not in self.outcome.agents:
             return witness
@@ -115,7 +115,7 @@ class _Comparison:
             witness |= {key: stated.get(key) for key in ("contribution", "deviation") if key in witness}
         witness |= {key: float(numbers[place]) for key, numbers in per_agent.items() if key in witness}
         for key in ("deviation_utility", "split_utility"):  # bounds, good to the certificate's tolerance
-            if key in witness and _is_number(stated.get(key)) and abs(stated[key] - witness[key]) <= due["tol"]:
+            if key in witness and is_number(stated.get(key)) and abs(stated[key] - witness[key]) <= due["tol"]:
                 witness[key] = stated[key]
         if "deviation" in witness and not outcome.federation.has_lots:
             witness["deviation"] = self._deviation(stated.get("deviation"), place)
@@ -127,7 +127,7 @@ class _Comparison:
         best = outcome.rules.deviations(federation, outcome.contributions).actions
         ends = (outcome.arrays.bounds()[0], federation.caps)
         as_good = [0.0, *(float(numbers[place]) for numbers in (best, outcome.contributions, *ends))]
-        return float(stated) if _is_number(stated) and stated in as_good else float(best[place])
+        return float(stated) if is_number(stated) and stated in as_good else float(best[place])
 
     def _compare(self, path: str, key: str, stated: Any, due: Any) -> Iterator[str]:
         if isinstance(stated, dict) and isinstance(due, dict):
@@ -137,7 +137,7 @@ class _Comparison:
             for place, (one, other) in enumerate(zip(stated, due, strict=True)):
                 yield from self._compare(f"{path}[{place}]", key, one, other)
         else:
-            yield from _compare(path, stated, due, self._tolerance(key, due) if _is_number(due) else 0.0)
+            yield from _compare(path, stated, due, self._tolerance(key, due) if is_number(due) else 0.0)
 
     def _tolerance(self, key: str, due: float) -> float:
         if key == "tol":  # of the order of rounding itself, and the verdict is compared
@@ -152,16 +152,12 @@ class _Comparison:
 
 def _compare(path: str, stated: Any, due: Any, tol: float) -> Iterator[str]:
     """How one number or word that is stated differs from the one due, if it does."""
-    if _is_number(stated) and _is_number(due):
+    if is_number(stated) and is_number(due):
         if not abs(stated - due) <= tol:
             is_due, is_stated = differing_texts(due, stated)
             yield f"{path} is {is_due}, the file says {is_stated}"
     elif type(stated) is not type(due) or stated != due:
         yield f"{path} is {short_repr(due)}, the file says {short_repr(stated)}"
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= MAX_NUMBER
 
 
 def _largest(numbers: FloatArray) -> float:

@@ -32,7 +32,7 @@ class Header:
 
     Attributes
     ----------
-    mechanism, protocol, game, tol, max_rounds
+    mechanism, protocol
         As `coordinate` takes them.
     agents
         Everybody's names, by place.
@@ -41,13 +41,10 @@ class Header:
     scenario
         The `fingerprint` of the federation, or None where the coordinator does not know it.
     consent
-        Whether everybody was asked to accept the deal; not in what fedpact 0.1 wrote.
+        Whether everybody was asked to accept the deal.
     """
 
     protocol: str
-    game: bool
-    tol: float
-    max_rounds: int
     agents: tuple[str, ...]
     title: str = field(default="", compare=False)
     scenario: str | None = None
@@ -59,7 +56,7 @@ class Header:
         """In words: which negotiation this is."""
         what = f'of "{self.title}"' if self.title else f"between {len(self.agents)} members"
         rules = "" if self.mechanism == "externality" else f" of {self.mechanism}"
-        return f"the negotiation{rules} {what} by {self.protocol}{'' if self.game else ' without the game'}"
+        return f"the negotiation{rules} {what} by {self.protocol}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,11 +143,6 @@ def _header(entry: dict[str, Any]) -> Header:
             f"transcripts of version {TRANSCRIPT_VERSION} can be read, got {short_repr(entry['transcript'])}; "
             f"use the version of fedpact that wrote it"
         )
-    entry = {
-        "max_rounds": entry.get("most_rounds"),
-        "mechanism": "externality",
-        "consent": False,
-    } | entry  # what fedpact 0.1 wrote
     given = {field.name: entry.get(field.name) for field in fields(Header)}
     for key, (holds, rule) in HEADER_RULES.items():
         if not holds(given[key]):
@@ -158,16 +150,9 @@ def _header(entry: dict[str, Any]) -> Header:
     return Header(**given | {"agents": tuple(given["agents"] or ())})
 
 
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
-
-
 HEADER_RULES: dict[str, tuple[Any, str]] = {
     "mechanism": (lambda given: isinstance(given, str) and bool(given), "the name of a mechanism"),
     "protocol": (lambda given: given in PROTOCOL_NAMES, f"one of {', '.join(PROTOCOL_NAMES)}"),
-    "game": (lambda given: isinstance(given, bool), "true or false"),
-    "tol": (lambda given: _is_number(given) and 0 < given < 1, "a number between 0 and 1"),
-    "max_rounds": (lambda given: isinstance(given, int) and _is_number(given) and given > 0, "a count of rounds"),
     "agents": (
         lambda given: isinstance(given, list) and bool(given) and all(isinstance(name, str) for name in given),
         "a list of names",

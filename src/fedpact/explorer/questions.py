@@ -55,7 +55,7 @@ from fedpact.explorer.views import (
     what_if,
 )
 from fedpact.federation import Federation
-from fedpact.negotiation.coordinator import negotiation_rules
+from fedpact.negotiation.coordinator import check_negotiable
 from fedpact.report.page import render_section
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import example
@@ -223,7 +223,7 @@ class Questions:
         """A negotiation, round by round."""
         _, scenario = _read_question(question)
         mechanism, protocol = str(question.get("mechanism", "externality")), str(question.get("protocol"))
-        negotiation_rules(mechanism, protocol)
+        check_negotiable(mechanism, protocol)
         view = view_of(scenario, self.service.comparison(scenario))
         deal = self.service.negotiation(scenario, protocol, mechanism)
         return {

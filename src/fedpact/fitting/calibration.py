@@ -246,7 +246,7 @@ def owed_by_delivery(deal: Deal, names: Sequence[str]) -> FloatArray:
             f"deal must have prices to be settled by delivery, and that of {deal.mechanism!r} has none; the "
             f"Externality mechanism has, and so have those with side payments beside it"
         )
-    return agreed_transfers(deal, deal.prices)
+    return agreed_transfers(deal)
 
 
 def check_third_users(deal: Deal, owed: FloatArray, has_third: NDArray[np.bool_]) -> None:

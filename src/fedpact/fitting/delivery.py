@@ -376,7 +376,7 @@ class Delivery:
         owed = owed_by_delivery(agreed, self.names)
         shares = self.leave_out_shares(owed != 0.0)
         check_third_users(agreed, owed, np.isfinite(shares))
-        payments = payments_for_shares(agreed.payments, owed, shares)
+        payments = payments_for_shares(agreed, shares)
         given = agreed_contributions(agreed)
         due = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)
         return settle(due, money=money, decimals=decimals)

@@ -38,7 +38,6 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
         FlowerChannel(grid, present, timeout=settings.timeout),
         mechanism=settings.mechanism,
         protocol=settings.protocol,
-        game=settings.game,
         title=settings.title,
         scenario=settings.scenario or None,
         consent=False,  # everybody is asked to sign
@@ -158,7 +157,6 @@ def _is_resumable(path: Path, present: Present, settings: AppSettings) -> bool:
         present.names,
         mechanism=settings.mechanism,
         protocol=settings.protocol,
-        game=settings.game,
         title=settings.title,
         scenario=settings.scenario or None,
         consent=False,

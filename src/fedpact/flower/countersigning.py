@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, Entry, chained_entries
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import (
@@ -32,21 +32,12 @@ from fedpact.deals.signatures import (
 )
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.delivery_check import check_verification_terms
-from fedpact.flower.statement import Refused
+from fedpact.flower.statement import OwnPart, Refused, Seat, read_own_part
 from fedpact.utils.errors import InvalidInput, short_repr
 
 KEYS_CLAIM, BALANCE_CLAIM = "keys", "balance"
 CENT = 1  # how far rounding may move a payment, in cents
 MONEY_ROUNDING = 1e-9  # of the money that changes hands
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seat:
-    """Who a node is among the agents of a deal, by name and place, and how many these are."""
-
-    name: str
-    place: int
-    size: int
 
 
 def check_document(
@@ -57,7 +48,7 @@ def check_document(
     key: str,
     known: KnownKeys,
     samples_per_unit: float,
-    own_part: Callable[[Mapping[str, Any]], list[str]],
+    own_part: Callable[[OwnPart], list[str]],
     calibration: Calibration | None = None,
 ) -> list[str]:
     """Check the document of a deal, and what is said to this member alone; the claims that were checked.
@@ -90,27 +81,13 @@ def check_document(
         raise Refused(f"samples_per_unit must be {samples_per_unit:g}, got {unit}")
     if type(document.get("rounds")) is not int or document["rounds"] < 1:
         raise Refused(f"rounds must be a whole number of at least 1, got {short_repr(document.get('rounds'))}")
-    claims = own_part(statement_of(asked))
+    part = read_own_part(asked, seat)
+    claims = own_part(part)
     _check_prices_digest(seat, asked, document)
-    _check_balance(document)
+    _check_balance(part.deal, document["money"])
     verified = check_verification_terms(document, asked.get("calibration"), calibration)
     complete = _check_keys(seat, document, key, known)
     return [*claims, BALANCE_CLAIM, *verified, *([KEYS_CLAIM] if complete else [])]
-
-
-def statement_of(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A member's own part of the deal, as `check_statement` reads it."""
-    document, place = asked["document"], asked.get("place")
-    numbers = {}
-    for key, name in (("payments", "payment"), ("side_payments", "side_payment")):
-        listed = document.get(key)
-        is_there = isinstance(listed, list) and type(place) is int and 0 <= place < len(listed)
-        numbers[name] = listed[place] if is_there else None  # type: ignore[index]
-    return {
-        **{key: document.get(key) for key in ("agents", "excluded", "contributions", "mechanism", "money")},
-        **numbers,
-        **{key: asked.get(key) for key in ("place", "prices", "utility")},
-    }
 
 
 def check_everybody_signed(document: Mapping[str, Any], signatures: Any) -> None:
@@ -234,23 +211,15 @@ def _check_prices_digest(seat: Seat, asked: Mapping[str, Any], document: Mapping
         raise Refused("prices: this node's are not those of the deal")
 
 
-def _check_balance(document: Mapping[str, Any]) -> None:
-    """That everybody's payments can be settled in whole cents that sum to zero, and are of those in the deal."""
-    payments, out = document.get("payments"), document.get("excluded") or []
-    for key in ("payments", "side_payments"):
-        given = document.get(key)
-        if not isinstance(given, list) or len(given) != len(document["agents"]):
-            raise Refused(f"{key} must be one number per member, got {short_repr(given)}")
+def _check_balance(deal: Deal, money: Mapping[str, Any]) -> None:
+    """That everybody's payments, and what is fixed of them, can be settled in whole cents that sum to zero."""
     try:
-        settle_payments(payments, names=document["agents"], **document["money"])  # type: ignore[arg-type]
+        settle_payments(deal.payments, names=deal.agents, **money)
     except InvalidInput as reason:
         raise Refused(f"{BALANCE_CLAIM}: {reason}") from reason
-    side = np.asarray(document["side_payments"], dtype=np.float64)
-    if abs(float(side.sum())) > MONEY_ROUNDING * float(np.abs(side).sum() + np.abs(payments).sum()):  # type: ignore[arg-type]
+    side = np.asarray(deal.side_payments)
+    if abs(float(side.sum())) > MONEY_ROUNDING * float(np.abs(side).sum() + np.abs(deal.payments).sum()):
         raise Refused(f"{BALANCE_CLAIM}: side payments sum to {side.sum():+.3g}")
-    paid = [name for name, payment in zip(document["agents"], payments, strict=True) if payment and name in out]  # type: ignore[arg-type]
-    if paid:
-        raise Refused(f'{BALANCE_CLAIM}: "{paid[0]}" is out of the deal and would be paid')
 
 
 def _check_keys(seat: Seat, document: Mapping[str, Any], key: str, known: KnownKeys) -> bool:

@@ -18,7 +18,7 @@ from flwr.app import Context
 
 from fedpact.deals import Deal
 from fedpact.deals.ledger import TRAINED, VERIFIED, Entry
-from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle_payments, share_matrix
+from fedpact.deals.settlement import payments_for_shares, settle_payments, share_matrix
 from fedpact.deals.signatures import (
     check_subsets,
     is_signed_by,
@@ -111,9 +111,7 @@ def check_delivery_settlement(
     stated: Any = asked.get("paid_shares")
     if not same_shares(stated, due):
         raise Refused("the shares that are paid for are not those that what members measured comes to")
-    assert deal.prices is not None
-    payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), share_matrix(stated))
-    settled = settle_payments(payments, names=deal.agents, **document["money"])
+    settled = settle_payments(payments_for_shares(deal, share_matrix(stated)), names=deal.agents, **document["money"])
     if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
         raise Refused("the cents are not those due for what arrived")
     return delivered

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedpact.deals.signatures import new_signing_key
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
 
@@ -37,22 +38,16 @@ def write_keys(folder: Path, *, host: str, nodes: int = 0, days: int = 365) -> l
     """
     if not host.strip() or days < 1 or nodes < 0:
         raise InvalidInput(f"host must be a name or an address and days at least 1, got {host!r} and {days}")
-    authority, server = _new_key(), _new_key()
+    authority, server = new_signing_key().private, new_signing_key().private
     root = _certificate("fedpact rehearsal CA", authority, authority, None, days, host=None)
-    contents = {
-        "ca.crt": root.public_bytes(serialization.Encoding.PEM),
-        "ca.key": _pem(authority),
-        "server.crt": _certificate(host, server, authority, root, days, host=host).public_bytes(
-            serialization.Encoding.PEM
-        ),
-        "server.key": _pem(server),
-    }
+    own = _certificate(host, server, authority, root, days, host=host)
+    pem = serialization.Encoding.PEM
+    contents = {"ca.crt": root.public_bytes(pem), "server.crt": own.public_bytes(pem)}
+    for name, key in (("ca.key", authority), ("server.key", server)):
+        contents[name] = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     for place in range(nodes):
-        key = _new_key()
-        contents[f"node-{place}.key"] = _openssh(key)
-        contents[f"node-{place}.key.pub"] = key.public_key().public_bytes(
-            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-        )
+        member = new_signing_key()
+        contents |= {f"node-{place}.key": member.private_bytes(), f"node-{place}.key.pub": member.public.encode()}
     with error_context(str(folder)):
         _write(folder, contents)
     return [folder / name for name in contents]
@@ -69,22 +64,6 @@ def _write(folder: Path, contents: dict[str, bytes]) -> None:
     for private in (True, False):
         chosen = {folder / name: part for name, part in contents.items() if name.endswith(".key") is private}
         replace_files(chosen, private=private)
-
-
-def _new_key() -> Key:
-    return ec.generate_private_key(ec.SECP384R1())
-
-
-def _pem(key: Key) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-def _openssh(key: Key) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    )
 
 
 def _certificate(

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 
-from fedpact.flower.countersigning import Seat, check_document
+from fedpact.flower.countersigning import check_document
 from fedpact.flower.delivery_check import calibration_of_node
 from fedpact.flower.identity import (
     keys_of_others,
@@ -57,7 +57,7 @@ from fedpact.flower.node_signing import (
     signed_deal,
     state_key,
 )
-from fedpact.flower.statement import check_statement, check_terms
+from fedpact.flower.statement import TERMS, OwnPart, Seat, check_statement
 from fedpact.negotiation import PROTOCOLS
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.node_memory import NodeMemory
@@ -149,10 +149,8 @@ class DealKeeper:
             agent = within_its_data(agent, self.learner(context), samples_per_unit(context))
         seat = self._seat(document["agents"] if isinstance(document, dict) else None, context)
 
-        def own_part(statement: Mapping[str, Any]) -> list[str]:
-            if agent is None:
-                return check_terms(statement, seat.name, seat.place, seat.size)
-            return check_statement(agent, statement, least_gain=least_gain(context))
+        def own_part(part: OwnPart) -> list[str]:
+            return list(TERMS) if agent is None else check_statement(agent, part, least_gain=least_gain(context))
 
         def check() -> list[str]:
             given = self.learner is not None or "samples-per-unit" in context.node_config

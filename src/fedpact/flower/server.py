@@ -33,11 +33,10 @@ from fedpact.flower.agreement import agreed_deal
 from fedpact.flower.channel import roll_call
 from fedpact.flower.entries import Lost
 from fedpact.flower.learner import Model
-from fedpact.flower.settings import OPTIONAL_TERMS, AppSettings
-from fedpact.flower.signed_run import SignedRun, first_entry
+from fedpact.flower.settings import AppSettings
+from fedpact.flower.signed_run import SignedRun, begin_run
 from fedpact.flower.strategy import UnderDeal
 from fedpact.utils.errors import FedpactError, InvalidInput
-from fedpact.utils.jsonl import jsonable
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
 
@@ -86,7 +85,7 @@ def conduct(
     """
     settings.folder.mkdir(parents=True, exist_ok=True)
     with Ledger(settings.folder / LEDGER, patience=PATIENCE) as ledger:
-        _begin(ledger, settings)
+        begin_run(ledger, settings.header())
         if ledger.last(SETTLED) is not None:
             logger.info("this run is over; its record is in %s", settings.folder)
             return
@@ -178,17 +177,3 @@ def _check_company(deal: Mapping[str, Any]) -> None:
 def federated_averaging() -> Strategy:
     """Federated averaging over all members; what models come to is measured once, at the end."""
     return FedAvg(fraction_evaluate=0.0, min_train_nodes=1, min_evaluate_nodes=0, min_available_nodes=1)
-
-
-def _begin(ledger: Ledger, settings: AppSettings) -> None:
-    """Write the first entry, or check that it is of this run."""
-    if not ledger.entries:
-        first_entry(ledger, settings.header())
-        return
-    before, wanted = ledger.entries[0].content, jsonable(settings.header())
-    for name in dict.fromkeys([*wanted, *(option for option in OPTIONAL_TERMS if option in before)]):
-        if before.get(name) != wanted.get(name):
-            raise InvalidInput(
-                f"{ledger.path} is the record of another run: there {name} is {before.get(name)!r}, here "
-                f"{wanted.get(name, getattr(settings, name))!r}; name another folder"
-            )

@@ -18,7 +18,6 @@ from fedpact.scenario import Money, load_scenario
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 
-OPTIONAL_TERMS = ("models", "verify_subsets", "settle_by")  # said of a run only where they are not as usual
 SAMPLES, DELIVERY = "samples", "delivery"  # what is paid for
 
 
@@ -38,8 +37,8 @@ class AppSettings:
         For people.
     scenario
         The fingerprint of the scenario, where the coordinator knows it; members sign it with the deal.
-    mechanism, protocol, game
-        Which deal is negotiated and how, and whether it is settled by the message game.
+    mechanism, protocol
+        Which deal is negotiated, and how.
     rounds
         Of training.
     models
@@ -73,7 +72,6 @@ class AppSettings:
     scenario: str = ""
     mechanism: str = "externality"
     protocol: str = "price-discovery"
-    game: bool = True
     rounds: int = 3
     models: str = COMMON
     samples_per_unit: float = 1.0
@@ -140,7 +138,7 @@ class AppSettings:
 
     def header(self) -> dict[str, Any]:
         """What must not change while a run goes on."""
-        kept = ("title", "scenario", "num_agents", "names", "protocol", "game", "rounds", "samples_per_unit")
+        kept = ("title", "scenario", "num_agents", "names", "protocol", "rounds", "samples_per_unit")
         verified = ("verify_subsets", "settle_by") if self.verify_subsets else ()
         personal = ("models",) if self.models == PERSONAL else ()
         return {name: getattr(self, name) for name in (*kept, *verified, *personal)} | self.unit
@@ -206,7 +204,6 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "scenario": (lambda given: isinstance(given, str), "a fingerprint"),
     "mechanism": (lambda given: isinstance(given, str) and given in NEGOTIABLE, f"one of {', '.join(NEGOTIABLE)}"),
     "protocol": (lambda given: isinstance(given, str) and given in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"),
-    "game": (lambda given: isinstance(given, bool), "true or false"),
     "rounds": _at_least(1),
     "models": (lambda given: given in MODELS, f'"{COMMON}" or "{PERSONAL}"'),
     "samples_per_unit": POSITIVE,

@@ -38,7 +38,6 @@ from fedpact.deals.ledger import (
 )
 from fedpact.deals.settlement import (
     PAYOFF_UNIT,
-    agreed_transfers,
     payments_for_shares,
     settle_delivered,
     share_matrix,
@@ -265,8 +264,7 @@ class SignedRun:
         verified, calibration = self.entry(VERIFIED), self._deal_entry().content["verification"]["calibration"]
         models = [] if verified is None else verified.content["models"]
         shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
-        assert deal.prices is not None
-        payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), share_matrix(shares))
+        payments = payments_for_shares(deal, share_matrix(shares))
         return settle_delivered(deal, np.array(given), payments, **document["money"]), shares
 
     # The ledger
@@ -352,10 +350,13 @@ def run_given_deal(
         If the ledger is of a run that is over or of another one, or a member is not there or has no key.
     """
     header = {"agents": list(deal.agents), "scenario": deal.scenario, **header}
-    content = {"deal": deal_record(deal), "utilities": {}, **agreed}
-    if not ledger.entries:
-        first_entry(ledger, header)
-    _check_same_run(ledger, header, content)
+    content = jsonable({"deal": deal_record(deal), "utilities": {}, **agreed})
+    begin_run(ledger, header)
+    before = ledger.last(AGREED)
+    if before is not None and before.content != content:
+        raise InvalidInput(f"{ledger.path} holds the record of another run, of another deal; name another file")
+    if ledger.last(SETTLED) is not None:
+        raise InvalidInput(f"{ledger.path} holds the record of this run, which is over; name another file")
     present = roll_call(
         grid,
         len(deal.agents),
@@ -378,19 +379,22 @@ def run_given_deal(
     return run
 
 
-def _check_same_run(ledger: Ledger, header: Mapping[str, Any], agreed: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` unless a ledger is of this run, which is not over."""
-    stated, deal = ledger.entries[0].content, ledger.last(AGREED)
-    other = [name for name, part in jsonable(header).items() if stated.get(name) != part]
-    if other or (deal is not None and deal.content != jsonable(agreed)):
-        raise InvalidInput(f"{ledger.path} holds the record of another run; name another file")
-    if ledger.last(SETTLED) is not None:
-        raise InvalidInput(f"{ledger.path} holds the record of this run, which is over; name another file")
+def begin_run(ledger: Ledger, header: Mapping[str, Any]) -> None:
+    """Write the first entry of a run whose members sign, or check that the one there is of this run.
 
-
-def first_entry(ledger: Ledger, header: Mapping[str, Any]) -> Entry:
-    """Begin a ledger whose members sign; the number drawn for it keeps signatures from being used elsewhere."""
-    return ledger.append("begun", {"ledger": SIGNED_VERSION, "nonce": secrets.token_hex(32), **header})
+    The number drawn for a run keeps signatures from being used elsewhere.
+    """
+    wanted = jsonable(header)
+    if not ledger.entries:
+        ledger.append("begun", {"ledger": SIGNED_VERSION, "nonce": secrets.token_hex(32), **wanted})
+        return
+    before = ledger.entries[0].content
+    for name in dict.fromkeys([*wanted, *before]):
+        if name not in ("ledger", "nonce") and before.get(name) != wanted.get(name):
+            raise InvalidInput(
+                f"{ledger.path} is the record of another run: there {name} is {before.get(name)!r}, here "
+                f"{wanted.get(name)!r}; name another place for this one"
+            )
 
 
 def write_model(path: Path, arrays: ArrayRecord) -> dict[str, Any]:

@@ -25,10 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.mechanisms import MECHANISMS, ExternalityMechanism
+from fedpact.deals import Deal
+from fedpact.deals.deal_file import deal_from_record, is_number
+from fedpact.mechanisms import MECHANISMS
 from fedpact.negotiation.agent import Agent
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError, short_repr
+from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 
 # Of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding.
 STATEMENT_ROUNDING = 1e-6
@@ -36,31 +38,90 @@ MAX_UNIT_DECIMALS = 9
 MAX_CONTRIBUTION = 1e200  # who would still give more than this has no best contribution
 MAX_SLOPE = 1e40  # of a payoff outside its domain, to find the way in
 LEAST_GAIN = "least gain"
-CLAIMS = ("place", "contributions", "money", "payment", "prices", "own contribution", "utility", LEAST_GAIN)
+NUMBERS = ("mechanism", "agents", "contributions", "payments", "side_payments")  # of a document, beside who is out
+TERMS = ("place", "contributions", "money")  # what a node can check that has no numbers of its own
+CLAIMS = (*TERMS, "payment", "prices", "own contribution", "utility", LEAST_GAIN)
 
 
 class Refused(FedpactError):
     """Why a node does not sign."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Statement:
-    """The numbers of a statement."""
+@dataclass(frozen=True, kw_only=True)
+class Seat:
+    """Who a node is among the agents of a deal, by name and place, and how many these are."""
 
-    contributions: FloatArray
+    name: str
+    place: int
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnPart:
+    """A node's own part of a deal: its place, its prices (None where none are named), and the utility it is told."""
+
+    deal: Deal
+    place: int
     prices: FloatArray | None
-    payment: float
-    side_payment: float
     utility: float | None
 
     @property
+    def contributions(self) -> FloatArray:
+        """Everybody's."""
+        return self.deal.contributions
+
+    @property
+    def payment(self) -> float:
+        """Its own."""
+        return float(self.deal.payments[self.place])
+
+    @property
+    def side_payment(self) -> float:
+        """Its own; the rest of what it is paid is at prices."""
+        assert self.deal.side_payments is not None
+        return float(self.deal.side_payments[self.place])
+
+    @property
     def priced_payment(self) -> float:
-        """What is paid at prices: all but the side payment."""
+        """What is paid at prices."""
         return self.payment - self.side_payment
 
 
-def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: float | None = 0.0) -> list[str]:
-    """Check a statement against what the agent knows; the claims that were checked, all of which hold.
+def read_own_part(asked: Mapping[str, Any], seat: Seat) -> OwnPart:
+    """A node's part of the deal that it is asked to sign, with what it can check that has no numbers of its own.
+
+    Raises
+    ------
+    Refused
+        If the place is another one, or the terms are not sound.
+    """
+    document, place, prices, utility = (asked.get(key) for key in ("document", "place", "prices", "utility"))
+    assert isinstance(document, dict)
+    _require("place", type(place) is int and place == seat.place, f"it is not at place {short_repr(place)}")
+    names = document.get("agents")
+    listed = isinstance(names, list) and len(names) == seat.size and names[seat.place] == seat.name
+    _require("place", listed, f"the members are not {seat.size} with {seat.name!r} at place {seat.place}")
+    try:
+        out = dict.fromkeys(document.get("excluded") or [], "out of the deal")
+        deal = deal_from_record({key: document.get(key) for key in NUMBERS} | {"excluded": out})
+    except (InvalidInput, TypeError) as reason:
+        raise Refused(str(reason)) from reason
+    given_by_absent = any(
+        given > 0.0 and name in out for name, given in zip(deal.agents, deal.contributions, strict=True)
+    )
+    _require("contributions", not given_by_absent, "somebody who is out would contribute")
+    _require("money", _is_money(document.get("money")), f"no exchange rate in {short_repr(document.get('money'))}")
+    listed = isinstance(prices, list) and len(prices) == seat.size and all(map(is_number, prices))
+    if prices is not None and not listed:
+        raise Refused(f"prices must be {seat.size} finite numbers, got {short_repr(prices)}")
+    if utility is not None and not is_number(utility):
+        raise Refused(f"utility must be a finite number, got {short_repr(utility)}")
+    row = None if prices is None else np.array(prices, dtype=np.float64)
+    return OwnPart(deal=deal, place=seat.place, prices=row, utility=utility)
+
+
+def check_statement(agent: Agent, given: OwnPart, *, least_gain: float | None = 0.0) -> list[str]:
+    """Check its part of a deal against what the agent knows; the claims that were checked, all of which hold.
 
     Parameters
     ----------
@@ -72,11 +133,10 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     Refused
         With the first claim that does not hold.
     """
-    given = _check_terms(statement, agent.name, agent.index, agent.n_agents)
     own, [cap] = float(given.contributions[agent.index]), agent.caps
     fits = own <= cap * (1.0 + STATEMENT_ROUNDING)
     _require("contributions", fits, f"{own:g} samples are more than its cap of {cap:g}")
-    rules = MECHANISMS.get(str(statement.get("mechanism", ExternalityMechanism.name)))
+    rules = MECHANISMS.get(given.deal.mechanism)
     is_priced = rules is not None and rules.has_prices
     no_side = given.side_payment == 0.0 or (rules is not None and rules.has_side_payments)
     _require("payment", no_side, f"{given.side_payment:.9g} beside the prices is not for these rules")
@@ -87,32 +147,7 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     return [claim for claim in CLAIMS if claim not in unchecked]
 
 
-def check_terms(statement: Mapping[str, Any], name: str, place: int, size: int) -> list[str]:
-    """Check what a node can that has no numbers of its own: its place, and that the terms are sound.
-
-    Raises
-    ------
-    Refused
-        With the first claim that does not hold.
-    """
-    _check_terms(statement, name, place, size)
-    return list(CLAIMS[:3])
-
-
-def _check_terms(statement: Mapping[str, Any], name: str, place: int, size: int) -> _Statement:
-    stated = statement.get("place")
-    _require("place", type(stated) is int and stated == place, f"it is not at place {short_repr(stated)}")
-    names = statement.get("agents")
-    listed = isinstance(names, list) and len(names) == size and names[place] == name
-    _require("place", listed, f"the members are not {size} with {name!r} at place {place}")
-    given = _read(statement, size)
-    _require("contributions", bool((given.contributions >= 0.0).all()), "some are negative")
-    _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")
-    _require("money", _is_money(statement.get("money")), f"no exchange rate in {short_repr(statement.get('money'))}")
-    return given
-
-
-def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is_priced: bool) -> None:
+def _check_deal(agent: Agent, given: OwnPart, least_gain: float | None, *, is_priced: bool) -> None:
     """Payment, prices, own contribution and utility, in this order."""
     answer = agent.answer({"number": 0, "kind": "prices", "contributions": given.contributions.tolist()})
     said = answer["tasks"][0] | answer["lots"][0]
@@ -138,7 +173,7 @@ def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is
         )
 
 
-def _prices_by_payment(agent: Agent, given: _Statement, worth: FloatArray) -> FloatArray:
+def _prices_by_payment(agent: Agent, given: OwnPart, worth: FloatArray) -> FloatArray:
     """Its prices where none are named: what data is worth to it, and for its own what its payment leaves."""
     prices, own = worth.copy(), float(given.contributions[agent.index])
     if own > 0.0:
@@ -147,7 +182,7 @@ def _prices_by_payment(agent: Agent, given: _Statement, worth: FloatArray) -> Fl
     return prices
 
 
-def _check_unpriced(agent: Agent, given: _Statement, worth: FloatArray, said: Mapping[str, Any]) -> None:
+def _check_unpriced(agent: Agent, given: OwnPart, worth: FloatArray, said: Mapping[str, Any]) -> None:
     """That it is paid its marginal cost for what it gives, more only at its cap, less what all data is worth to it."""
     own = float(given.contributions[agent.index])
     value = float(worth @ given.contributions)
@@ -159,7 +194,7 @@ def _check_unpriced(agent: Agent, given: _Statement, worth: FloatArray, said: Ma
     _require("payment", fits, reason)  # what does follow stays its own business
 
 
-def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: FloatArray, scale: float) -> None:
+def _check_prices(agent: Agent, given: OwnPart, prices: FloatArray, worth: FloatArray, scale: float) -> None:
     """That it is paid by its prices, pays for data what that is worth to it, and would not give more or less."""
     turnover = float((np.abs(prices) * given.contributions).sum())
     due = given.side_payment - float(prices @ given.contributions)
@@ -179,7 +214,7 @@ def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: Fl
     _require("own contribution", gain <= STATEMENT_ROUNDING * scale, "another one would be better for it")
 
 
-def _own_gain(agent: Agent, given: _Statement, price: float) -> float:
+def _own_gain(agent: Agent, given: OwnPart, price: float) -> float:
     """What the best contribution of its own would add at a price of it, all else as it is."""
     from scipy.optimize import brentq  # noqa: PLC0415 - imported where somebody signs
 
@@ -207,49 +242,11 @@ def _own_gain(agent: Agent, given: _Statement, price: float) -> float:
     return utility(float(brentq(slope, 0.0, high, xtol=np.finfo(float).tiny, maxiter=500))) - utility(own)
 
 
-def _read(statement: Mapping[str, Any], size: int) -> _Statement:
-    contributions = _numbers(statement, "contributions", size)
-    prices = None if "prices" in statement and statement["prices"] is None else _numbers(statement, "prices", size)
-    utility = statement.get("utility")
-    return _Statement(
-        contributions=contributions,
-        prices=prices,
-        payment=_number(statement, "payment"),
-        side_payment=_number(statement, "side_payment") if "side_payment" in statement else 0.0,
-        utility=None if utility is None else _number(statement, "utility"),
-    )
-
-
-def _given_by_absent(statement: Mapping[str, Any], given: _Statement) -> bool:
-    out = statement.get("excluded") or []
-    return any(
-        amount > 0.0 and name in out for name, amount in zip(statement["agents"], given.contributions, strict=True)
-    )
-
-
 def _is_money(given: Any) -> bool:
     if not isinstance(given, dict) or not isinstance(given.get("currency"), str):
         return False
     rate, decimals = given.get("per_payoff", 0.0), given.get("decimals")
-    return _is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_UNIT_DECIMALS
-
-
-def _numbers(statement: Mapping[str, Any], key: str, size: int) -> FloatArray:
-    given = statement.get(key)
-    if not isinstance(given, list) or len(given) != size or not all(_is_number(entry) for entry in given):
-        raise Refused(f"{key} must be {size} finite numbers, got {short_repr(given)}")
-    return np.array(given, dtype=np.float64)
-
-
-def _number(statement: Mapping[str, Any], key: str) -> float:
-    given = statement.get(key)
-    if not _is_number(given):
-        raise Refused(f"{key} must be a finite number, got {short_repr(given)}")
-    return float(given)  # type: ignore[arg-type]
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 1e300
+    return is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_UNIT_DECIMALS
 
 
 def _require(claim: str, holds: bool, reason: str) -> None:

@@ -81,9 +81,6 @@ class UnderDeal(Strategy):
         The file to keep the record in; None for none.
     money
         What a unit of payoff is worth; units of payoff are settled as they are without it.
-    strict
-        Whether a member that does not deliver is an error (`Lost`) at once, and so is a model with other arrays than
-        it was sent, or numbers that are not finite.
     signed
         Whether members sign: the deal before anybody trains, what they deliver in every round, what they measure, and
         what all are paid. It needs `ledger`, which holds their keys and signatures and is checked by `fedpact check`,
@@ -113,7 +110,6 @@ class UnderDeal(Strategy):
         nodes: Mapping[int, str] | None = None,
         ledger: Path | str | None = None,
         money: Money | None = None,
-        strict: bool = False,
         signed: bool = False,
         verify_subsets: int = 0,
         wants: Federation | Wants | None = None,
@@ -141,7 +137,7 @@ class UnderDeal(Strategy):
         self._names: dict[int, str | None] = dict(nodes or {})
         self._all_known = nodes is not None
         self._ledger = Path(ledger) if ledger is not None else None
-        self._money, self._strict, self._signed = money, strict, signed
+        self._money, self._signed = money, signed
         self._deliveries: SignedDeliveries | None = None
         self._verify_subsets = verify_subsets
         self.updates = TrainingUpdates() if verify_subsets else None
@@ -186,7 +182,7 @@ class UnderDeal(Strategy):
             samples.append(kept[name][1] if name in kept else 0)
         for name, reason in broken.items():
             logger.warning('round %d: member "%s" does not count: %s', server_round, name, reason)
-        if broken and self._strict:
+        if broken and self._deliveries is not None:
             raise Lost(broken, signed=self._signed_until_now())
         # In the deal's order: what a model comes to must not depend on who answers first.
         delivered = {name: kept[name][0] for name in self.agreed if name in kept}
@@ -254,10 +250,9 @@ class UnderDeal(Strategy):
             raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
         noted = AskingGrid(grid, self._asked_nodes)
         result = self.result = super().start(noted, initial_arrays, num_rounds, timeout, *configs)
-        if not self._strict:
-            if self.updates is not None and self.updates.rounds:
-                self._verify(grid, timeout)
-            self.settle()
+        if self.updates is not None and self.updates.rounds:
+            self._verify(grid, timeout)
+        self.settle()
         return result
 
     def _start_signed(
@@ -309,7 +304,7 @@ class UnderDeal(Strategy):
             If a member does not deliver, or delivers less than it agreed to under a deal without prices.
         """
         self._names = {node: run.present.names[place] for place, node in run.present.nodes.items()}
-        self._all_known = self._strict = True
+        self._all_known = True
         self._deliveries = SignedDeliveries(run.document())
         noted = AskingGrid(run.grid, self._asked_nodes)
         result = self.result = super().start(
@@ -483,7 +478,7 @@ class UnderDeal(Strategy):
         name = self._name(reply, node)
         if not self.agreed[name]:  # it was asked because it had not said who it is
             return name, 0
-        if self._strict or self.updates is not None:
+        if self._deliveries is not None or self.updates is not None:
             check_model(reply, self._before)
         key = getattr(self.strategy, "weighted_by_key", WEIGHT)
         counts = [metrics[key] for metrics in reply.content.metric_records.values() if key in metrics]

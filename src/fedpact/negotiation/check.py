@@ -577,13 +577,12 @@ def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
     """What is due when of every contribution the shares stated are paid for."""
     if deal.prices is None:
         raise ClaimBroken("it is settled by what arrived, and the deal names no prices")
-    owed = agreed_transfers(deal, deal.prices)
-    shares = share_matrix(stated)
+    owed, shares = agreed_transfers(deal), share_matrix(stated)
     if shares.shape != owed.shape or (np.isnan(shares) != (owed == 0.0)).any():
         raise ClaimBroken("the shares that are paid for are not one per contribution that somebody pays for")
     if (shares < 0.0).any():
         raise ClaimBroken("some share that is paid for is negative")
-    return payments_for_shares(deal.payments, owed, shares)
+    return payments_for_shares(deal, shares)
 
 
 def unmeasured_text(entry: Entry) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -37,23 +36,16 @@ from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput
 
-
-class Rules(NamedTuple):
-    """When a protocol stops by itself, and when it gives up."""
-
-    tol: float
-    max_rounds: int
-
-
-# By mechanism and protocol.
-NEGOTIATIONS: dict[tuple[str, str], Rules] = {
-    ("externality", "price-discovery"): Rules(tol=3e-15, max_rounds=60),
-    ("externality", "sums"): Rules(tol=1e-14, max_rounds=300),
-    ("shapley", "price-discovery"): Rules(tol=1e-13, max_rounds=60),
-    ("shapley", "sums"): Rules(tol=1e-14, max_rounds=300),
+# By mechanism and protocol: the gain still promised, of what is at stake, at which it stops by itself.
+TOLERANCES: dict[tuple[str, str], float] = {
+    ("externality", "price-discovery"): 3e-15,
+    ("externality", "sums"): 1e-14,
+    ("shapley", "price-discovery"): 1e-13,
+    ("shapley", "sums"): 1e-14,
 }
-NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
-PROTOCOLS = tuple(dict.fromkeys(protocol for _, protocol in NEGOTIATIONS))
+MAX_ROUNDS = {"price-discovery": 60, "sums": 300}  # after which it gives up
+NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in TOLERANCES))
+PROTOCOLS = tuple(MAX_ROUNDS)
 
 
 def negotiate(
@@ -61,7 +53,6 @@ def negotiate(
     *,
     mechanism: str = "externality",
     protocol: str = "price-discovery",
-    game: bool = True,
     least_gain: float | None = 0.0,
     transcript: Path | str | None = None,
     resume: bool | None = None,
@@ -77,9 +68,6 @@ def negotiate(
     protocol
         "price-discovery", few rounds; or "sums", more of them, in which the coordinator learns only what everybody's
         answers add up to.
-    game
-        Settle prices by the message game; where fewer than three agents draw on somebody's data, at personal
-        prices, and the trace says so. The Shapley mechanism has no such game: everybody is paid its shares.
     least_gain
         What everybody asks of the deal beyond standing alone, in units of payoff. Who would get less refuses the deal
         and trains alone, and the others negotiate on without it (`deal.excluded` says so). None: all take any deal.
@@ -103,7 +91,6 @@ def negotiate(
         InProcess.of(federation, least_gain=least_gain),
         mechanism=mechanism,
         protocol=protocol,
-        game=game,
         transcript=transcript,
         resume=resume,
         title=title,
@@ -117,9 +104,6 @@ def coordinate(
     *,
     mechanism: str = "externality",
     protocol: str = "price-discovery",
-    game: bool = True,
-    tol: float | None = None,
-    max_rounds: int | None = None,
     consent: bool = True,
     transcript: Path | str | None = None,
     resume: bool | None = None,
@@ -135,10 +119,8 @@ def coordinate(
 
     Parameters
     ----------
-    mechanism, protocol, game
+    mechanism, protocol
         As in `negotiate`.
-    tol, max_rounds
-        When a protocol stops, and when it gives up; its usual ones if not given.
     consent
         Ask everybody in the end whether it accepts the deal; False where that is asked elsewhere.
     transcript
@@ -156,8 +138,7 @@ def coordinate(
     Raises
     ------
     NotConverged
-        If nobody is left, with everybody's name and what was wrong; or if there is no agreement within `max_rounds`
-        of the members.
+        If nobody is left, with everybody's name and what was wrong; or if there is no agreement within `MAX_ROUNDS`.
     InvalidInput
         If the transcript is of another negotiation, cannot be written, or states another deal than it comes to.
     """
@@ -165,9 +146,6 @@ def coordinate(
         channel.names,
         mechanism=mechanism,
         protocol=protocol,
-        game=game,
-        tol=tol,
-        max_rounds=max_rounds,
         title=title,
         scenario=scenario,
         consent=consent,
@@ -208,15 +186,12 @@ def transcript_header(
     *,
     mechanism: str = "externality",
     protocol: str,
-    game: bool,
-    tol: float | None = None,
-    max_rounds: int | None = None,
     title: str = "",
     scenario: str | None = None,
     consent: bool = True,
 ) -> Header:
-    """What a negotiation between these agents is to be, checked; a protocol's usual rules where none are given."""
-    usual = negotiation_rules(mechanism, protocol)
+    """What a negotiation between these agents is to be, checked."""
+    check_negotiable(mechanism, protocol)
     if protocol == "sums":
         require_cryptography()
     if protocol == "sums" and len(agents) < MIN_SUMMED:
@@ -224,28 +199,15 @@ def transcript_header(
             f"protocol 'sums' needs at least {MIN_SUMMED} members, got {len(agents)}: a sum over fewer than "
             f"{MIN_SUMMED} answers is never formed, since it would bare them; negotiate by price-discovery"
         )
-    tol, max_rounds = usual.tol if tol is None else tol, usual.max_rounds if max_rounds is None else max_rounds
-    if not tol > 0.0 or not max_rounds >= 1:
-        raise InvalidInput(f"tol must be positive and max_rounds at least 1, got {tol!r} and {max_rounds!r}")
-    return Header(
-        mechanism=mechanism,
-        protocol=protocol,
-        game=game,
-        tol=tol,
-        max_rounds=max_rounds,
-        agents=tuple(agents),
-        title=title,
-        scenario=scenario,
-        consent=consent,
-    )
+    names = tuple(agents)
+    return Header(mechanism=mechanism, protocol=protocol, agents=names, title=title, scenario=scenario, consent=consent)
 
 
-def negotiation_rules(mechanism: str, protocol: str) -> Rules:
-    """How a mechanism is negotiated by a protocol; raises `InvalidInput` if it cannot be."""
+def check_negotiable(mechanism: str, protocol: str) -> None:
+    """Raise `InvalidInput` unless a mechanism can be negotiated by a protocol."""
     for field, given, known in (("mechanism", mechanism, NEGOTIABLE), ("protocol", protocol, PROTOCOLS)):
         if given not in known:
             raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
-    return NEGOTIATIONS[mechanism, protocol]
 
 
 def _negotiated_deal(transcript: Transcript) -> Deal:
@@ -268,9 +230,8 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
     protocol = negotiate_sums if header.protocol == "sums" else discover_prices
     start, rounds = np.zeros(session.n_lots), 0
     while True:
-        result = protocol(
-            session, mechanism=header.mechanism, tol=header.tol, max_rounds=header.max_rounds, start=start
-        )
+        tol, max_rounds = TOLERANCES[header.mechanism, header.protocol], MAX_ROUNDS[header.protocol]
+        result = protocol(session, mechanism=header.mechanism, tol=tol, max_rounds=max_rounds, start=start)
         rounds += result.rounds
         start = result.contributions
         if not result.is_agreed:
@@ -297,7 +258,7 @@ def _ask_consent(session: Session, deal: Deal) -> None:
 def _settle(session: Session, result: ProtocolResult, header: Header, rounds: int) -> Deal:
     """The deal of what a protocol came to: through the game form where it applies, otherwise as the protocol says."""
     contributions, prices, payments, messages = result.contributions, result.prices, result.payments, None
-    form = _game_form(session) if header.game and prices is not None else None
+    form = _game_form(session) if prices is not None else None
     if prices is not None:
         payments = -(prices * contributions).sum(axis=1)
     if form is not None and prices is not None:

@@ -224,7 +224,7 @@ def test_killed_and_started_again(killed_at: int, stage: Stage, tmp_path: Path) 
 
 def test_a_run_does_not_go_on_with_other_models(stage: Stage) -> None:
     other = Stage(stage.federation, stage.folder)
-    with pytest.raises(fp.InvalidInput, match="another run: there models is 'personal', here 'common'"):
+    with pytest.raises(fp.InvalidInput, match="another run: there models is 'personal', here None"):
         other.conduct()
 
 

@@ -32,7 +32,7 @@ LEAST = {"record": "somewhere", "num-agents": 3}
 
 def test_what_is_not_said_stays_as_usual() -> None:
     settings = AppSettings.of(LEAST | {"rounds": 7, "something-else": 1})
-    assert (settings.rounds, settings.game, settings.seats) == (7, True, None)
+    assert (settings.rounds, settings.seats) == (7, None)
     assert settings.folder == Path("somewhere") and settings.money is None
     assert settings.unit == {"currency": "units of payoff", "per_payoff": 1.0, "decimals": 9}
 
@@ -54,7 +54,6 @@ def test_money_is_what_the_configuration_says() -> None:
         (LEAST | {"num-agents": 3.0}, "num-agents must be a whole number"),
         (LEAST | {"rounds": True}, "rounds must be a whole number"),
         (LEAST | {"protocol": "haggling"}, "protocol must be one of price-discovery, sums"),
-        (LEAST | {"game": "yes"}, "game must be true or false"),
         (LEAST | {"samples-per-unit": 0}, "samples-per-unit must be a positive number"),
         (LEAST | {"currency": "EUR", "per-payoff": math.inf}, "per-payoff must be a positive number"),
         (LEAST | {"decimals": 12}, "decimals must be a whole number from 0 to 9"),

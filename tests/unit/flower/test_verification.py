@@ -195,7 +195,7 @@ def test_two_members_have_no_third_beneficiary(tmp_path: Path) -> None:
     fp.save_scenario(fp.Scenario(federation=federation), calibration)
     stage = Stage(federation, tmp_path)
     with pytest.raises(fp.InvalidInput, match=r"needs a third member: besides agent \d, who pays"):
-        stage.conduct(game=False, **{"verify-subsets": 7, "settle-by": "delivery", "calibration": str(calibration)})
+        stage.conduct(**{"verify-subsets": 7, "settle-by": "delivery", "calibration": str(calibration)})
 
 
 def test_a_strategy_under_a_deal_is_verified_too(tmp_path: Path) -> None:

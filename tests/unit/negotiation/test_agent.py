@@ -144,4 +144,4 @@ def test_an_agent_that_is_always_outside_is_named() -> None:
     agents = agents_of(federation)
     agents[0] = Touchy(**vars(agents[0]))
     with pytest.raises(fp.NotConverged, match='member "agent 0" was outside the domain of its payoff in'):
-        coordinate(InProcess(agents), game=False)
+        coordinate(InProcess(agents))

@@ -10,6 +10,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
+from fedpact.negotiation.coordinator import MAX_ROUNDS
 from fedpact.utils.arrays import FloatArray
 
 WELFARE = 1e-9  # of the welfare of the linear program
@@ -52,7 +53,8 @@ def table_agents(size: int, seed: int, rows: int = 12) -> list[Agent]:
     return [replace(agent, payoff=tables[place]) for place, agent in enumerate(agents_of(smooth, least_gain=None))]
 
 
-def test_sums_find_no_agreement_there() -> None:
+def test_sums_find_no_agreement_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """They follow slopes, which jump: the page says so."""
+    monkeypatch.setitem(MAX_ROUNDS, "sums", 60)
     with pytest.raises(fp.NotConverged, match="no agreement within 60 rounds"):
-        coordinate(InProcess(table_agents(3, 0)), protocol="sums", max_rounds=60)
+        coordinate(InProcess(table_agents(3, 0)), protocol="sums")

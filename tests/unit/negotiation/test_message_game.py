@@ -102,7 +102,7 @@ def test_fewer_than_three_who_draw_on_somebody_s_data_are_refused_by_name() -> N
     federation = fp.Federation(weights, costs=0.01, caps=9.0, payoff=fp.PowerLaw(0.3), names=["A", "B", "C", "Lonely"])
     with pytest.raises(fp.InvalidInput, match=r'"Lonely" matters to 2 only; personal prices make the same deal'):
         fp.MessageGame(federation)
-    deal = fp.negotiate(federation, game=False)
+    deal = fp.negotiate(federation)
     np.testing.assert_allclose(deal.payments, fp.ExternalityMechanism().solve(federation).payments, atol=1e-7)
 
 

@@ -7,7 +7,6 @@ import resource
 import signal
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,13 +25,9 @@ from fedpact.negotiation.coordinator import transcript_header
 from fedpact.negotiation.recording import Playback, Recorder
 from fedpact.scenario.examples import example
 
-ROUGHLY = 1e-3  # of the contributions: few rounds are enough where the end does not matter
-
 
 def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> Header:
-    return transcript_header(
-        federation.names, protocol=protocol, game=True, title="A test", scenario=federation.fingerprint
-    )
+    return transcript_header(federation.names, protocol=protocol, title="A test", scenario=federation.fingerprint)
 
 
 def record(path: Path, channel: Any, header: Header) -> Deal:
@@ -40,8 +35,6 @@ def record(path: Path, channel: Any, header: Header) -> Deal:
     return coordinate(
         channel,
         protocol=header.protocol,
-        game=header.game,
-        tol=header.tol,
         title=header.title,
         scenario=header.scenario,
         transcript=path,
@@ -128,7 +121,7 @@ class Echo:
 
 
 QUESTIONS = {0: {"number": 1, "kind": "prices", "contributions": [1.0, 2.0]}, 1: {"number": 1, "kind": "prices"}}
-ECHO = transcript_header(("A", "B"), protocol="price-discovery", game=False)
+ECHO = transcript_header(("A", "B"), protocol="price-discovery")
 
 
 def said_and_played(path: Path, answers: Mapping[int, Any]) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
@@ -214,7 +207,7 @@ class Falters:
 def test_who_is_excluded_is_excluded_again(hospitals: fp.Federation, path: Path, otherwise: Any) -> None:
     agents: list[Any] = list(agents_of(hospitals))
     agents[4] = Falters(agents[4], 3, otherwise)
-    deal = record(path, InProcess(agents), replace(header_of(hospitals, "price-discovery"), tol=ROUGHLY))
+    deal = record(path, InProcess(agents), header_of(hospitals))
     assert list(deal.excluded) == ["Clinic"]
     assert_same(deal, recompute(path))
 
@@ -308,12 +301,6 @@ def test_a_stated_deal_that_does_not_follow_is_refused(hospitals: fp.Federation,
         fp.negotiate(hospitals, transcript=path)
 
 
-def test_transcripts_of_version_0_1_are_read(hospitals: fp.Federation, path: Path) -> None:
-    deal = fp.negotiate(hospitals, transcript=path)
-    changed(path, 1, lambda entry: entry.update(most_rounds=entry.pop("max_rounds")))
-    assert_same(deal, fp.negotiate(hospitals, transcript=path))
-
-
 # Questions of another machine, and of another negotiation
 
 
@@ -382,8 +369,8 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
 # Files that are no transcripts
 
 
-FIRST = json.dumps({"transcript": 2, "protocol": "price-discovery", "game": True, "tol": 1e-9, "max_rounds": 9,
-                    "agents": ["A"], "title": "", "scenario": None})  # fmt: skip
+FIRST = json.dumps({"transcript": 2, "mechanism": "externality", "protocol": "price-discovery", "agents": ["A"],
+                    "title": "", "scenario": None, "consent": True})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
 
 
@@ -404,9 +391,7 @@ def first(**other: Any) -> str:
         (first(transcript=1) + "\n", "line 1: transcripts of version 2 can be read, got 1"),
         (first(protocol="haggling") + "\n", "protocol must be one of price-discovery, sums, got 'haggling'"),
         (first(protocol=["sums"]) + "\n", "line 1: protocol must be one of"),
-        (first(game=1) + "\n", "line 1: game must be true or false, got 1"),
-        (first(tol="inf") + "\n", "line 1: tol must be a number between 0 and 1"),
-        (first(max_rounds=True) + "\n", "line 1: max_rounds must be a count of rounds"),
+        (first(consent=1) + "\n", "line 1: consent must be true or false, got 1"),
         (first(agents=[]) + "\n", "line 1: agents must be a list of names"),
         (first(agents=[1]) + "\n", "line 1: agents must be a list of names"),
         (first(title=None) + "\n", "line 1: title must be a text"),
@@ -456,7 +441,7 @@ def test_a_full_disk_is_said_so(hospitals: fp.Federation, path: Path, monkeypatc
 
 def test_a_protocol_nobody_knows() -> None:
     with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, sums, got 'haggling'"):
-        transcript_header(("A",), protocol="haggling", game=True)
+        transcript_header(("A",), protocol="haggling")
 
 
 def test_a_transcript_that_cannot_grow_is_one_error(hospitals: fp.Federation, path: Path) -> None:
