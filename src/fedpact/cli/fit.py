@@ -27,7 +27,7 @@ from fedpact.utils.words import count_text, printable
 
 MAX_GROUPS_LISTED = 6
 MAX_TASKS_ABREAST = 3
-MAX_AGENTS_SHOWN = 12  # agents up to which the matrix is printed
+MAX_AGENTS_SHOWN = 12
 INTERVAL_LEVEL = 0.9
 PROGRESS_STEPS = 40
 
@@ -236,7 +236,7 @@ def _save(found: Fit, terms: FitTerms, path: Path, logs: Sequence[Path], staying
 
 
 def _show(found: Fit, *, dots_unsaid: bool) -> None:
-    seen, intervals = found.observations, found.intervals(INTERVAL_LEVEL)
+    seen = found.observations
     console.print(
         f"[bold]Fit[/bold]: {seen.n_agents} members, "
         + (f"{seen.n_lots} lots, {seen.n_tasks} tasks, " if seen.has_lots else "")
@@ -247,16 +247,7 @@ def _show(found: Fit, *, dots_unsaid: bool) -> None:
         console.print("Names with a dot are taken for names of members; --lots reads them as NAME.LOT and NAME.TASK.\n")
     _show_curves(found)
     console.print()
-    if seen.has_lots:
-        _show_lot_weights(found)
-    elif seen.n_agents <= MAX_AGENTS_SHOWN:
-        made = table("Weights: how useful the column's data is to the row", "", *map(escape, seen.names))
-        for agent, name in enumerate(seen.names):
-            cells = zip(found.weights[agent], intervals["weights"][agent], strict=True)
-            made.add_row(escape(name), *(f"{weight:.3g}\n{low:.2g} to {high:.2g}" for weight, (low, high) in cells))
-        console.print(made)
-    else:
-        console.print(f"Weights between {seen.n_agents} members: --json or -o prints all.")
+    _show_weights(found)
     console.print()
     if found.signs == "positive":
         console.print("That no data harms is assumed, not measured; --signs any lets the runs decide.")
@@ -275,22 +266,23 @@ def _show(found: Fit, *, dots_unsaid: bool) -> None:
     _show_doubts(found)
 
 
-def _show_lot_weights(found: Fit) -> None:
-    """A row per lot, since there are mostly more lots than tasks."""
+def _show_weights(found: Fit) -> None:
+    """A row per lot (member): there are mostly more of them than tasks."""
     seen, intervals = found.observations, found.intervals(INTERVAL_LEVEL)["weights"]
     if max(seen.n_lots, seen.n_tasks) > 2 * MAX_AGENTS_SHOWN:
-        console.print(f"Weights of {seen.n_lots} lots for {seen.n_tasks} tasks: --json or -o prints all.")
+        what = (
+            f"of {seen.n_lots} lots for {seen.n_tasks} tasks" if seen.has_lots else f"between {seen.n_agents} members"
+        )
+        console.print(f"Weights {what}: --json or -o prints all.")
         return
-    first = 0
-    while first < seen.n_tasks:
+    for first in range(0, seen.n_tasks, MAX_TASKS_ABREAST):
         shown = range(first, min(first + MAX_TASKS_ABREAST, seen.n_tasks))
-        title = "Weights: how useful the row's data is to the column's task"
-        made = table(title, "lot", *(escape(seen.task_labels[task]) for task in shown))
+        title = "Weights: how useful the row's data is to the column" + "'s task" * seen.has_lots
+        made = table(title, "", *(escape(seen.task_labels[task]) for task in shown))
         for lot, label in enumerate(seen.lot_labels):
             ends = [(found.weights[task, lot], *intervals[task, lot]) for task in shown]
             made.add_row(escape(label), *(f"{weight:.3g} ({low:.2g} to {high:.2g})" for weight, low, high in ends))
         console.print(made)
-        first = shown.stop
 
 
 def _show_families(found: Fit) -> None:

@@ -10,7 +10,6 @@ from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.training.run import Run
-from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import MAX_NAMES, count_text, join_names
 
 FROM_ZERO = (
@@ -28,11 +27,22 @@ def show_run(run: Run, scenario: Scenario) -> None:
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] {title}\n")
     unit = Unit.of(scenario.money, run.promised.payoffs)
     _show_training(run)
-    _show_payoffs(run, unit)
     _show_gains(run, unit)
-    promised, measured = (escape(terminal_text(unit.text(account.welfare))) for account in (run.promised, run.measured))
-    console.print(f"Welfare {promised} promised, {measured} measured.")
-    _show_verdict(run, unit)
+    accounts = run.promised, run.measured
+    amounts = [account.welfare for account in accounts] + [each.gains[run.members].sum() for each in accounts]
+    welfare, reached, promised, measured, low, high = (
+        escape(terminal_text(unit.text(float(amount)))) for amount in (*amounts, *run.total_interval)
+    )
+    console.print(f"Welfare {welfare} promised, {reached} measured.")
+    console.print(
+        f"[bold]Verdict: {run.verdict}.[/bold] All members together gain {measured} over training alone (90 % interval "
+        f"{low} to {high}); the deal promised {promised}."
+    )
+    if run.doubtful:
+        console.print(
+            f"Measured gains of {escape(join_names(run.doubtful, most=MAX_NAMES))} may be chance: larger test sets may "
+            "say otherwise."
+        )
     if not run.floors.any():
         console.print(FROM_ZERO)
 
@@ -47,12 +57,11 @@ def _show_training(run: Run) -> None:
     ]
     measured = [
         ("accuracy", [f"{accuracy:.4f}" for accuracy in run.accuracies]),
-        ("accuracy", [f"{accuracy:.4f}" for accuracy in run.standalone_accuracies]),
+        ("alone: accuracy", [f"{accuracy:.4f}" for accuracy in run.standalone_accuracies]),
     ]
     if run.federation.has_lots:
         print_agents("Lots", run.federation.lot_labels, amounts, sizes=run.contributions)
         console.print()
-        measured[1] = ("alone: accuracy", measured[1][1])
         print_agents("Training", _names(run), measured, sizes=run.promised.payoffs)
     else:
         columns = [*amounts[:2], measured[0], amounts[2], measured[1]]
@@ -63,62 +72,25 @@ def _show_training(run: Run) -> None:
     console.print(f"Tested on {images} images each: a standard error of up to {worst:.2g}.\n")
 
 
-def _show_payoffs(run: Run, unit: Unit) -> None:
-    columns = [
-        ("promised", unit.column(run.promised.payoffs)),
-        ("measured", unit.column(run.measured.payoffs)),
-        ("cost", unit.column(run.measured.costs)),
-        ("is paid", unit.column(run.payments, signed=True)),
-    ]
-    print_agents(f"Payoffs ({unit.label})", _names(run), columns, sizes=_sizes(run))
-    console.print()
-
-
 def _show_gains(run: Run, unit: Unit) -> None:
     low, high = run.intervals.T
-    columns = [
-        ("promised", unit.column(run.promised.gains, signed=True)),
-        ("measured", unit.column(run.measured.gains, signed=True)),
-        ("from", unit.column(low, signed=True)),
-        ("to", unit.column(high, signed=True)),
-        ("would leave", [_leaves(run, agent) for agent in range(len(run.agents))]),
-    ]
-    print_agents(f"Gains over training alone, 90 % intervals ({unit.label})", _names(run), columns, sizes=_sizes(run))
-
-
-def _sizes(run: Run) -> FloatArray:
-    """By which the largest members are told where there are many."""
-    return run.promised.payoffs if run.federation.has_lots else run.contributions
+    amounts = (run.payments, run.promised.gains, run.measured.gains, low, high)
+    texts = [unit.column(each, signed=True) for each in amounts]
+    columns = list(zip(("receives", "promised", "measured", "from", "to"), texts, strict=True))
+    columns.append(("would leave", [_leaves(run, agent) for agent in range(len(run.agents))]))
+    sizes = run.promised.payoffs if run.federation.has_lots else run.contributions  # by which the largest are told
+    print_agents(f"Gains over training alone, 90 % intervals ({unit.label})", _names(run), columns, sizes=sizes)
 
 
 def _leaves(run: Run, agent: int) -> str:
-    """By what was promised and by what was measured."""
+    """By what was measured, as far as that is beyond chance, and by what was promised where that is something else."""
     if agent not in run.members:
         return "-"
-    promised, measured = run.promised.leaves[agent], run.measured.leaves[agent]
-    if promised == measured:
-        return "yes" if measured else "no"
-    return f"{'yes' if measured else 'no'}, promised {'yes' if promised else 'no'}"
-
-
-def _show_verdict(run: Run, unit: Unit) -> None:
-    promised, measured, low, high = (
-        escape(terminal_text(unit.text(float(amount))))
-        for amount in (
-            run.promised.gains[run.members].sum(),
-            run.measured.gains[run.members].sum(),
-            *run.total_interval,
-        )
-    )
-    console.print(
-        f"[bold]Verdict: {run.verdict}.[/bold] All members together gain {measured} over training alone (90 % interval "
-        f"{low} to {high}); the deal promised {promised}."
-    )
-    if run.doubtful:
-        console.print(
-            f"Measured gains of {escape(join_names(run.doubtful, most=MAX_NAMES))} may be chance: larger test sets may "
-            "say otherwise."
-        )
+    promised, measured = ("yes" if account.leaves[agent] else "no" for account in (run.promised, run.measured))
+    if run.agents[agent] in run.doubtful:
+        return f"not clear, promised {promised}"
+    shown = "[red]yes[/red]" if measured == "yes" else measured
+    return shown if promised == measured else f"{shown}, promised {promised}"
 
 
 def _names(run: Run) -> list[str]:

@@ -26,7 +26,7 @@ from fedpact.federation.arrays import Owners
 from fedpact.federation.validation import Costs
 from fedpact.fitting.least_squares import MIN_VARIANCE, sampling_variances
 from fedpact.fitting.result import Fit
-from fedpact.mechanisms import DEFAULT_MECHANISMS, Mechanism, resolve_mechanisms
+from fedpact.mechanisms import DEFAULT_MECHANISMS
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy, whole_number
 
 DRAWS = 200
@@ -52,7 +52,6 @@ def suggest(
     costs: Costs,
     caps: ArrayLike | None = None,
     worth: ArrayLike = 1.0,
-    mechanisms: Sequence[Mechanism | str] | None = None,
     rng: np.random.Generator | int | None = 0,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Suggestion, ...]:
@@ -64,8 +63,6 @@ def suggest(
         What is known so far.
     costs, caps, worth
         Of the federation the deal is about. Without caps, nobody is asked for more than its largest contribution yet.
-    mechanisms
-        Whose deals matter; Externality and Shapley if not given, Externality alone where Shapley would take too long.
     rng
         A Generator, an int or None.
     progress
@@ -79,7 +76,7 @@ def suggest(
     most = most if caps is None else np.where(np.isfinite(federation.caps), federation.caps, most)
     drawn = fit.parameter_draws(DRAWS, generator)
     rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.observations.task_labels)
-    open_deals, labels = _solved(fit, federation, drawn, rates, mechanisms=mechanisms, progress=progress)
+    open_deals, labels = _solved(fit, federation, drawn, rates, progress)
     tried = candidate_runs(most, generator, federation.lot_owners)
     predicted = np.clip(fit.model.predict(drawn, tried), 0.0, 1.0)
     sizes = fit.observations.known_test_sizes()
@@ -94,24 +91,22 @@ def _solved(
     federation: Federation,
     drawn: FloatArray,
     rates: FloatArray,
-    *,
-    mechanisms: Sequence[Mechanism | str] | None,
     progress: Callable[[str], None] | None,
 ) -> tuple[FloatArray, list[str]]:
     """Deviations of gains and payments over draws of the federation, (quantities, draws), and what each is called.
 
-    Draws without a deal count as the mean.
+    Draws without a deal count as the mean. The deals are those of Externality and Shapley; of Externality alone where
+    Shapley would take too long.
     """
-    if mechanisms is None:
-        proper = [each for each in DEFAULT_MECHANISMS.values() if not each.is_baseline]
-        mechanisms = [each for each in proper if is_vectorised(federation, each)] or proper[:1]
+    proper = [each for each in DEFAULT_MECHANISMS.values() if not each.is_baseline]
+    mechanisms = [each for each in proper if is_vectorised(federation, each)] or proper[:1]
     curves = fit.model.curves(drawn)
     payoff = federation.payoff.unchecked(**dict.fromkeys(federation.payoff.parameters, np.exp(curves[:, :, 0])))
     arrays = federation.arrays.repeated(
         len(drawn), weights=fit.model.weights(drawn), values=rates * (curves[:, :, 2] - curves[:, :, 1]), payoff=payoff
     )
     deviations, labels = [], []
-    for mechanism in resolve_mechanisms(mechanisms):
+    for mechanism in mechanisms:
         if progress is not None:
             progress(f"solving {mechanism.title} on draws")
         outcomes: Outcomes = solve_draws(federation, arrays, mechanism)
