@@ -36,7 +36,7 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     >>> pair = Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=10.0, payoff=PowerLaw(1.0), names=["A", "B"])
     >>> split, posing = split_agent(pair, "B")
     >>> split.names, split.caps.tolist(), split.weights[0].tolist()
-    (('A', 'B (1)', 'B (2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
+    (('A', 'B (1 of 2)', 'B (2 of 2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
     """
     index = agent_index(federation, agent)
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 2:
@@ -47,7 +47,7 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     tasks, task_owners = _copies(federation.task_owners, index, int(parts))
     posing = slice(index, index + int(parts))
     names = [*federation.names]
-    names[index : index + 1] = [f"{federation.names[index]} ({part})" for part in range(1, int(parts) + 1)]
+    names[index : index + 1] = [f"{federation.names[index]} ({part} of {parts})" for part in range(1, int(parts) + 1)]
     members = np.repeat(np.arange(federation.n_agents), np.where(np.arange(federation.n_agents) == index, parts, 1))
     of_lots = np.where(federation.lot_owners[lots] == index, float(parts), 1.0)
     of_tasks = np.where(federation.task_owners[tasks] == index, float(parts), 1.0)
