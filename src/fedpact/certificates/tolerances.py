@@ -14,15 +14,17 @@ from fedpact.utils.arrays import FloatArray
 
 STAKE_TOLERANCE = 1e-8  # of an agent's payoff, cost and payment together
 VALUE_TOLERANCE = 1e-14  # of an agent's value, for those with nothing at stake
+SUM_ROUNDING = 1e-15  # of what all have at stake, which enters the utility of each where payoffs are shared out
 STATED_TOLERANCE = 1e-9  # of the largest number of its kind, between what a file states and what follows
 STATED_CONTRIBUTION_TOLERANCE = 1e-6  # the same for contributions, which a flat optimum leaves less certain
 BALANCE_TOLERANCE = 1e-12  # of the money that changes hands, or of the payoffs where hardly any does
 
 
 def utility_tolerances(payoffs: FloatArray, costs: FloatArray, payments: FloatArray, values: FloatArray) -> FloatArray:
-    """What counts as rounding in each member's utility; arrays of any one shape. Welfare is compared with their sum."""
+    """What counts as rounding in each member's utility, (..., members). Welfare is compared with their sum."""
     at_stake = np.abs(payoffs) + costs + np.abs(payments)
-    return np.maximum(STAKE_TOLERANCE * at_stake + VALUE_TOLERANCE * values, np.finfo(float).tiny)
+    rounding = VALUE_TOLERANCE * values + SUM_ROUNDING * at_stake.sum(axis=-1, keepdims=True)
+    return np.maximum(STAKE_TOLERANCE * at_stake + rounding, np.finfo(float).tiny)
 
 
 def agent_values(arrays: FederationArrays) -> FloatArray:

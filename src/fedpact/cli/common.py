@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedpact.certificates import Claim, Verdict
+from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.deals import Outcome
 from fedpact.deals.deal_file import holds_deal
 from fedpact.federation import Federation
@@ -189,6 +190,25 @@ def counter(what: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(task, completed=done, total=total)
 
         yield count
+
+
+@contextmanager
+def resumable(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A counter for work that keeps what is done; an interrupt says so and ends the command."""
+    done, total = 0, 0
+    try:
+        with counter(what) as count:
+
+            def report(now: int, of: int) -> None:
+                nonlocal done, total
+                done, total = now, of
+                count(now, of)
+
+            yield report
+    except KeyboardInterrupt:
+        kept = f"; {done} of {total} {what} are kept, the same command goes on from there" if done else ""
+        typer.echo(f"interrupted{kept}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def print_measured(found: Measured, federation: Federation, unit: Unit) -> None:

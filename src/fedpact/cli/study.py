@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,13 +17,12 @@ from fedpact.cli.common import (
     PictureOutput,
     choose_mechanism,
     console,
-    counter,
     escape,
     keep_words_whole,
     print_json,
+    resumable,
     table,
 )
-from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import FEDERATION_KINDS, FieldStudy
 from fedpact.comparison import study as run_study
@@ -77,13 +76,18 @@ def study(
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms] if mechanisms else ALL
 
-    def run(report: Callable[[int, int], None]) -> FieldStudy:
-        return run_study(
-            kinds, rules, count=count, n_agents=members, seed=seed, splits=splits, progress=report, checkpoint=partial
-        )
-
     with claim_output(output):
-        found = _run(run)
+        with resumable("federations") as report:
+            found = run_study(
+                kinds,
+                rules,
+                count=count,
+                n_agents=members,
+                seed=seed,
+                splits=splits,
+                progress=report,
+                checkpoint=partial,
+            )
         write_table(output, found.columns())
         if draws:
             write_picture(found.plot(), picture)
@@ -94,24 +98,6 @@ def study(
         return
     _show(found)
     console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
-
-
-def _run(run: Callable[[Callable[[int, int], None]], FieldStudy]) -> FieldStudy:
-    """The study with a progress bar; an interrupt says what is kept."""
-    done, total = 0, 0
-    try:
-        with counter("federations") as count:
-
-            def report(now: int, of: int) -> None:
-                nonlocal done, total
-                done, total = now, of
-                count(now, of)
-
-            return run(report)
-    except KeyboardInterrupt:
-        kept = f"; {done} of {total} federations are kept, the same command goes on from there" if done else ""
-        typer.echo(f"interrupted{kept}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _show(found: FieldStudy) -> None:

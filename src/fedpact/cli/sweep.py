@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,23 +16,20 @@ from fedpact.cli.common import (
     PictureOutput,
     choose_mechanism,
     console,
-    counter,
     escape,
     print_json,
     read_scenario,
+    resumable,
     table,
     terminal_text,
 )
-from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import Sweep
 from fedpact.comparison import sweep as run_sweep
 from fedpact.comparison.sweeps import MARGINS, METRICS, unit_of
-from fedpact.mechanisms import Mechanism
 from fedpact.report.numbers import Unit, number_text, percent
 from fedpact.report.records import sweep_record
 from fedpact.report.words import metric_name
-from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.files import claim_output
@@ -82,7 +78,10 @@ def sweep(
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
     with claim_output(output):
-        found = _run(read, vary, metrics or ["ir_gaps"], rules, partial)
+        with resumable("points") as report:
+            found = run_sweep(
+                read, vary, metrics=metrics or ["ir_gaps"], mechanisms=rules, progress=report, checkpoint=partial
+            )
         write_table(output, found.columns())
         if draws:
             write_picture(found.plot(money=read.money, data=read.unit), picture)
@@ -93,28 +92,6 @@ def sweep(
         return
     _show(found, Unit.of(read.money, data=read.unit))
     console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
-
-
-def _run(
-    scenario: Scenario, vary: Sequence[str], metrics: Sequence[str], mechanisms: Sequence[Mechanism], partial: Path
-) -> Sweep:
-    """The sweep with a progress bar; an interrupt says what is kept."""
-    done, total = 0, 0
-    try:
-        with counter("points") as count:
-
-            def report(now: int, of: int) -> None:
-                nonlocal done, total
-                done, total = now, of
-                count(now, of)
-
-            return run_sweep(
-                scenario, vary, metrics=metrics, mechanisms=mechanisms, progress=report, checkpoint=partial
-            )
-    except KeyboardInterrupt:
-        kept = f"; {done} of {total} points are kept, the same command goes on from there" if done else ""
-        typer.echo(f"interrupted{kept}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _show(found: Sweep, unit: Unit) -> None:

@@ -383,6 +383,12 @@ class Deal:
         how = f"{by.source.value} by {by.protocol} in {by.rounds} rounds" if by.protocol else by.source.value
         return f"<Deal under {self.mechanism}, {how}: {count_text(size, 'agent')}{out}>"
 
+    def to_frame(self) -> Any:
+        """A pandas frame of contributions and payments, a row per agent."""
+        from fedpact.report.display import deal_frame  # noqa: PLC0415 - optional dependency
+
+        return deal_frame(self)
+
     def plot(self, *, figure: Any = None) -> Any:
         """How the negotiation converged, on `figure` or a new one; needs matplotlib."""
         from fedpact.report.plots import plot_negotiation  # noqa: PLC0415 - optional dependency

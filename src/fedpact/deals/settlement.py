@@ -128,6 +128,12 @@ class Settlement:
             **({} if self.delivered is None else known),
         }
 
+    def to_frame(self) -> Any:
+        """A pandas frame of what every agent receives (negative: pays), as exact decimals."""
+        from fedpact.report.display import agents_frame  # noqa: PLC0415 - optional dependency
+
+        return agents_frame(self.names, {"amount": list(self.amounts)})
+
     def to_json(self, path: str | Path | None = None) -> str:
         """Balances and transfers as JSON text, also written to `path` if one is given."""
         return _write_text(json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n", path)

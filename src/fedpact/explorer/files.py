@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from fedpact.comparison import Comparison, Sweep
 from fedpact.deals import Deal, is_ledger
@@ -16,7 +19,7 @@ from fedpact.deals.deal_file import deal_record, is_deal_record
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, is_transcript
 from fedpact.negotiation.check import CheckedDeal, check_deal
-from fedpact.report import render_report
+from fedpact.report import render_member_page, render_report
 from fedpact.report.numbers import number_texts
 from fedpact.report.records import comparison_record
 from fedpact.report.sections import STAYS_AT_HOME
@@ -111,6 +114,18 @@ def _report(scenario: Scenario, comparison: Comparison) -> Content:
     return Content(text.encode(), "text/html; charset=utf-8")
 
 
+def _sheets(scenario: Scenario, comparison: Comparison) -> Content:
+    """A page for every member, in one file."""
+    made = BytesIO()
+    with ZipFile(made, "w", ZIP_DEFLATED) as bundle:
+        for place, name in enumerate(scenario.federation.names):
+            page = render_member_page(
+                comparison, place, scenario_title=scenario.title, money=scenario.money, unit=scenario.unit
+            )
+            bundle.writestr(f"{place + 1}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-').lower()}.html", page)
+    return Content(made.getvalue(), "application/zip")
+
+
 def _scenario(kind: str) -> Callable[[Scenario, Comparison], Content]:
     def write(scenario: Scenario, comparison: Comparison) -> Content:
         with TemporaryDirectory() as folder:
@@ -173,6 +188,7 @@ def _weights(scenario: Scenario, comparison: Comparison) -> Content:
 
 DOWNLOADS: Mapping[str, Download] = {
     "report.html": Download("The report", "one page to mail or to print, for the members", _report),
+    "members.zip": Download("The members’ sheets", "what each agrees to, a page for every member", _sheets),
     "scenario.toml": Download("The scenario", "TOML, for fedpact and for people", _scenario("toml")),
     "scenario.json": Download("The scenario as JSON", "for other programs", _scenario("json")),
     "deal.csv": Download("All numbers", "a row per mechanism and member", _numbers),

@@ -9,9 +9,10 @@ the form marks it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
+from types import MappingProxyType
 
 from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, MEMBER_COLUMNS, Draft, typed_text, with_agent, without_agent
 from fedpact.utils.cells import NumberFormat, is_missing, is_number, text_cells
@@ -34,50 +35,6 @@ HEADS: Mapping[str, frozenset[str]] = {
 MAX_TEXTS_TOLD = 5
 LONE_NUMBERS = re.compile(r"\s*[+\-−]?\d*[.,]?\d+\s*%?\s*(\r?\n\s*[+\-−]?\d*[.,]?\d+\s*%?\s*)*")
 Cells = list[list[str]]
-
-
-@dataclass
-class _Sheet:
-    """A draft being filled in, and what was done and not done."""
-
-    draft: Draft
-    texts: dict[str, str] = field(default_factory=dict)
-    added: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    too_many: int = 0
-    outside: int = 0
-    taken: int = 0
-
-    def grow(self, count: int) -> None:
-        """Members up to `count`, or to as many as the page takes."""
-        while self.draft.n_agents < min(count, MAX_MEMBERS):
-            self.draft = with_agent(self.draft)
-            self.added.append(f"names[{self.draft.n_agents - 1}]")
-
-    def put(self, name: str, cell: str, written: NumberFormat) -> None:
-        """A cell into a field; empty ones leave it as it is."""
-        if not cell.strip():
-            return
-        self.texts[name] = cell.strip() if name.startswith("names") else _typed(cell, written)
-        self.taken += 1
-
-    def done(self) -> tuple[Draft, list[str]]:
-        """The draft, and what is to be said."""
-        draft = replace(self.draft, texts={**self.draft.texts, **self.texts})
-        notes = []
-        if self.added:
-            notes.append(
-                f"Added {count_text(len(self.added), 'member')}: {_listed(draft[name] for name in self.added)}."
-            )
-        if self.too_many:
-            rows = count_text(self.too_many, "row")
-            notes.append(f"Not taken: {rows} at the end, since the explorer takes up to {MAX_MEMBERS} members.")
-        if self.unknown:
-            known = ", ".join(chain.from_iterable(sorted(names)[:1] for names in HEADS.values()))
-            notes.append(f"Not taken: {_listed(self.unknown)}; columns that are known are {known}.")
-        if self.outside:
-            notes.append(f"Not taken: {count_text(self.outside, 'cell')} beyond the last column.")
-        return draft, notes
 
 
 def paste_cells(draft: Draft, start: str, text: str) -> tuple[Draft, list[str]]:
@@ -195,57 +152,82 @@ def _matrix_names(cells: Cells) -> list[str]:
 def _put_members(
     draft: Draft, rows: Cells, columns: Sequence[str | None], head: Sequence[str], places: Sequence[int]
 ) -> tuple[Draft, list[str]]:
-    sheet = _Sheet(draft)
-    sheet.unknown = [cell.strip() for cell, label in zip(head, columns, strict=False) if label is None and cell.strip()]
-    sheet.grow(max(places, default=-1) + 1)
-    written = NumberFormat.of(chain.from_iterable(rows))
-    for place, row in zip(places, rows, strict=True):
-        if place >= MAX_MEMBERS:
-            sheet.too_many += 1
-            continue
-        for label, cell in zip(columns, row, strict=False):
-            if label is not None:
-                sheet.put(f"{label}[{place}]", cell, written)
-        sheet.outside += sum(bool(cell.strip()) for cell in row[len(columns) :])
-    return sheet.done()
+    """Rows of members, whose columns are called as on the form; None is a column that is not known."""
+
+    def field(place: int, column: int) -> str | None:
+        if column >= len(columns):
+            return None
+        return f"{columns[column]}[{place}]" if columns[column] else ""
+
+    found, notes = _fill(draft, rows, places, field, count=max(places, default=-1) + 1)
+    unknown = [cell.strip() for cell, label in zip(head, columns, strict=False) if label is None and cell.strip()]
+    if unknown:
+        known = ", ".join(chain.from_iterable(sorted(names)[:1] for names in HEADS.values()))
+        notes.append(f"Not taken: {_listed(unknown)}; columns that are known are {known}.")
+    return found, notes
 
 
 def _put_weights(draft: Draft, rows: Cells, first_row: int, first_column: int) -> tuple[Draft, list[str]]:
-    sheet = _Sheet(draft)
-    sheet.grow(max(first_row + len(rows), first_column + max(map(len, rows))))
-    written = NumberFormat.of(chain.from_iterable(rows))
-    for row, cells in enumerate(rows, start=first_row):
-        if row >= MAX_MEMBERS:
-            sheet.too_many += 1
-            continue
-        for column, cell in enumerate(cells, start=first_column):
-            if column < MAX_MEMBERS:
-                sheet.put(f"weights[{row},{column}]", cell, written)
-            else:
-                sheet.outside += bool(cell.strip())
-    return sheet.done()
+    """A block of weights."""
+
+    def field(place: int, column: int) -> str | None:
+        return f"weights[{place},{first_column + column}]" if first_column + column < MAX_MEMBERS else None
+
+    last = max(first_row + len(rows), first_column + max(map(len, rows)))
+    return _fill(draft, rows, [first_row + row for row in range(len(rows))], field, count=last)
 
 
 def _put_named_weights(draft: Draft, cells: Cells, names: Sequence[str]) -> tuple[Draft, list[str]]:
+    """Weights with the members' names along both sides."""
     draft, places = _places(draft, names)
-    sheet = _Sheet(draft)
-    sheet.grow(max(places) + 1)
     where = dict(zip(names, places, strict=True))
-    written = NumberFormat.of(chain.from_iterable(row[1:] for row in cells[1:]))
-    for name, place in where.items():
-        if place < MAX_MEMBERS:
-            sheet.texts[f"names[{place}]"] = name
-    for row in cells[1:]:
-        receiver = where[row[0].strip()]
-        if receiver >= MAX_MEMBERS:
-            sheet.too_many += 1
-            continue
-        for giver, cell in zip(places, row[1:], strict=False):
-            if giver < MAX_MEMBERS:
-                sheet.put(f"weights[{receiver},{giver}]", cell, written)
-        sheet.outside += sum(bool(cell.strip()) for cell in row[len(names) + 1 :])
-    found, notes = sheet.done()
+
+    def field(place: int, column: int) -> str | None:
+        if column >= len(places):
+            return None
+        return f"weights[{place},{places[column]}]" if places[column] < MAX_MEMBERS else ""
+
+    called = {f"names[{place}]": name for name, place in where.items() if place < MAX_MEMBERS}
+    receivers = [where[row[0].strip()] for row in cells[1:]]
+    rows = [row[1:] for row in cells[1:]]
+    found, notes = _fill(draft, rows, receivers, field, count=max(places) + 1, texts=called)
     return found, [*notes, *_left_alone(found, names)]
+
+
+def _fill(
+    draft: Draft,
+    rows: Cells,
+    places: Sequence[int],
+    field: Callable[[int, int], str | None],
+    *,
+    count: int,
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Draft, list[str]]:
+    """Cells into the fields of a draft with `count` members or as many as the page takes, and what is to be said.
+
+    `field` names the field of a row's place and a column: empty for a cell that is left, None for one beyond the last.
+    """
+    before, written, outside = draft.n_agents, NumberFormat.of(chain.from_iterable(rows)), 0
+    while draft.n_agents < min(count, MAX_MEMBERS):
+        draft = with_agent(draft)
+    typed = dict(texts)
+    for place, row in zip(places, rows, strict=True):
+        for column, cell in enumerate(row if place < MAX_MEMBERS else ()):
+            name = field(place, column) if cell.strip() else ""
+            outside += name is None
+            if name:
+                typed[name] = cell.strip() if name.startswith("names") else _typed(cell, written)
+    draft = replace(draft, texts={**draft.texts, **typed})
+    notes, too_many = [], sum(place >= MAX_MEMBERS for place in places)
+    if draft.n_agents > before:
+        added = [draft[f"names[{agent}]"] for agent in range(before, draft.n_agents)]
+        notes.append(f"Added {count_text(len(added), 'member')}: {_listed(added)}.")
+    if too_many:
+        rest = count_text(too_many, "row")
+        notes.append(f"Not taken: {rest} at the end, since the explorer takes up to {MAX_MEMBERS} members.")
+    if outside:
+        notes.append(f"Not taken: {count_text(outside, 'cell')} beyond the last column.")
+    return draft, notes
 
 
 def _places(draft: Draft, names: Sequence[str]) -> tuple[Draft, list[int]]:

@@ -462,6 +462,12 @@ class Fit:
             uncertainty=self.uncertainty(worth=worth),
         )
 
+    def to_frame(self) -> Any:
+        """A pandas frame of the fitted curves and weights, a row per task."""
+        from fedpact.report.display import fit_frame  # noqa: PLC0415 - optional dependency
+
+        return fit_frame(self)
+
     def plot(self, *, figure: Any = None) -> Any:
         """Measured against fitted, and the curves with their bands, on `figure` or a new one; needs matplotlib."""
         from fedpact.report.plots import plot_fit  # noqa: PLC0415 - optional dependency

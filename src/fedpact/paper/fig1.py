@@ -15,7 +15,6 @@ from fedpact.paper.fig1_and_2 import (
     Point,
     at_gamma,
     between,
-    cap_finding,
     costs_where,
     draw_sweep,
     idle_points,
@@ -65,7 +64,6 @@ def fig1_result() -> Result:
             _gap_widens(),
             _optimum(),
             _best_responses(),
-            cap_finding("Fig. 1", lambda point: point.contributions),
         ],
     )
 

@@ -19,9 +19,8 @@ from fedpact.deals import Outcome
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
 from fedpact.paper import drawing
-from fedpact.paper.judging import CAP, OTHER_CAPS, SAME_AMOUNT, ZERO_AMOUNT, judge, number, within
+from fedpact.paper.judging import CAP, SAME_AMOUNT, ZERO_AMOUNT
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.results import Judgement, PaperFinding
 
 N_AGENTS = 3
 GAMMAS = (0.02, 0.015, 0.01, 0.007, 0.005, 0.003, 0.001)
@@ -91,14 +90,14 @@ Values = Callable[[Point], tuple[float, float]]
 
 
 @lru_cache
-def sweep(cap: float = CAP, betas: tuple[float, ...] = BETAS) -> tuple[Point, ...]:
+def sweep(betas: tuple[float, ...] = BETAS) -> tuple[Point, ...]:
     """Every beta with every gamma, in the paper's order."""
-    return tuple(_solved(beta, gamma, cap) for beta in betas for gamma in GAMMAS)
+    return tuple(_solved(beta, gamma) for beta in betas for gamma in GAMMAS)
 
 
 def between() -> tuple[Point, ...]:
     """The sweep with values of beta between the paper's as well."""
-    return sweep(CAP, (*BETAS[:-1], *IN_BETWEEN, BETAS[-1]))
+    return sweep((*BETAS[:-1], *IN_BETWEEN, BETAS[-1]))
 
 
 def at_gamma(points: Sequence[Point], gamma: float) -> list[Point]:
@@ -121,22 +120,6 @@ def idle_points() -> str:
     """Where nobody contributes, in words."""
     idle = [point for point in sweep() if not point.worth_a_sample]
     return ", ".join(f"β = {point.beta:g} with γ = {point.gamma:g}" for point in idle)
-
-
-def cap_finding(result: str, values: Values) -> PaperFinding:
-    """Whether another tau would change what a figure draws."""
-    drawn = np.array([values(point) for point in sweep()])
-    changes = [float(np.abs(np.array([values(point) for point in sweep(cap)]) - drawn).max()) for cap in OTHER_CAPS]
-    largest = max(max(point.contributions) for point in sweep())
-    others = ", ".join(_cap_text(cap) for cap in OTHER_CAPS)
-    return PaperFinding(
-        f"section 7.1, {result}",
-        "The caps τ are not given, so they should not matter.",
-        judge(max(changes) <= SAME_AMOUNT * float(drawn.max())),
-        f"Drawn with τ = {CAP:g}; the largest contribution is {number(largest)}, so no cap binds. With τ = {others} "
-        f"the largest change is {within(max(changes))}.",
-        expected=Judgement.CONFIRMED,
-    )
 
 
 def sweep_columns(values: Values) -> dict[str, list[float]]:
@@ -177,8 +160,8 @@ def sweep_table(values: Values, form: Callable[[float], str]) -> str:
     return pipe_table(heads, rows)
 
 
-def _solved(beta: float, gamma: float, cap: float) -> Point:
-    federation = Federation(np.ones((N_AGENTS, N_AGENTS)), costs=gamma, caps=cap, payoff=PowerLaw(beta=beta))
+def _solved(beta: float, gamma: float) -> Point:
+    federation = Federation(np.ones((N_AGENTS, N_AGENTS)), costs=gamma, caps=CAP, payoff=PowerLaw(beta=beta))
     return Point(
         beta=beta,
         gamma=gamma,
@@ -189,7 +172,3 @@ def _solved(beta: float, gamma: float, cap: float) -> Point:
 
 def _positive(amount: float) -> float:
     return float(amount) if amount > ZERO_AMOUNT else 0.0
-
-
-def _cap_text(cap: float) -> str:
-    return "∞" if np.isinf(cap) else f"{cap:g}"

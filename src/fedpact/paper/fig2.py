@@ -12,7 +12,6 @@ from fedpact.paper.fig1_and_2 import (
     Point,
     at_gamma,
     between,
-    cap_finding,
     costs_where,
     draw_sweep,
     idle_points,
@@ -54,7 +53,6 @@ def fig2_result() -> Result:
             _largest_at_large_beta(),
             _over_contribution(),
             _alike_at_small_beta(),
-            cap_finding("Fig. 2", lambda point: point.welfare),
         ],
     )
 

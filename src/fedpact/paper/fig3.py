@@ -10,7 +10,7 @@ import numpy as np
 
 from fedpact.comparison import Sweep, sweep
 from fedpact.federation import Federation, PowerLaw
-from fedpact.paper.judging import CAP, OTHER_CAPS, ZERO_AMOUNT, judge, number, within
+from fedpact.paper.judging import CAP, ZERO_AMOUNT, judge, number, within
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.report.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
@@ -18,7 +18,6 @@ from fedpact.utils.arrays import FloatArray
 
 GRID_POINTS = 121
 CERTIFIED_POINTS = 13  # along each axis, at which equilibria are certified
-COARSE = 25
 BETA, COST = 0.02, 0.001
 FIG_3 = "section 7.1, Fig. 3"
 ROWS = {"shapley": "M$^\\mathrm{Shap}$", "externality": "M$^\\mathrm{E}$"}
@@ -41,16 +40,16 @@ holds only where no weight is below −1/τ.
 
 
 @lru_cache
-def grid(points: int = GRID_POINTS, cap: float = CAP, text_reading: bool = False) -> Sweep:
+def grid(points: int = GRID_POINTS, text_reading: bool = False) -> Sweep:
     """The sweep: the first axis is w_10, the second w_01; `text_reading` exchanges giver and receiver everywhere."""
-    return sweep(*_plane(points, cap, text_reading), metrics=["ir_gaps", "contributions"])
+    return sweep(*_plane(points, text_reading), metrics=["ir_gaps", "contributions"])
 
 
-def _plane(points: int, cap: float = CAP, text_reading: bool = False) -> tuple[Federation, list[str]]:
+def _plane(points: int, text_reading: bool = False) -> tuple[Federation, list[str]]:
     """The federation, and the two weights that vary."""
     weights = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 0.5], [1.0, 3.0, 1.0]])
     up, right = ("weights[0,1]", "weights[1,0]") if text_reading else ("weights[1,0]", "weights[0,1]")
-    base = Federation(weights.T if text_reading else weights, costs=COST, caps=cap, payoff=PowerLaw(beta=BETA))
+    base = Federation(weights.T if text_reading else weights, costs=COST, caps=CAP, payoff=PowerLaw(beta=BETA))
     return base, [f"{name}=-3:3:{points}" for name in (up, right)]
 
 
@@ -85,7 +84,6 @@ def fig3_result(points: int = GRID_POINTS) -> Result:
             _externality_keeps_all(found),
             _theorem_applies(found),
             _which_way_weights_go(),
-            _caps(),
         ],
     )
 
@@ -261,22 +259,4 @@ def _which_way_weights_go() -> PaperFinding:
         f"By equation 3 it is the other way round: raising W_01 by one changes the payoffs of agents 0 and 1 by "
         f"{number(float(moved[0]))} and {number(float(moved[1]))}. The definition is used here.",
         expected=Judgement.NOT_CONFIRMED,
-    )
-
-
-def _caps() -> PaperFinding:
-    drawn = grid(COARSE)
-    changes = [
-        float(np.abs(_gaps(grid(COARSE, cap), mechanism) - _gaps(drawn, mechanism)).max())
-        for cap in OTHER_CAPS
-        for mechanism in ROWS
-    ]
-    largest = max(float(metrics["contributions"].max()) for metrics in drawn.metrics.values())
-    return PaperFinding(
-        FIG_3,
-        "The caps τ are not given, so they should not matter.",
-        judge(max(changes) <= ZERO_AMOUNT),
-        f"Drawn with τ = {CAP:g}; the largest contribution is {number(largest)}, so no cap binds. With τ = 200, 1000 "
-        f"and ∞ the gains on a grid of {COARSE} by {COARSE} points change by {within(max(changes))}.",
-        expected=Judgement.CONFIRMED,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedpact.paper import drawing
 from fedpact.paper.fig4_runs import FULL, GAMMAS, QUICK, START, Fig4Run, MechanismRounds, runs
-from fedpact.paper.judging import judge, number, numbers, span
+from fedpact.paper.judging import judge, number, span
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.utils.arrays import FloatArray
@@ -31,10 +31,9 @@ Under M^Shap everybody starts with {start} samples and follows the measured slop
 more to measure it, at rest when nobody moves by more than 5 samples in 3 rounds). Shapley values are exact here: three
 agents have seven coalitions, so the paper's 300 random orders are not needed. M^E is the best profile of a grid of 100
 samples around {start} in steps of {step}, every profile trained from scratch for 20 rounds; where the best one was on
-the edge of the grid, another grid around it followed. "By surface" is our search: a payoff surface fitted to the
-accuracies seen so far, whose optimum is trained next. The payments of M^E are at the prices of the fitted surface. An
-agent leaves if its utility under the mechanism is below what it has alone; "w/v" is the welfare with everybody in,
-"w/0" that with the leavers alone and the others training without their data.
+the edge of the grid, another grid around it followed. The payments of M^E are at the prices of a payoff surface fitted
+to accuracies. An agent leaves if its utility under the mechanism is below what it has alone; "w/v" is the welfare with
+everybody in, "w/0" that with the leavers alone and the others training without their data.
 
 {table}
 
@@ -117,12 +116,10 @@ def _leavers(curve: MechanismRounds) -> FloatArray:
 
 CURVES: dict[str, Callable[[Fig4Run], MechanismRounds]] = {
     "M^E": lambda run: run.externality,
-    "M^E by surface": lambda run: run.by_surface,
     "M^Shap": lambda run: run.shapley,
 }
 TRAININGS: dict[str, Callable[[Fig4Run], int]] = {
     "M^E": lambda run: run.grid_trainings,
-    "M^E by surface": lambda run: run.surface.trained,
     "M^Shap": lambda run: run.responses.models,
 }
 SHOWN: dict[str, tuple[Measure, str]] = {
@@ -237,13 +234,12 @@ def _more_accurate(found: Sequence[Fig4Run]) -> PaperFinding:
 
 def _more_welfare(found: Sequence[Fig4Run]) -> PaperFinding:
     by_seed = _both(found, MODERATE, _welfare)
-    surface = _ends(found, MODERATE, "M^E by surface", _welfare)
     return PaperFinding(
         FIG_4,
         "At the moderate cost M^E has strictly higher welfare.",
         judge(bool((by_seed[0] > by_seed[1]).all()), partly=bool(by_seed[0].mean() > by_seed[1].mean())),
         f"M^E {_shown(by_seed[0])}, M^Shap {_shown(by_seed[1])}; higher in {int((by_seed[0] > by_seed[1]).sum())} of "
-        f"{by_seed[0].size} seeds. By surface: {_shown(surface)}.",
+        f"{by_seed[0].size} seeds.",
         expected=Judgement.CONDITIONAL,
     )
 
@@ -308,25 +304,6 @@ def _less_data(found: Sequence[Fig4Run]) -> PaperFinding:
     )
 
 
-def _few_trainings(found: Sequence[Fig4Run]) -> PaperFinding:
-    grid = [run.grid_trainings for run in found]
-    surface = [run.surface.trained for run in found]
-    by_grid, by_surface = (
-        np.array([CURVES[name](run).welfare[-TAIL_ROUNDS:].mean() for run in found])
-        for name in ("M^E", "M^E by surface")
-    )
-    less = float(1.0 - by_surface.mean() / by_grid.mean())
-    return PaperFinding(
-        f"{FIG_4}; beyond the paper",
-        "A fitted payoff surface finds as much welfare as the grid from far fewer models.",
-        judge(less <= SIMILAR and max(surface) < min(grid) / 5, partly=less <= 2 * SIMILAR),
-        f"The grid takes {span(grid, '.0f')} models, the surface {span(surface, '.0f')}; welfare realised by the "
-        f"surface less that by the grid: {numbers((by_surface - by_grid).tolist())}, on average {100 * less:.1f} % of "
-        f"it. The grid's choice is the best of its models on the very images that it is tested on.",
-        expected=Judgement.CONFIRMED,
-    )
-
-
 FINDINGS: Sequence[Callable[[Sequence[Fig4Run]], PaperFinding]] = (
     _everybody_stays,
     _alike_at_low_cost,
@@ -336,7 +313,6 @@ FINDINGS: Sequence[Callable[[Sequence[Fig4Run]], PaperFinding]] = (
     _welfare_drops,
     _fluctuates,
     _less_data,
-    _few_trainings,
 )
 
 

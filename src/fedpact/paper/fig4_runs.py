@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from fedpact.utils.arrays import FloatArray
 N_AGENTS, SAMPLES, TEST_SHARE, START = 3, 400, 0.2, 150
 GAMMAS = (0.001, 0.01)
 MAX_GRIDS = 4  # a grid whose best profile is on its edge is followed by one around that profile
-ALONE, SURFACE, HISTORIES = 72, 100, 10  # models, about
+PARTS = 4  # of a run, for the progress bar
 
 Progress = Callable[[int, int], None]
 
@@ -94,7 +95,6 @@ class Fig4Run:
     alone: FloatArray
     shapley: MechanismRounds
     externality: MechanismRounds
-    by_surface: MechanismRounds
 
     @property
     def grid_trainings(self) -> int:
@@ -105,27 +105,33 @@ class Fig4Run:
 def runs(settings: Fig4Settings, *, folder: Path | None = None, progress: Progress | None = None) -> list[Fig4Run]:
     """All runs; what was trained before is read from the folder."""
     images = mnist()
-    steps = _Steps(settings, progress)
-    found = []
+    total, found = PARTS * len(GAMMAS) * len(settings.seeds), list[Fig4Run]()
+    begun = count(1)
+
+    def finish() -> None:
+        if progress is not None:
+            progress(next(begun), total)
+
     for seed in settings.seeds:
         experiment = Experiment(images, n_agents=N_AGENTS, samples=SAMPLES, test_share=TEST_SHARE, seed=seed)
-        game = MeasuredGame(experiment, folder=folder, progress=steps.trained)
-        found += [_run(game, seed, gamma, settings, steps) for gamma in GAMMAS]
+        game = MeasuredGame(experiment, folder=folder)
+        found += [_run(game, seed, gamma, settings, finish) for gamma in GAMMAS]
     return found
 
 
-def _run(game: MeasuredGame, seed: int, gamma: float, settings: Fig4Settings, steps: _Steps) -> Fig4Run:
+def _run(game: MeasuredGame, seed: int, gamma: float, settings: Fig4Settings, finish: Callable[[], None]) -> Fig4Run:
     alone = standing_alone(game, gamma)
-    steps.reach("alone")
     grids = [grid_search(game, gamma, centre=START, step=settings.grid_step)]
     while grids[-1].on_edge and len(grids) < MAX_GRIDS:
         grids.append(grid_search(game, gamma, centre=grids[-1].contributions, step=settings.grid_step))
-    steps.reach("grid")
+    finish()
     surface = surface_search(game, gamma)
-    steps.reach("surface")
+    finish()
     responses = best_responses(game, gamma, start=START, rounds=settings.rounds)
-    steps.reach("responses")
-    around = (surface, alone, settings.rounds)
+    finish()
+    best = grids[-1].contributions
+    schedule = np.tile(nearest_counts(best), (settings.rounds, 1))
+    utilities = _externality(game, gamma, best, surface)
     run = Fig4Run(
         seed=seed,
         gamma=gamma,
@@ -134,10 +140,9 @@ def _run(game: MeasuredGame, seed: int, gamma: float, settings: Fig4Settings, st
         surface=surface,
         alone=alone,
         shapley=_shapley(game, gamma, responses, alone, settings.rounds),
-        externality=_externality(game, gamma, grids[-1].contributions, around),
-        by_surface=_externality(game, gamma, surface.contributions, around),
+        externality=_curve(game, gamma, schedule, np.tile(utilities, (settings.rounds, 1)), alone),
     )
-    steps.reach("histories")
+    finish()
     return run
 
 
@@ -147,16 +152,10 @@ def _shapley(game: MeasuredGame, gamma: float, found: BestResponses, alone: Floa
     return _curve(game, gamma, schedule, values - gamma * schedule, alone)
 
 
-def _externality(
-    game: MeasuredGame, gamma: float, contributions: FloatArray, around: tuple[SurfaceSearch, FloatArray, int]
-) -> MechanismRounds:
-    """Contributions stay; payments are at the prices of the fitted surface."""
-    surface, alone, rounds = around
+def _externality(game: MeasuredGame, gamma: float, given: FloatArray, surface: SurfaceSearch) -> FloatArray:
+    """(n_agents,) utilities at contributions that stay; payments are at the prices of the fitted surface."""
     federation = surface.surface.federation(costs=gamma, caps=game.available)
-    payments = federation.arrays.price_payments(contributions)
-    utilities = game.accuracies(contributions) - gamma * contributions + payments
-    schedule = np.tile(nearest_counts(contributions), (rounds, 1))
-    return _curve(game, gamma, schedule, np.tile(utilities, (rounds, 1)), alone)
+    return np.asarray(game.accuracies(given) - gamma * given + federation.arrays.price_payments(given))
 
 
 def _curve(
@@ -168,37 +167,3 @@ def _curve(
         utilities=utilities,
         leaving=leaving(game, gamma, schedule, utilities, alone),
     )
-
-
-class _Steps:
-    """How far the runs are, in models: every part has its share, however many of them were known before."""
-
-    def __init__(self, settings: Fig4Settings, progress: Progress | None) -> None:
-        grid = len(range(0, 201, settings.grid_step)) ** N_AGENTS
-        part = {
-            "alone": ALONE,
-            "grid": grid,
-            "surface": SURFACE,
-            "responses": 19 * settings.rounds,
-            "histories": HISTORIES,
-        }
-        self._shares = list(part.items()) * (len(GAMMAS) * len(settings.seeds))
-        self._total = sum(share for _, share in self._shares)
-        self._before, self._now, self._progress = 0, 0, progress
-
-    def trained(self, models: int) -> None:
-        """Some models are finished, which cannot take a part beyond its share."""
-        share = self._shares[0][1] if self._shares else 0
-        self._now = min(self._now + models, share)
-        self._tell()
-
-    def reach(self, name: str) -> None:
-        """A part is over."""
-        part, share = self._shares.pop(0)
-        assert part == name
-        self._before, self._now = self._before + share, 0
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._progress is not None:
-            self._progress(self._before + self._now, self._total)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isfinite, isnan
 
-import numpy as np
-
 from fedpact.paper.results import Judgement
 
 MINUS = "\N{MINUS SIGN}"
 SYMBOLS = {"externality": "M^E", "shapley": "M^Shap"}
 # Where the paper leaves the caps open: its training experiment gives everybody 400 images.
 CAP = 400.0
-OTHER_CAPS = (200.0, 1000.0, np.inf)
 SAME_AMOUNT = 1e-6  # relative; the solvers are good to about 1e-9
 ZERO_AMOUNT = 1e-9  # contributions, payments and gains below are zero
 ZERO_NUMBER = 1e-12  # numbers below are rounding

@@ -10,7 +10,7 @@ import numpy as np
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
-from fedpact.paper.judging import CAP, OTHER_CAPS, SAME_AMOUNT, SYMBOLS, judge, number, numbers, span, within
+from fedpact.paper.judging import CAP, SAME_AMOUNT, SYMBOLS, judge, number, numbers, span, within
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.paper.table1_optimiser import Stop, run_to_stop, stop_at
@@ -112,16 +112,15 @@ def table1_result() -> Result:
             _deviations(),
             _trade_off(),
             _never_above_one(),
-            _caps_do_not_matter(),
         ],
     )
 
 
 @lru_cache
-def table_rows(cap: float = CAP) -> tuple[Row, ...]:
+def table_rows() -> tuple[Row, ...]:
     """The six rows in the paper's order; the paper leaves the caps open."""
     return tuple(
-        Row(matrix=name, outcome=rules.solve(_federation(name).replace(caps=cap)))
+        Row(matrix=name, outcome=rules.solve(_federation(name).replace(caps=CAP)))
         for name in MATRICES
         for rules in (ShapleyMechanism(), ExternalityMechanism())
     )
@@ -321,26 +320,5 @@ def _never_above_one() -> PaperFinding:
         "Payments that balance cannot lift reciprocity above 1: no row exceeds it.",
         judge(highest <= 1.0 + SAME_AMOUNT),
         f"The highest of the six rows is {highest:.3f}.",
-        expected=Judgement.CONFIRMED,
-    )
-
-
-def _caps_do_not_matter() -> PaperFinding:
-    def figures(cap: float) -> FloatArray:
-        rows = table_rows(cap)
-        found = [[*row.outcome.reciprocity_ratios, row.outcome.worst_reciprocity.value] for row in rows]
-        return np.array(found)
-
-    drawn = figures(CAP)
-    defined = np.isfinite(drawn)
-    changes = [float(np.abs(figures(cap)[defined] - drawn[defined]).max()) for cap in OTHER_CAPS]
-    kept = all((np.isfinite(figures(cap)) == defined).all() for cap in OTHER_CAPS)
-    largest = max(float(row.outcome.worst_reciprocity.contributions.max()) for row in table_rows())
-    return PaperFinding(
-        TABLE_1,
-        "The caps τ are not given, so they should not matter.",
-        judge(kept and max(changes) <= SAME_AMOUNT),
-        f"Computed with τ = {CAP:g}; no equilibrium asks anybody for more than {number(largest)}. With τ = 200, 1000 "
-        f"and ∞ the largest change of a ratio is {within(max(changes))}.",
         expected=Judgement.CONFIRMED,
     )

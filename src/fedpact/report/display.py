@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.deals import Outcome
+from fedpact.deals import Deal, Outcome
 from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation.lots import require_single_lots
 from fedpact.report.markup import render
@@ -26,7 +26,7 @@ from fedpact.utils.words import count_text, join_names
 if TYPE_CHECKING:
     from fedpact.comparison import Comparison, FieldStudy, Outlook, StableFederation, Sweep
     from fedpact.federation import Federation
-    from fedpact.fitting import Delivery
+    from fedpact.fitting import Delivery, Fit
 
 MAX_ROWS = 20
 MAX_JUDGED = 100
@@ -136,11 +136,30 @@ def _notebook(title: str, tables: Sequence[ResultTable] = (), notes: Sequence[st
     return str(render("notebook.html", title=title, tables=tables, notes=notes, most=MAX_ROWS))
 
 
+def agents_frame(names: Sequence[str], columns: Mapping[str, Any]) -> Any:
+    """A pandas frame with a row per agent (task, lot)."""
+    pandas = _pandas()
+    return pandas.DataFrame(dict(columns), index=pandas.Index(names, name="agent", dtype=object))
+
+
 def outcome_frame(outcome: Outcome) -> Any:
     """A pandas frame of every per-agent attribute, a row per agent."""
-    pandas = _pandas()
-    index = pandas.Index(outcome.agents, name="agent", dtype=object)
-    return pandas.DataFrame({label: np.array(getattr(outcome, label)) for label in _per_agent(outcome)}, index=index)
+    return agents_frame(outcome.agents, {label: np.array(getattr(outcome, label)) for label in _per_agent(outcome)})
+
+
+def deal_frame(deal: Deal) -> Any:
+    """A pandas frame of what every agent contributes (if each has one lot) and is paid, and how much of it is fixed."""
+    given = {} if deal.has_lots else {"contributions": np.array(deal.contributions)}
+    fixed = {} if deal.side_payments is None else {"side_payments": np.array(deal.side_payments)}
+    return agents_frame(deal.agents, given | {"payments": np.array(deal.payments)} | fixed)
+
+
+def fit_frame(fit: Fit) -> Any:
+    """A pandas frame of the fitted curve of every task, and the weight of every lot for it."""
+    labels = fit.observations.lot_labels
+    weights = {f"weights[{label}]": fit.weights[:, lot] for lot, label in enumerate(labels)}
+    curve = {"floor": fit.floors, "ceiling": fit.ceilings, "beta": fit.beta}
+    return agents_frame(fit.observations.task_labels, {**curve, **weights})
 
 
 def comparison_frame(comparison: Comparison) -> Any:
@@ -181,17 +200,13 @@ def sweep_frame(sweep: Sweep) -> Any:
 
 def federation_frame(federation: Federation) -> Any:
     """A pandas frame of costs, caps, values and payoff parameters, a row per agent."""
-    pandas = _pandas()
     require_single_lots(federation, "a frame of a federation")
-    index = pandas.Index(federation.names, name="agent", dtype=object)
-    return pandas.DataFrame(_federation_columns(federation), index=index)
+    return agents_frame(federation.names, _federation_columns(federation))
 
 
 def delivery_frame(delivery: Delivery) -> Any:
     """A pandas frame of what was agreed and the estimated shares with their 95 % intervals, a row per agent."""
-    pandas = _pandas()
-    index = pandas.Index(delivery.names, name="agent", dtype=object)
-    return pandas.DataFrame(delivery_columns(delivery), index=index)
+    return agents_frame(delivery.names, delivery_columns(delivery))
 
 
 def delivery_columns(delivery: Delivery) -> dict[str, Any]:

@@ -443,7 +443,7 @@ def _outlook_story(view: View, outlook: Outlook) -> list[str]:
 
 
 def stability(view: View) -> Section:
-    """Who would leave together, and who gains by posing as two."""
+    """What it means to leave together, and who gains by posing as two."""
     partly = [
         view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
     ]
@@ -460,12 +460,12 @@ def stability(view: View) -> Section:
         intro=[
             "A member may leave alone. Several may also leave together and train on their own data: a group would do "
             "so if it could reach more by itself than the deal gives its members in total. A group leaves somebody "
-            "behind; that all members together could do better shows in the welfare.",
+            "behind; that all members together could do better shows in the welfare. The summary says who would.",
             *open_ones,
             "Manipulation: where identities are cheap, a member may enter under two names, each with half of its data "
             "and of what the model is worth to it. Hospitals or licensed banks cannot.",
         ],
-        tables=[leaving_table(view.comparison, view.unit), posing_table(view.comparison, view.unit)],
+        tables=[posing_table(view.comparison, view.unit)],
     )
 
 
@@ -506,7 +506,7 @@ def certificates(view: View) -> Section:
         ],
         tables=[claims_table(promised, view.unit)],
         notes=[
-            "The numbers from which each margin can be worked out anew are in `fedpact solve SCENARIO --json`.",
+            "fedpact solve SCENARIO --json prints the numbers from which each margin can be worked out anew.",
         ],
     )
 
@@ -520,7 +520,7 @@ def conditions(view: View) -> Section:
         who = [join_names(one.agents, most=MAX_NAMES) for _, one in failing]
         if len(failing) < len(outcomes) or len(set(who)) > 1:
             who = [f"{names} under {title}" for names, (title, _) in zip(who, failing, strict=True)]
-        here.append("✗ fails" if failing else "✓ holds")
+        here.append("✗\N{NO-BREAK SPACE}fails" if failing else "✓\N{NO-BREAK SPACE}holds")
         lost.append(f"For {'; '.join(dict.fromkeys(who))}: {failing[0][1].consequence}." if failing else "nothing")
     names = [each.name for each in outcomes[0].assumptions]
     table = ResultTable(

@@ -7,6 +7,7 @@ would cancel otherwise; beyond, there is the integral (`fedpact.shapley.integral
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +45,13 @@ class ShapleyValues:
     gradient: FloatArray
     efficiency_gap: float
     method: str
+
+    def to_frame(self) -> Any:
+        """A pandas frame of the values by agent number, with the gradient where everybody has one lot."""
+        from fedpact.report.display import agents_frame  # noqa: PLC0415 - optional dependency
+
+        own = {"gradient": self.gradient} if self.gradient.shape == self.values.shape else {}
+        return agents_frame([str(agent) for agent in range(self.values.size)], {"values": self.values, **own})
 
 
 def shapley_values(

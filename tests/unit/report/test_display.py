@@ -19,6 +19,8 @@ from fedpact import (
     Federation,
     Log,
     MissingExtra,
+    Money,
+    Observations,
     Outcome,
     OutsideDomain,
     PowerLaw,
@@ -26,6 +28,9 @@ from fedpact import (
     ShapleyMechanism,
     Standalone,
     compare,
+    fit,
+    settle,
+    shapley_values,
     stable_federation,
 )
 from fedpact.deals.outcome import PER_AGENT
@@ -193,7 +198,7 @@ class TestTables:
 
     def test_comparison_gives_the_recommendation(self, hospital_comparison: Comparison) -> None:
         assert hospital_comparison.recommendation is not None
-        assert escape(hospital_comparison.recommendation.reason) in hospital_comparison._repr_html_()
+        assert escape(" ".join(hospital_comparison.advice)) in hospital_comparison._repr_html_()
 
     def test_empty_comparison(self) -> None:
         assert "0 mechanisms" in empty()._repr_html_()
@@ -335,3 +340,17 @@ def test_fedpact_and_its_lines_and_tables_load_neither_pandas_nor_matplotlib() -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_deals_settlements_fits_and_shapley_values_have_frames(hospital_comparison: Comparison) -> None:
+    outcome = hospital_comparison["externality"]
+    deal = outcome.deal.to_frame()
+    np.testing.assert_array_equal(deal["payments"], outcome.payments)
+    assert list(deal.index) == list(outcome.agents) and "contributions" in deal
+    settled = settle(outcome, money=Money("EUR", 1e6))
+    assert settled.to_frame().loc["City", "amount"] == settled.amounts[1]
+    shares = shapley_values(outcome.federation, outcome.contributions)
+    assert shares.to_frame()["values"].tolist() == shares.values.tolist()
+    runs = Observations.of([[5.0, 0.0], [0.0, 5.0], [60.0, 0.0], [0.0, 60.0], [60.0, 60.0]], np.full((5, 2), 0.5))
+    found = fit(runs).to_frame()
+    assert list(found.index) == ["agent 0", "agent 1"] and "weights[agent 1]" in found
