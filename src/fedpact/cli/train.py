@@ -34,7 +34,7 @@ from fedpact.fitting.parameters import checked_range
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training import Experiment, Training
 from fedpact.training.data import SOURCES, Images, mnist
-from fedpact.training.run import check_trainable, train_under
+from fedpact.training.run import train_under
 from fedpact.training.run_folder import check_folder, members_and_lots, run_record, save_run
 from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput, error_context
@@ -116,7 +116,6 @@ def train(
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
     )
-    check_trainable(agreed, chosen.federation, experiment, models=chosen.models)
     members = chosen.federation.n_agents
     with progress(members + (1 if chosen.federation.home is None else members)) as begin:  # models at most
         run = train_under(

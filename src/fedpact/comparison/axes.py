@@ -19,8 +19,8 @@ Where agents have several lots of data or tasks, rows are tasks and columns lots
 the payoff's parameters per task. They are given as reports write them ("City: X-rays"), by number, or all of an agent's
 by its name.
 
-Agents are given by name or by number; where a name is a number too, the name counts. A name may hold commas, brackets
-and equals signs. Values are `start:stop:count`, evenly spaced; `start:stop:count:log`, evenly in their logarithms; or a
+Agents are given by name or by number; where a name is a number too, the name counts. In a pair, names that hold commas
+go by number. Values are `start:stop:count`, evenly spaced; `start:stop:count:log`, evenly in their logarithms; or a
 list, `0.1,0.2,0.5`. They may fall, and must differ from one another. Two axes may not set the same number.
 """
 
@@ -175,12 +175,9 @@ class _Side:
     labels: Sequence[str]
     indices: Mapping[str, NDArray[np.intp]]
 
-    def find(self, given: str) -> NDArray[np.intp] | None:
-        return self.indices.get(given, self.indices.get(given.strip()))
-
     def places(self, label: str, given: str) -> NDArray[np.intp]:
         """The indices of what is named, or an error that begins with the label."""
-        if (found := self.find(given)) is not None:
+        if (found := self.indices.get(given.strip())) is not None:
             return found
         size, kind = len(self.labels), self.kind
         names = ", ".join(self.labels[:MAX_NAMES_IN_ERROR]) + ", ..." * (size > MAX_NAMES_IN_ERROR)
@@ -213,21 +210,12 @@ def _side(federation: Federation, field: str) -> _Side:
 
 
 def _pairs(label: str, index: str | None, federation: Federation) -> tuple[NDArray[np.intp], ...]:
-    """The rows and columns of the weights meant; with everybody on either side, those of different agents.
-
-    Names may hold commas, so every comma is tried as the one between the two sides.
-    """
+    """The rows and columns of the weights meant; with everybody on either side, those of different agents."""
     rows, columns = _side(federation, "values"), _side(federation, "weights")
-    parts = [EVERYBODY, EVERYBODY] if index is None else index.split(",")
-    splits = [(",".join(parts[:at]), ",".join(parts[at:])) for at in range(1, len(parts))]
-    if not splits:
+    row, comma, column = (EVERYBODY, ",", EVERYBODY) if index is None else index.partition(",")
+    if not comma:
         given = ", the one that receives and the one that gives, as in weights[0,1]"
         raise InvalidInput(field=label, rule="needs two members", value=index, given=given)
-    known = [each for each in splits if rows.find(each[0]) is not None and columns.find(each[1]) is not None]
-    if len(known) > 1:
-        given = "; give them by number"
-        raise InvalidInput(field=label, rule="can be read as more than one pair of members", value=index, given=given)
-    row, column = (known or splits)[0]
     chosen = np.zeros((federation.n_tasks, federation.n_lots), dtype=bool)
     chosen[np.ix_(rows.places(label, row), columns.places(label, column))] = True
     if EVERYBODY in {row.strip(), column.strip()}:

@@ -36,7 +36,7 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     >>> pair = Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=10.0, payoff=PowerLaw(1.0), names=["A", "B"])
     >>> split, posing = split_agent(pair, "B")
     >>> split.names, split.caps.tolist(), split.weights[0].tolist()
-    (('A', 'B (1)', 'B (2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
+    (('A', 'B (1 of 2)', 'B (2 of 2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
     """
     index = agent_index(federation, agent)
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 2:
@@ -47,7 +47,7 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     tasks, task_owners = _copies(federation.task_owners, index, int(parts))
     posing = slice(index, index + int(parts))
     names = [*federation.names]
-    names[posing.start : index + 1] = _part_names(federation, index, int(parts))
+    names[index : index + 1] = [f"{federation.names[index]} ({part} of {parts})" for part in range(1, int(parts) + 1)]
     members = np.repeat(np.arange(federation.n_agents), np.where(np.arange(federation.n_agents) == index, parts, 1))
     of_lots = np.where(federation.lot_owners[lots] == index, float(parts), 1.0)
     of_tasks = np.where(federation.task_owners[tasks] == index, float(parts), 1.0)
@@ -89,14 +89,3 @@ def _copies(owners: Owners, index: int, parts: int) -> tuple[Owners, Owners]:
     found = later[origin]
     found[own[origin]] = index + np.tile(np.arange(parts), int(own.sum()))
     return origin, found
-
-
-def _part_names(federation: Federation, index: int, parts: int) -> list[str]:
-    """The names B (1), B (2), and so on; with a stroke behind where somebody is called so already."""
-    made: list[str] = []
-    for part in range(1, parts + 1):
-        name = f"{federation.names[index]} ({part})"
-        while name in federation.names or name in made:
-            name += "'"
-        made.append(name)
-    return made

@@ -282,25 +282,19 @@ def with_paid_shares(found: CheckedLedger) -> CheckedLedger:
     if settled is None or "paid_shares" not in settled.content:
         return found
     try:
-        finding = _judge_shares(found)
+        holds, reason = _judge_shares(found, settled.content["paid_shares"])
     except (FedpactError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        finding = Finding(holds=False, reason=f"they cannot be worked out anew: {error!s:.200}")
-    return replace(found, more={SHARES: finding})
+        holds, reason = False, f"they cannot be worked out anew: {error!s:.200}"
+    return replace(found, more={SHARES: Finding(holds=holds, reason=reason)})
 
 
-def _judge_shares(found: CheckedLedger) -> Finding:
+def _judge_shares(found: CheckedLedger, stated: Any) -> tuple[bool, str]:
     """Shares worked out anew from what members measured and the calibration they signed."""
-    agreed, trained, verified, settled = (found.last(kind) for kind in (AGREED, TRAINED, VERIFIED, SETTLED))
-    calibration, deal = ledger_calibration(found), found.deal
-    if agreed is None or trained is None or settled is None or calibration is None or deal is None:
-        return Finding(
-            holds=False, reason="there is no deal, no training or no calibration that they could follow from"
-        )
-    delivered = found.deals[trained.seq].delivered()
-    due = calibration.paid_shares(deal, [] if verified is None else verified.content["models"], delivered)
-    if not same_shares(settled.content["paid_shares"], due):
-        return Finding(holds=False, reason="they are not those that follow from what members measured")
-    return Finding(
-        holds=True,
-        reason="each follows from the calibration and what members measured, without the two parties' reports",
-    )
+    trained, verified, calibration = found.last(TRAINED), found.last(VERIFIED), ledger_calibration(found)
+    if trained is None or calibration is None or found.deal is None:
+        return False, "there is no deal, no training or no calibration that they could follow from"
+    models = [] if verified is None else verified.content["models"]
+    due = calibration.paid_shares(found.deal, models, found.deals[trained.seq].delivered())
+    if not same_shares(stated, due):
+        return False, "they are not those that follow from what members measured"
+    return True, "each follows from the calibration and what members measured, without the two parties' reports"

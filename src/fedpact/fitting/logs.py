@@ -328,10 +328,9 @@ def read_rounds(path: Path, *, as_subsets: bool = False) -> RunLog:
         columns = [cell.strip() for cell in head]
         for column in ROUND_HEADS:
             if column not in columns:
-                known = ", ".join(ROUND_HEADS)
                 raise InvalidInput(
-                    f"there is no column {column!r}; a table of rounds has the columns {known}, and may have "
-                    f"{', '.join(OPTIONAL_HEADS)}"
+                    f"there is no column {column!r}; a table of rounds has the columns {', '.join(ROUND_HEADS)}, and "
+                    f"may have {', '.join(OPTIONAL_HEADS)}"
                 )
         for row, line in lines:
             _check_width(row, line, head)
@@ -347,22 +346,20 @@ def read_rounds(path: Path, *, as_subsets: bool = False) -> RunLog:
         rounds = [number(row, each, "round", ROUND) for row, each in cells]
         last = max(rounds, default=-1.0)
         ended = [cell for cell, at in zip(cells, rounds, strict=True) if at == last]
-        names = list(dict.fromkeys(each["member"] for _, each in ended))
+        samples = {each["member"]: number(row, each, "samples", CONTRIBUTIONS) for row, each in ended}
         for row, each in cells:
-            if each["member"] not in names:
+            if each["member"] not in samples:
                 raise InvalidInput(
                     f"row {row}: member {each['member']!r:.40} has no row in round {last:g}, the last, which is the "
                     f"one that counts; say what it did there, or leave it out"
                 )
-        samples = {each["member"]: number(row, each, "samples", CONTRIBUTIONS) for row, each in ended}
         alone = {each["member"] for row, each in ended if number(row, each, "alone", SUBSET) == 1.0}
-        together = [name for name in names if name not in alone]
+        together = [name for name in samples if name not in alone]
         models: dict[tuple[str, ...], LoggedRun] = {}
         for row, each in ended:
             member = each["member"]
             chosen = (member,) if member in alone else _subset(row, each.get("subset", ""), together)
-            brought = {name: 1.0 if as_subsets else samples[name] for name in chosen}
-            given = {(name, name): brought.get(name, 0.0) for name in names}
+            given = {(name, name): (1.0 if as_subsets else own) * (name in chosen) for name, own in samples.items()}
             model = models.setdefault(chosen, LoggedRun(row, given, {}, {}))
             if (member, member) in model.accuracies:
                 raise InvalidInput(

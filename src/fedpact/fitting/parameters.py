@@ -80,7 +80,7 @@ def checked_range(
     return checked[0], checked[1]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CurveModel:
     """Which slots are free parameters, between which bounds, and the prior."""
 
@@ -113,25 +113,23 @@ class CurveModel:
         n_tasks, n_lots = shape
         n_slots = 1 + 2 * n_lots + 3
         index, fixed = np.full((n_tasks, n_slots), -1, dtype=np.intp), np.zeros((n_tasks, n_slots))
-        rows: list[tuple[float, float, float, float, bool]] = []
+        rows: list[tuple[float, ...]] = []
 
-        def add(slots: tuple[NDArray[np.intp], int], *row: float, ratio: bool = False) -> None:
-            index[slots] = len(rows)
-            rows.append((row[0], row[1], row[2], row[3], ratio))
+        def add(tasks: int | slice, slot: int, *row: float) -> None:
+            """A free parameter: lower and upper bound, mean and precision of the prior, and whether it is a z."""
+            index[tasks, slot] = len(rows)
+            rows.append(row)
 
-        most = float(np.arcsinh(MAX_RATIO))
-        precision = max(prior, NO_PRIOR)
-        every = np.arange(n_tasks)
+        most, precision, every = float(np.arcsinh(MAX_RATIO)), max(prior, NO_PRIOR), slice(None)
         for task in range(n_tasks):
-            add((every[task : task + 1], 0), typical_scale - 30.0, typical_scale + 30.0, typical_scale, SCALE_ERROR**-2)
+            add(task, 0, typical_scale - 30.0, typical_scale + 30.0, typical_scale, SCALE_ERROR**-2, False)
             for lot in range(n_lots):
                 if has_lots or lot != task:
-                    low = -most if signed else 0.0
-                    add((every[task : task + 1], 1 + lot), low, most, 1.0, precision, ratio=True)
+                    add(task, 1 + lot, -most if signed else 0.0, most, 1.0, precision, True)
                 else:
                     fixed[task, 1 + lot] = EQUAL
         for lot in range(n_lots if has_lots and prior > 0 else 0):
-            add((every, 1 + n_lots + lot), -8.0, 8.0, 0.0, 1.0)
+            add(every, 1 + n_lots + lot, -8.0, 8.0, 0.0, 1.0, False)
         lower_curve, upper_curve = MIN_CURVE.copy(), MAX_CURVE.copy()
         lower_curve[2] = min(max(MIN_CURVE[2], np.nan_to_num(known[:, 1]).max() + MIN_RANGE), 1.0 - 1e-6)
         upper_curve[1] = min(MAX_CURVE[1], np.nan_to_num(known[:, 2], nan=1.0).min() - MIN_RANGE)
@@ -139,21 +137,11 @@ class CurveModel:
             slot = n_slots - 3 + part
             fixed[:, slot] = np.nan_to_num(known[:, part])
             if np.isnan(known[0, part]):
-                groups = [every] if shared[part] else [every[task : task + 1] for task in range(n_tasks)]
-                for group in groups:
+                for tasks in [every] if shared[part] else range(n_tasks):
                     belief = CURVE_MEANS[part], CURVE_ERRORS[part] ** -2.0
-                    add((group, slot), lower_curve[part], upper_curve[part], *belief)
-        lower, upper, means, precisions, is_ratio = map(np.array, zip(*rows, strict=True))
-        return cls(
-            family=family,
-            index=index,
-            fixed=fixed,
-            lower=lower,
-            upper=upper,
-            means=means,
-            precisions=precisions,
-            is_ratio=is_ratio.astype(bool),
-        )
+                    add(tasks, slot, lower_curve[part], upper_curve[part], *belief, False)
+        lower, upper, means, precisions, is_ratio = np.array(rows).T
+        return cls(family, index, fixed, lower, upper, means, precisions, is_ratio.astype(bool))
 
     @property
     def n_lots(self) -> int:

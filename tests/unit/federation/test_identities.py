@@ -41,7 +41,7 @@ def test_an_even_split_changes_nobodys_numbers(agent: int, parts: int) -> None:
         np.testing.assert_allclose(np.delete(numbers, posing), np.delete(before, agent), rtol=ROUNDING)
 
 
-def test_names_of_parts_do_not_collide() -> None:
+def test_names_of_parts_tell_them_from_other_members() -> None:
     split, posing = split_agent(trio(names=["A", "A (1)", "A (2)"]), "A")
     assert len(set(split.names)) == 4
     assert split.names[2:] == ("A (1)", "A (2)")
