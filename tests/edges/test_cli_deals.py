@@ -314,41 +314,6 @@ def test_without_money_amounts_are_units_of_payoff(run) -> None:
     assert {len(balance["amount"].partition(".")[2]) for balance in money["balances"]} == {2}
 
 
-def test_the_former_name_of_the_output_still_works(run, tmp_path: Path) -> None:
-    assert run("settle", "--ledger", "transfers.csv").code == 0
-    assert (tmp_path / "transfers.csv").read_text(encoding="utf-8").startswith("payer,payee,amount,currency")
-    assert "--ledger" not in run("settle", "--help").out
-
-
-@pytest.mark.parametrize(
-    "forged",
-    [
-        {"excluded": {"Clinic": "left"}, "payments": None},
-        {"mechanism": "shapley"},
-        {"side_payments": [9.0, -9.0, 0.0, 0.0, 0.0]},
-        {"prices": None},
-    ],
-    ids=["membership", "mechanism", "side payments", "prices"],
-)
-def test_what_a_transcript_states_otherwise_than_its_exchanges_is_found(
-    run, tmp_path: Path, forged: dict[str, Any]
-) -> None:
-    path = tmp_path / "deal.jsonl"
-    transcribed(run, path)
-    *lines, last = path.read_text(encoding="utf-8").splitlines()
-    deal = json.loads(last)["deal"]
-    if "prices" in forged:
-        deal["prices"][1][2] += 0.1
-    else:
-        deal |= {key: value for key, value in forged.items() if value is not None}
-    if "payments" in forged:
-        deal["payments"][3] += deal["payments"][4]
-        deal["payments"][4] = 0.0
-    path.write_text("\n".join([*lines, json.dumps({"deal": deal})]) + "\n", encoding="utf-8")
-    assert run("check", "hospitals", path).code == 1
-    assert run("settle", "hospitals", path).code == 2
-
-
 def test_whoever_is_out_of_a_deal_is_paid_nothing(run, tmp_path: Path) -> None:
     path = tmp_path / "deal.json"
     solved(run, path)

@@ -153,26 +153,6 @@ def agents_swapped(text: str) -> str:
     return head + '{"deal"' + deal.replace('"University", "City"', '"City", "University"')
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda text: text[: text.rindex("\n", 0, -1) // 2], "the negotiation broke off after"),
-        (lambda text: text.replace('"payments": [', '"payments": ["x", '), "the deal: payments must be a list of 5"),
-        (agents_swapped, "the deal: agents must be those of the first line, in their order"),
-        (lambda text: text.replace('"kind": "messages"', '"kind": "threats"'), "line 6: the questions are not those"),
-        (lambda text: text.replace('"transcript": 2', '"transcript": 9'), "line 1: transcripts of version 2"),
-    ],
-)
-def test_check_a_transcript_that_is_broken(run, tmp_path: Path, spoil: Callable[[str], str], message: str) -> None:
-    run("negotiate", "-o", "said.jsonl")
-    path = tmp_path / "said.jsonl"
-    path.write_text(spoil(path.read_text()))
-    result = run("check", "said.jsonl")
-    assert result.code == 2
-    assert result.err.startswith("error: said.jsonl: ")
-    assert message in result.err
-
-
 def test_an_unfinished_transcript_is_no_deal(run, tmp_path: Path) -> None:
     run("negotiate", "-o", "said.jsonl")
     path = tmp_path / "said.jsonl"

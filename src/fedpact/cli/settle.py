@@ -82,7 +82,6 @@ def settle(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the transfers, as .csv or .json.", metavar="FILE")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", hidden=True, help="The former name of --output.")] = None,
     force: Force = False,
     unchecked: Unchecked = False,
     as_json: AsJson = False,
@@ -95,9 +94,8 @@ def settle(
 
     A ledger is settled by what its members signed, in the money of the run; a run that did not finish pays nobody.
     """
-    path = output or ledger
-    if path is not None:
-        check_output(path, force=force, suffixes=(".csv", ".json"))
+    if output is not None:
+        check_output(output, force=force, suffixes=(".csv", ".json"))
     chosen = read_scenario(scenario)
     options = {
         "--currency": currency,
@@ -132,8 +130,8 @@ def settle(
         )
     if unchecked:
         say_unchecked(deal)
-    if path is not None:
-        (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)
+    if output is not None:
+        (settlement.to_csv if output.suffix.lower() == ".csv" else settlement.to_json)(output)
     if as_json:
         terms = {
             "mechanism": agreed.mechanism,
@@ -151,8 +149,8 @@ def settle(
     show_side_payments(agreed, Unit.of(money, agreed.payments))
     for sentence in _over_budget(settlement, chosen.federation):
         console.print(f"[red]{escape(terminal_text(sentence))}[/red]", soft_wrap=True)
-    if path is not None:
-        console.print(f"\nTransfers written to {escape(str(path))}", soft_wrap=True)
+    if output is not None:
+        console.print(f"\nTransfers written to {escape(str(output))}", soft_wrap=True)
 
 
 def _over_budget(settlement: Settlement, federation: Federation) -> Sequence[str]:

@@ -219,7 +219,7 @@ def settle(
         raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
     unit = money_terms(money, decimals)
     if delivered is None:
-        return _settle_with_sponsor(agreed.payments, agreed.agents, sponsor, unit)
+        return settle_payments(agreed.payments, names=agreed.agents, sponsor=sponsor, **unit)
     given = checked_delivery(agreed, delivered)
     due = payments_for_delivered(deal, given, between_members=between_members)
     return settle_delivered(agreed, given, due, sponsor=sponsor, **unit)
@@ -233,24 +233,11 @@ def settle_delivered(
     `unit` is what amounts are counted in (`money_terms`).
     """
     return replace(
-        _settle_with_sponsor(payments, deal.agents, sponsor, unit),
+        settle_payments(payments, names=deal.agents, sponsor=sponsor, **unit),
         agreed=tuple(deal.contributions.tolist()),
         delivered=tuple(delivered.tolist()),
-        agreed_cents=_settle_with_sponsor(deal.payments, deal.agents, sponsor, unit).cents,
+        agreed_cents=settle_payments(deal.payments, names=deal.agents, sponsor=sponsor, **unit).cents,
     )
-
-
-def _settle_with_sponsor(
-    payments: FloatArray, names: Sequence[str], sponsor: str | None, unit: dict[str, Any]
-) -> Settlement:
-    if sponsor is not None:
-        if not isinstance(sponsor, str) or not sponsor.strip():
-            raise InvalidInput(field="sponsor", rule="must be a name", value=sponsor)
-        if sponsor in names:
-            rule = "must be somebody who is not in the deal"
-            raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
-        payments, names = np.append(payments, -math.fsum(payments)), (*names, sponsor)
-    return settle_payments(payments, names=names, **unit)
 
 
 def settle_payments(
@@ -260,6 +247,7 @@ def settle_payments(
     per_payoff: float = 1.0,
     currency: str = PAYOFF_UNIT,
     decimals: int = 2,
+    sponsor: str | None = None,
 ) -> Settlement:
     """Turn payments into balances in whole cents and into few transfers between agents.
 
@@ -274,6 +262,8 @@ def settle_payments(
         Money per unit of payoff.
     currency, decimals
         The unit of money and how many decimals it has: 2 for the euro, 0 for the yen, 3 for the dinar.
+    sponsor
+        As in `settle`.
 
     Raises
     ------
@@ -293,6 +283,13 @@ def settle_payments(
     >>> settlement.minimal
     True
     """
+    if sponsor is not None:
+        if not isinstance(sponsor, str) or not sponsor.strip():
+            raise InvalidInput(field="sponsor", rule="must be a name", value=sponsor)
+        if sponsor in names:
+            rule = "must be somebody who is not in the deal"
+            raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
+        payments, names = np.append(payments, -math.fsum(np.asarray(payments))), (*names, sponsor)
     agents = _check_names(names)
     rate = checked_numbers("per_payoff", per_payoff, positive, "positive and finite")
     if rate.ndim:

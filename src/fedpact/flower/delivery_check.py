@@ -10,6 +10,7 @@ works all payments out anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from fedpact.deals.signatures import (
     verification_terms,
 )
 from fedpact.fitting.calibration import Calibration, same_shares
-from fedpact.flower.statement import Refused
+from fedpact.flower.statement import Refused, deal_of_document
 from fedpact.scenario import load_scenario
 from fedpact.utils.errors import InvalidInput, short_repr
 
@@ -133,12 +134,4 @@ def _priced_deal(document: Mapping[str, Any], prices: Any) -> Deal:
     digests = document.get("prices") or []
     if not isinstance(prices, list) or [prices_digest(row) for row in prices] != digests:
         raise InvalidInput("the prices are not those of the deal")
-    return Deal(
-        mechanism=document["mechanism"],
-        agents=tuple(document["agents"]),
-        contributions=document["contributions"],
-        payments=document["payments"],
-        prices=np.asarray(prices, dtype=np.float64),
-        side_payments=document["side_payments"],
-        excluded=dict.fromkeys(document["excluded"], "out of the deal"),
-    )
+    return replace(deal_of_document(document), prices=np.asarray(prices, dtype=np.float64))

@@ -101,14 +101,8 @@ def read_own_part(asked: Mapping[str, Any], seat: Seat) -> OwnPart:
     names = document.get("agents")
     listed = isinstance(names, list) and len(names) == seat.size and names[seat.place] == seat.name
     _require("place", listed, f"the members are not {seat.size} with {seat.name!r} at place {seat.place}")
-    try:
-        out = dict.fromkeys(document.get("excluded") or [], "out of the deal")
-        deal = deal_from_record({key: document.get(key) for key in NUMBERS} | {"excluded": out})
-    except (InvalidInput, TypeError) as reason:
-        raise Refused(str(reason)) from reason
-    given_by_absent = any(
-        given > 0.0 and name in out for name, given in zip(deal.agents, deal.contributions, strict=True)
-    )
+    deal = deal_of_document(document)
+    given_by_absent = np.delete(deal.contributions, deal.members).any()
     _require("contributions", not given_by_absent, "somebody who is out would contribute")
     _require("money", _is_money(document.get("money")), f"no exchange rate in {short_repr(document.get('money'))}")
     listed = isinstance(prices, list) and len(prices) == seat.size and all(map(is_number, prices))
@@ -118,6 +112,15 @@ def read_own_part(asked: Mapping[str, Any], seat: Seat) -> OwnPart:
         raise Refused(f"utility must be a finite number, got {short_repr(utility)}")
     row = None if prices is None else np.array(prices, dtype=np.float64)
     return OwnPart(deal=deal, place=seat.place, prices=row, utility=utility)
+
+
+def deal_of_document(document: Mapping[str, Any]) -> Deal:
+    """The deal in a document that members sign, without the prices, which it holds digests of."""
+    try:
+        out = dict.fromkeys(document.get("excluded") or [], "out of the deal")
+        return deal_from_record({key: document.get(key) for key in NUMBERS} | {"excluded": out})
+    except (InvalidInput, TypeError) as reason:
+        raise Refused(str(reason)) from reason
 
 
 def check_statement(agent: Agent, given: OwnPart, *, least_gain: float | None = 0.0) -> list[str]:

@@ -266,8 +266,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         proposed = form.messages_for(contributions[session.lots], prices[among])
         messages = _final_messages(session, proposed)
         outcome = form.settle(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
-        prices = np.zeros((session.size, session.n_lots))
-        prices[among] = outcome.prices
+        prices = session.for_every_pair(outcome.prices)
         contributions = session.for_all_lots(outcome.contributions)
         payments = session.for_everybody(outcome.payments)
     assert payments is not None
@@ -315,10 +314,7 @@ def _game_form(session: Session) -> GameForm | None:
 
 def _final_messages(session: Session, proposed: Messages) -> Messages:
     """The final messages, by all lots; whoever does not send those that were agreed has no part in the deal."""
-    among = np.ix_(session.members, session.lots)
-    proposals, prices = np.zeros((2, session.size, session.n_lots))
-    proposals[among] = proposed.proposals
-    prices[among] = proposed.prices
+    proposals, prices = map(session.for_every_pair, (proposed.proposals, proposed.prices))
     session.ask(
         "messages",
         lambda place: {"proposals": proposals[place].tolist(), "prices": prices[place].tolist()},

@@ -68,7 +68,7 @@ def discover_prices(
             contributions=asked,
             residual=residual if is_better else None,
             welfare=None if model is None else model.welfare,
-            prices=None if model is None or is_shapley else _among_all(session, model.member_worth),
+            prices=None if model is None or is_shapley else session.for_every_pair(model.member_worth),
             utilities={index: answer.utility for index, answer in answers.items()},
         )
         if before is not None and is_last:  # where rounding drew the set of best profiles too wide, the former stands
@@ -242,7 +242,7 @@ class Model:
             prices, own = self.member_worth, (self.arrays.lot_owners, np.arange(self.at.size))
             prices[own] = 0.0
             prices[own] = -prices.sum(axis=0)  # who is paid receives what the others pay
-            prices = _among_all(session, prices)
+            prices = session.for_every_pair(prices)
         return ProtocolResult(
             contributions=session.for_all_lots(self.at),
             prices=prices,
@@ -276,13 +276,6 @@ def _step_back(session: Session, best: Model | None, model: Model | None, profil
         ahead, there = float(best.gradient @ step), float(model.gradient @ step)
         share = float(np.clip(ahead / (ahead - there), MIN_STEP_SHARE, MAX_STEP_SHARE)) if ahead > there else share
     return session.for_all_lots(best.at + share * step)
-
-
-def _among_all(session: Session, prices: FloatArray) -> FloatArray:
-    """Prices between the members as those between everybody; zero for those who are out."""
-    everybody = np.zeros((session.size, session.n_lots))
-    everybody[np.ix_(session.members, session.lots)] = prices
-    return everybody
 
 
 def _suspicion(session: Session, best: Model | None) -> str:

@@ -5,8 +5,7 @@ best of these it goes by a quadratic model (BFGS): the model's maximiser over th
 it are tried together. A step that does not help is tried a tenth as long. Once a step has brought about what the model
 promised, its length is not in doubt: the two other points then look aside, half as far away in directions drawn at
 random (the same in every run), and teach the model the curvature across the step. That halves the rounds where there
-are many coordinates of unlike curvature. The model learns from all points. It may be one in logarithms,
-u = log(s + shift): the potential of shares is nearer to a quadratic there, welfare is not.
+are many coordinates of unlike curvature. The model learns from all points.
 
 Points are told in the order they were asked about. A value of minus infinity says that a point is outside the domain.
 """
@@ -32,9 +31,6 @@ STALLED_GAIN, MAX_QUIET_ROUNDS = 1e-12, 3  # of what is at stake: an end where r
 MAX_PIVOTS = 20  # per coordinate, for a step
 MAX_FALLS = 24  # times the ray is begun nearer to nothing
 MAX_GROWTH = 9.0  # times a contribution, and the mean one, in a step
-SHIFT = 0.1  # of the mean contribution: below it logarithms hardly fall
-LOG_SIGHT = float(np.log(10.0))  # of a step, up and down
-MAX_LOG_STEP = 6.0  # of the longest of them
 MIN_BEND = 1e-14  # of the largest: what a model bends at least in any direction
 NO_ROOM = 1e-12  # of a contribution
 MIN_DIAGONAL, MAX_DIAGONAL = 1e-2, 1e2  # times the middle one
@@ -64,20 +60,16 @@ class QuasiNewton:
         rounds with less than `STALLED_GAIN` are an end as well.
     start
         Where it was before, among others perhaps: a point of the ray, if that rises.
-    logarithmic
-        Whether the model is one in logarithms.
     """
 
-    def __init__(
-        self, caps: FloatArray, *, tol: float, start: FloatArray | None = None, logarithmic: bool = False
-    ) -> None:
+    def __init__(self, caps: FloatArray, *, tol: float, start: FloatArray | None = None) -> None:
         self.caps, self.tol = np.asarray(caps, dtype=np.float64), tol
         self.best: Told | None = None
         self.promised, self.is_done = np.inf, False
         self._model: FloatArray | None = None
         self._ray: list[Told] = []
         self._direction, self._length, self._falls = np.ones(self.caps.size), 1.0, 0
-        self._logarithmic, self._shift, self._shorter, self._quiet = logarithmic, 1.0, 1.0, 0
+        self._shorter, self._quiet = 1.0, 0
         self._directions, self._looks = np.random.default_rng(0), 0
         self._fallback = start if start is not None and start.any() else None
         self.points: Sequence[FloatArray] = [np.zeros(self.caps.size)]
@@ -123,8 +115,7 @@ class QuasiNewton:
         elif is_over:
             near = self._ray[best + 1] if best + 1 < len(self._ray) else self._ray[best - 1]
             self.best = self._ray[best]
-            self._shift = SHIFT * float(self.best.at.mean())
-            self._model = _diagonal_model(*map(self._for_model, (self.best, near)))
+            self._model = _diagonal_model(self.best, near)
         else:
             self._length *= RAY_FACTOR**RAY_POINTS
 
@@ -134,14 +125,14 @@ class QuasiNewton:
         aside = found[len(found) - self._looks :]
         for told in aside:
             if np.isfinite(told.value):
-                self._model = _taught(self._model, self._for_model(self.best), self._for_model(told))
+                self._model = _taught(self._model, self.best, told)
         inside = [told for told in found[: len(found) - self._looks] if np.isfinite(told.value)]
         rise = (found[0].value - self.best.value) / self.promised if self.promised > 0.0 else 0.0
         self._looks = LOOKS_ASIDE if self._shorter == 1.0 and KEPT_PROMISE[0] <= rise <= KEPT_PROMISE[1] else 0
         chain = [self.best, *sorted(inside, key=lambda told: float(np.linalg.norm(told.at - self.best.at)))]  # type: ignore[union-attr]
         best = int(np.argmax([told.value for told in chain]))
         for place in sorted(range(len(chain) - 1), key=lambda place: -abs(place + 0.5 - best)):
-            self._model = _taught(self._model, self._for_model(chain[place]), self._for_model(chain[place + 1]))
+            self._model = _taught(self._model, chain[place], chain[place + 1])
         highest = max([chain[best], *aside], key=lambda told: told.value)
         gain = highest.value - self.best.value
         self.best = highest
@@ -165,13 +156,13 @@ class QuasiNewton:
             lengths = self._length * RAY_FACTOR ** np.arange(RAY_POINTS)
             return [np.minimum(length * self._direction, self.caps) for length in lengths]
         assert self.best is not None
-        here, step = self._for_model(self.best), self._step()
-        self.promised = float(here.gradient @ step - 0.5 * step @ self._model @ step)
+        step = self._step()
+        self.promised = float(self.best.gradient @ step - 0.5 * step @ self._model @ step)
         aside = self._moves_aside(step)
         self._looks = len(aside)
         shares = STEP_SHARES[: len(STEP_SHARES) - self._looks]
         moves = [self._shorter * share * step for share in shares] + aside
-        return [np.clip(self._moved(move), 0.0, self.caps) for move in moves]
+        return [np.clip(self.best.at + move, 0.0, self.caps) for move in moves]
 
     def _moves_aside(self, step: FloatArray) -> list[FloatArray]:
         """Moves in other directions that rise, among the coordinates that are not held at an end of the box."""
@@ -182,7 +173,7 @@ class QuasiNewton:
             return []
         length = np.sqrt(max(float(step @ self._model @ step), 0.0))
         sizes = 1.0 / np.sqrt(np.maximum(np.diag(self._model), np.finfo(float).tiny))
-        rises = self._for_model(self.best).gradient
+        rises = self.best.gradient
         moves = []
         for _ in range(self._looks):
             move = np.where(free, self._directions.standard_normal(step.size) * sizes, 0.0)
@@ -190,36 +181,18 @@ class QuasiNewton:
             moves.append(np.clip(move if move @ rises >= 0.0 else -move, LOOK_SHARE * down, LOOK_SHARE * up))
         return moves
 
-    def _for_model(self, told: Told) -> Told:
-        """What is known of a point, in the model's coordinates."""
-        if not self._logarithmic:
-            return told
-        shifted = told.at + self._shift
-        return Told(at=np.log(shifted), value=told.value, gradient=told.gradient * shifted)
-
-    def _moved(self, step: FloatArray) -> FloatArray:
-        """Where a step in the model's coordinates leads."""
-        assert self.best is not None
-        if not self._logarithmic:
-            return np.asarray(self.best.at + step)
-        return np.asarray(self.best.at + (self.best.at + self._shift) * np.expm1(np.minimum(step, MAX_LOG_STEP)))
-
     def _limits(self) -> tuple[FloatArray, FloatArray]:
-        """How far a step may lead, down and up, in the model's coordinates: within the box, and within sight."""
+        """How far a step may lead, down and up: within the box, and within sight."""
         assert self.best is not None
         at = self.best.at
-        up = np.minimum(self.caps - at, MAX_GROWTH * at + at.mean())
-        if not self._logarithmic:
-            return -at, up
-        shifted = at + self._shift
-        return np.maximum(np.log(self._shift / shifted), -LOG_SIGHT), np.minimum(np.log1p(up / shifted), LOG_SIGHT)
+        return -at, np.minimum(self.caps - at, MAX_GROWTH * at + at.mean())
 
     def _step(self) -> FloatArray:
         """To the model's maximiser over the box, which is kept within sight."""
         from scipy.optimize import lsq_linear  # noqa: PLC0415 - heavy
 
         assert self.best is not None and self._model is not None
-        here, (down, up) = self._for_model(self.best), self._limits()
+        here, (down, up) = self.best, self._limits()
         free = up - down > NO_ROOM * (1.0 + np.abs(here.at))
         step = np.zeros(up.size)
         if free.any():

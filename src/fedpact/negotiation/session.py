@@ -167,6 +167,12 @@ class Session:
         everybody[self.members] = numbers
         return read_only_copy(everybody)
 
+    def for_every_pair(self, numbers: FloatArray) -> FloatArray:
+        """(members, their lots) as (everybody, all lots); zero for those who are out."""
+        pairs = np.zeros((self.size, self.n_lots))
+        pairs[np.ix_(self.members, self.lots)] = numbers
+        return pairs
+
     def introduce(self, *, brief: bool = False) -> None:
         """Everybody says its cap and whose data matters to it, or just its cap; who cannot does not take part."""
         content = {"brief": True} if brief else {}

@@ -60,7 +60,7 @@ def negotiate_sums(
     members, lots, climb, number = session.members, session.lots, None, 0
     try:
         exchange = _Exchange(session)
-        climb = QuasiNewton(session.caps[lots], tol=tol, start=start[lots], logarithmic=mechanism == "shapley")
+        climb = QuasiNewton(session.caps[lots], tol=tol, start=start[lots])
         for number in range(1, max_rounds + 1):
             residual, welfare = _ask_round(session, exchange, climb, mechanism, number)
             if climb.is_done and climb.best is not None:

@@ -263,21 +263,6 @@ def test_a_transcript_without_a_deal_leaves_it_open(transcript: Path) -> None:
     assert found.findings["recomputed"].reason.startswith("no deal is stated")
 
 
-@pytest.mark.parametrize(
-    ("change", "failed"),
-    [
-        (lambda deal: deal.update(payments=[0.1, -0.1, 0.0]), ["recomputed"]),
-        (lambda deal: deal["payments"].__setitem__(0, 1.0), ["recomputed", "budget-balance"]),
-        (lambda deal: deal["contributions"].__setitem__(1, 7.0), ["recomputed"]),
-        (lambda deal: deal.update(prices=[[1e9] * 3] * 3, payments=[0.1, -0.1, 0.0]), ["recomputed"]),
-    ],
-)
-def test_a_transcript_that_states_another_deal(transcript: Path, change: Any, failed: list[str]) -> None:
-    """Prices that were blown up do not make room for other payments."""
-    change_deal(transcript, change)
-    assert check_transcript(transcript).failed == failed
-
-
 def test_agents_of_a_transcript_keep_their_places(transcript: Path) -> None:
     change_deal(transcript, lambda deal: deal["agents"].reverse())
     with pytest.raises(fp.InvalidInput, match="the deal: agents must be those of the first line, in their order"):

@@ -428,22 +428,6 @@ def test_files_that_cannot_be_read_or_written(hospitals: fp.Federation, tmp_path
             Recorder.begin(InProcess.of(hospitals), place, header_of(hospitals))
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_a_full_disk_is_said_so(hospitals: fp.Federation, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = r"said\.jsonl: the transcript cannot be written: No space left"
-    recorder = Recorder.begin(InProcess.of(hospitals), path, header_of(hospitals))
-    recorder._file.close()
-    with Path("/dev/full").open("wb", buffering=0) as device:
-        monkeypatch.setattr(recorder, "_file", device)
-        with pytest.raises(fp.InvalidInput, match=full):
-            recorder.ask({0: {"number": 1, "kind": "introduce"}})
-
-
-def test_a_protocol_nobody_knows() -> None:
-    with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, sums, got 'haggling'"):
-        transcript_header(("A",), protocol="haggling")
-
-
 def test_a_transcript_that_cannot_grow_is_one_error(hospitals: fp.Federation, path: Path) -> None:
     """What is left in the buffer must not raise again when the file is closed."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

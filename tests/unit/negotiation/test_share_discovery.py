@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, recompute
-from fedpact.negotiation.agent_file import load_agent, save_agent
+from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
 from fedpact.shapley.coalitions import coalition_sizes, size_coefficients
 from random_cases import cases
 from strategies import random_federation
@@ -123,22 +122,6 @@ def test_shares_that_cannot_be_are_no_shares(change: dict[str, Any], reason: str
     deal = coordinate(InProcess(agents), mechanism="shapley")
     assert reason in deal.excluded["agent 2"]
     assert_solved(deal, federation)
-
-
-def test_on_record_and_recomputed(tmp_path: Any) -> None:
-    federation = dense(np.random.default_rng(3), 4)
-    path = tmp_path / "talks.jsonl"
-    deal = fp.negotiate(federation, mechanism="shapley", least_gain=None, transcript=path)
-    np.testing.assert_array_equal(recompute(path).payments, deal.payments)
-    with pytest.raises(fp.InvalidInput, match="the negotiation of shapley"):
-        fp.negotiate(federation, transcript=path)
-
-
-def test_an_agent_from_its_file_answers_alike(tmp_path: Any) -> None:
-    agent = agents_of(dense(np.random.default_rng(4), 5))[2]
-    save_agent(agent, tmp_path / "2.json")
-    question = {"number": 1, "kind": "shares", "contributions": [1.0, 2.0, 3.0, 0.0, 1.0]}
-    assert load_agent(tmp_path / "2.json").answer(question) == agent.answer(question)
 
 
 def test_what_is_not_negotiated_is_refused() -> None:
