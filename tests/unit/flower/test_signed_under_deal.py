@@ -45,6 +45,12 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_currency_without_cents_settles_in_whole_units(tmp_path: Path) -> None:
+    under = start(three(), tmp_path / "ledger.jsonl", money=fp.Money("JPY", 1e5))
+    assert under.settlement is not None and under.settlement.decimals == 0
+    assert check_ledger(tmp_path / "ledger.jsonl").failed == []
+
+
 def test_everything_is_signed_with_keys_made_for_the_run(tmp_path: Path) -> None:
     under = start(three(), tmp_path / "ledger.jsonl")
     found = check_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
