@@ -63,6 +63,17 @@ def test_compare_every_example(run, name: str) -> None:
     assert example(name).title in result.words
 
 
+def test_solve_keeps_the_deal_and_check_and_settle_take_it(run, tmp_path: Path) -> None:
+    kept = tmp_path / "deal.json"
+    assert f"Written: {kept}" in run("solve", "hospitals", "-o", str(kept)).words
+    assert json.loads(kept.read_text(encoding="utf-8")) == json.loads(run("solve", "hospitals", "--json").out)
+    for command in ("check", "settle"):
+        assert run(command, "hospitals", str(kept)).code == 0
+    refused = run("solve", "hospitals", "-o", str(kept))
+    assert refused.code == 2 and "exists already; choose another name or say --force" in refused.err
+    assert run("solve", "paper-w2", "-o", str(kept), "--force").code == 0
+
+
 def test_compare_json(run) -> None:
     record = run("compare", "paper-w3", "--json").record
     assert list(record) == [

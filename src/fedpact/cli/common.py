@@ -159,8 +159,13 @@ def amounts_in(money: Money | None) -> Iterator[None]:
 
 def print_json(record: Any) -> None:
     """One JSON object on standard output."""
+    typer.echo(json_text(record))
+
+
+def json_text(record: Any) -> str:
+    """A JSON object on several lines, without what a terminal would obey."""
     text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-    typer.echo(CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
+    return CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 @contextmanager

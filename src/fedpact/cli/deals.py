@@ -22,7 +22,7 @@ DEFAULT_MECHANISM = "externality"
 DealArgument = Annotated[
     Path | None,
     typer.Argument(
-        help="A deal: a file of `fedpact solve --json`, of `fedpact negotiate` or of the explorer, or a ledger; solved "
+        help="A deal: a file of `fedpact solve -o`, of `fedpact negotiate` or of the explorer, or a ledger; solved "
         "anew if not given."
     ),
 ]

@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, table
-from fedpact.cli.fit_terms import FitTerms, StatedTerms, fit_terms, staying_members
+from fedpact.cli.fit_terms import FitTerms, fit_terms, staying_members
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
@@ -133,7 +133,7 @@ def fit(
     if member is not None:
         _check_member_options(logs, without, suggestions)
         staying = np.array([name == member for name in observations.names])
-    terms = fit_terms(observations, StatedTerms(costs=cost or [], caps=cap or [], values=value or []), like, staying)
+    terms = fit_terms(observations, {"--cost": cost, "--cap": cap, "--value": value}, like, staying)
     with progress(PROGRESS_STEPS) as begin:
         found = fit_observations(
             observations,

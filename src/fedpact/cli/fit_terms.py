@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +17,6 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
 PLACEHOLDER_SHARE = 0.1  # of what perfect accuracy is worth: what giving all one has costs, where nobody has said
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatedTerms:
-    """What the options say of costs, caps and values."""
-
-    costs: list[str]
-    caps: list[str]
-    values: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +47,9 @@ class FitTerms:
 
 
 def fit_terms(
-    observations: Observations, stated: StatedTerms, like: str | None, staying: NDArray[np.bool_]
+    observations: Observations, stated: Mapping[str, list[str] | None], like: str | None, staying: NDArray[np.bool_]
 ) -> FitTerms:
-    """The terms that options and another scenario state."""
+    """The terms that options, by their names, and another scenario state."""
     lots, tasks = observations.lot_columns, observations.task_columns
     largest = observations.contributions.max(axis=0)
     caps = np.where(largest > 0, largest, largest.max())
@@ -68,19 +59,16 @@ def fit_terms(
         scenario = read_scenario(like)
         money, unit = scenario.money, scenario.unit
         _copy_terms(scenario.federation, observations, like, caps, values, linear, quadratic)
-    if stated.costs:
-        given = _stated_numbers("--cost", stated.costs, lots, np.full(len(lots), np.nan))
-        linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
+    given = _stated_numbers("--cost", stated, lots, np.full(len(lots), np.nan))
+    linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
+    values, caps = _stated_numbers("--value", stated, tasks, values), _stated_numbers("--cap", stated, lots, caps)
     lots_staying, tasks_staying = (staying[owners] for owners in observations.ownership[:2])
-    linear, quadratic = _fill_for_leavers(lots_staying, linear, quadratic)
-    if stated.costs or like is not None:
-        _check_complete("--cost", linear, lots)
-    if stated.values:
-        values = _stated_numbers("--value", stated.values, tasks, values)
-    (values,) = _fill_for_leavers(tasks_staying, values)
-    if stated.values or like is not None:
-        _check_complete("--value", values, tasks)
-    caps = _stated_numbers("--cap", stated.caps, lots, caps)
+    linear, quadratic = (_fill_for_leavers(lots_staying, part) for part in (linear, quadratic))
+    values = _fill_for_leavers(tasks_staying, values)
+    for option, numbers, names in (("--cost", linear, lots), ("--value", values, tasks)):
+        for agent in np.flatnonzero(np.isnan(numbers) & bool(stated[option] or like is not None))[:1]:
+            kind = getattr(names, "kind", "member")
+            raise InvalidInput(f'{option} must say a number for {kind} "{names[agent]}" too, or one for all')
     costs: Any = None
     if not np.isnan(linear).any():
         costs = Quadratic(linear, quadratic) if quadratic.any() else linear
@@ -127,24 +115,17 @@ def staying_members(names: Sequence[str], without: Sequence[str]) -> NDArray[np.
     return staying
 
 
-def _fill_for_leavers(staying: NDArray[np.bool_], *terms: FloatArray) -> list[FloatArray]:
-    """Terms in which nothing has to be said of those who leave: the others' mean stands for it, and counts nowhere."""
-    return [
-        np.where(~staying & np.isnan(numbers) & ~np.isnan(numbers[staying]).any(), numbers[staying].mean(), numbers)
-        for numbers in terms
-    ]
+def _fill_for_leavers(staying: NDArray[np.bool_], numbers: FloatArray) -> FloatArray:
+    """Nothing has to be said of those who leave: the others' mean stands for it, and counts nowhere."""
+    return np.where(~staying & np.isnan(numbers), numbers[staying].mean(), numbers)
 
 
-def _check_complete(option: str, numbers: FloatArray, names: Sequence[str]) -> None:
-    for agent in np.flatnonzero(np.isnan(numbers))[:1]:
-        kind = getattr(names, "kind", "member")
-        raise InvalidInput(f'{option} must say a number for {kind} "{names[agent]}" too, or one for all')
-
-
-def _stated_numbers(option: str, given: list[str], names: Sequence[str], otherwise: FloatArray) -> FloatArray:
+def _stated_numbers(
+    option: str, stated: Mapping[str, list[str] | None], names: Sequence[str], otherwise: FloatArray
+) -> FloatArray:
     """Numbers for all, for single agents and for single lots or tasks of theirs, the later ones winning."""
     numbers = otherwise.copy()
-    for entry in given:
+    for entry in stated[option] or ():
         name, _, text = entry.rpartition("=")
         try:
             number = float(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -15,12 +16,15 @@ from fedpact.certificates.core import SOME_GROUPS
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
+    Force,
     MechanismOption,
     ScenarioArgument,
     amounts_in,
+    check_output,
     choose_mechanism,
     console,
     escape,
+    json_text,
     print_agents,
     print_imbalance,
     print_json,
@@ -40,6 +44,7 @@ from fedpact.report.records import blocking_group_record, departures_record
 from fedpact.report.sections import shared_cap_sentences
 from fedpact.report.tables import deal_table, price_texts
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import replace_text
 from fedpact.utils.words import MAX_NAMES, join_names
 
 
@@ -65,9 +70,16 @@ def solve(
     details: Annotated[
         bool, typer.Option("--details", help="Show margins, what was searched, and which assumptions fail.")
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Keep the deal, .json: for check, settle and train.", metavar="FILE"),
+    ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Solve one mechanism: contributions, payments, utilities and certificates."""
+    if output is not None:
+        check_output(output, force=force, suffixes=(".json",))
     chosen = read_scenario(scenario)
     rules = choose_mechanism(name)
     asked = _group(group or [], chosen.federation.names)
@@ -82,11 +94,14 @@ def solve(
         begin(f"certifying {rules.title}")
         _ = outcome and outcome.certificates
     together = blocking_group(outcome, group=asked) if outcome and asked else None
+    record = outcome_record(outcome) if outcome else {"mechanism": rules.name, "agents": []}
+    if settled:
+        record |= {"departures": departures_record(settled), "excluded": settled.reasons}
+    record |= {"group": blocking_group_record(together)} if together else {}
+    if output is not None:
+        replace_text(output, json_text(record) + "\n")
     if as_json:
-        record = outcome_record(outcome) if outcome else {"mechanism": rules.name, "agents": []}
-        if settled:
-            record |= {"departures": departures_record(settled), "excluded": settled.reasons}
-        print_json(record | ({"group": blocking_group_record(together)} if together else {}))
+        print_json(record)
         return
     console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {escape(rules.full_title)}\n")
     if settled:
@@ -96,6 +111,8 @@ def solve(
         _show_outcome(outcome, unit, details=details)
         if together:
             _show_group(together, unit)
+    if output is not None:
+        console.print(f"\nWritten: {escape(str(output))}", soft_wrap=True)
 
 
 def _group(given: Sequence[str], agents: Sequence[str]) -> list[str]:

@@ -24,6 +24,7 @@ import numpy as np
 from fedpact.federation.lots import require_own_caps
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Scenario
+from fedpact.utils.cells import ONE_SEPARATOR
 from fedpact.utils.errors import InvalidInput, short_repr
 
 MAX_MEMBERS = 30
@@ -239,8 +240,8 @@ def typed_text(number: float) -> str:
     number = float(number)
     if np.isposinf(number):
         return UNLIMITED
-    text = repr(number)
-    return text.removesuffix(".0")
+    text = repr(number).removesuffix(".0")
+    return f"{text}0" if ONE_SEPARATOR.fullmatch(text) else text  # 1.234 might be read as 1234
 
 
 def with_agent(draft: Draft) -> Draft:

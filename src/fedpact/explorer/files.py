@@ -28,6 +28,7 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import DECODERS, choose_format
 from fedpact.utils.tables import csv_text
 
+PACKAGE = "fedpact.explorer"  # where its templates lie
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 

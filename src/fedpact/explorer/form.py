@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from fedpact.explorer.charts import PACKAGE
 from fedpact.explorer.draft import COLUMNS, LOT_COLUMNS, MAX_LOTS, MAX_MEMBERS, MEMBER_COLUMNS, PARAMETERS, Draft
-from fedpact.explorer.files import DOWNLOADS
+from fedpact.explorer.files import DOWNLOADS, PACKAGE
 from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP
 from fedpact.explorer.views import MAPPED
 from fedpact.mechanisms import MECHANISMS

@@ -148,6 +148,7 @@ class Questions:
             "errors": [],
             "deal": shown_deal,
             "curve": payoff_chart(federation, comparison),
+            "recommended": comparison.recommendation and comparison.recommendation.mechanism,
             "agents": list(federation.names),
             "lots": list(federation.lot_labels),
             "tasks": list(federation.task_labels),

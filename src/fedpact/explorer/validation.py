@@ -21,9 +21,10 @@ from fedpact.scenario import Measured, Money, Scenario
 from fedpact.scenario.fields import name, text
 from fedpact.scenario.members_words import DataUnit, parse_sum
 from fedpact.scenario.scenario import MODELS
+from fedpact.utils.cells import typed_number as written_number
 from fedpact.utils.errors import ErrorCollector, InvalidInput
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+NUMBER = re.compile(r"[+-]?[\d.,' ]+(e[+-]?\d+)?\s*%?", re.ASCII | re.IGNORECASE)
 SHOWN = 40  # characters of a wrong text
 
 
@@ -65,15 +66,25 @@ class Reading:
 
 
 def typed_number(given: str) -> float:
-    """A number as people type it."""
-    plain = re.sub(r"[\s\u2009\u202f]", "", given).replace("\N{MINUS SIGN}", "-")
+    """A number as people type it, with a decimal comma too; one that may be two numbers is refused with both.
+
+    Examples
+    --------
+    >>> typed_number("0,5"), typed_number("20 000"), typed_number("−3")
+    (0.5, 20000.0, -3.0)
+    """
+    plain = re.sub(r"[\s\u2009\u202f]+", " ", given).replace("\N{MINUS SIGN}", "-").strip()
     if not plain:
         raise InvalidInput("must be a number; nothing is typed here")
-    if not NUMBER.fullmatch(plain):
-        hint = "; write the decimal point as a dot" if NUMBER.fullmatch(plain.replace(",", ".")) else ""
-        short = given.strip() if len(given.strip()) <= SHOWN else f"{given.strip()[:SHOWN]}…"
-        raise InvalidInput(f"must be a number, got “{short}”{hint}")
-    return float(plain)
+    try:
+        if NUMBER.fullmatch(plain):
+            return written_number(plain)
+    except InvalidInput:
+        raise
+    except ValueError:
+        pass
+    short = given.strip() if len(given.strip()) <= SHOWN else f"{given.strip()[:SHOWN]}…"
+    raise InvalidInput(f"must be a number, got “{short}”")
 
 
 def read_draft(draft: Draft) -> Reading:
@@ -85,10 +96,10 @@ def read_draft(draft: Draft) -> Reading:
     >>> from fedpact.scenario.examples import hospitals
     >>> from fedpact.explorer.draft import draft_of
     >>> draft = draft_of(hospitals())
-    >>> wrong = replace(draft, texts={**draft.texts, "caps[0]": "-1", "weights[0,1]": "0,5"})
+    >>> wrong = replace(draft, texts={**draft.texts, "caps[0]": "-1", "weights[0,1]": "half"})
     >>> for field, error in read_draft(wrong).errors.items():
     ...     print(field, error)
-    weights[0,1] must be a number, got “0,5”; write the decimal point as a dot
+    weights[0,1] must be a number, got “half”
     caps[0] must be at least zero, got -1
     """
     errors: dict[str, str] = {}

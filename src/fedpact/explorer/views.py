@@ -17,13 +17,12 @@ from fedpact.comparison.sweeps import unit_of
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal import Event
 from fedpact.deals.diagnosis import budget_sentences
-from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells
-from fedpact.explorer.files import brought_texts
+from fedpact.explorer.files import PACKAGE, brought_texts
 from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
 from fedpact.federation.arrays import times_transposed
 from fedpact.negotiation.check import CheckedDeal, CheckedTranscript
-from fedpact.report.charts import BarRow, NumberLine, agent_bar, tick_marks
+from fedpact.report.charts import BarRow, ChartLine, NumberLine, agent_bar, curve_chart, heat_cells, tick_marks
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section

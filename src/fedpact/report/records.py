@@ -95,84 +95,53 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
 
 def outlook_record(outlook: Outlook) -> dict[str, Any]:
     """What a mechanism may make of an uncertain federation: intervals, and who would leave how probably."""
-    fields = ("contributions", "payments", "ir_gaps", "reciprocity_ratios", "welfare", "reciprocity")
-    plain: dict[str, Any] = jsonable(
+    intervals = ("contributions", "payments", "ir_gaps", "reciprocity_ratios", "welfare", "reciprocity")
+    known = not outlook.assumption
+    return jsonable(
         {
             "draws": outlook.n_draws,
             "unsolved_draws": outlook.n_unsolved,
             "level": outlook.level,
-            "intervals": {name: outlook.interval(name) for name in fields},
-            "leave_probabilities": None if outlook.assumption else outlook.leave_probabilities,
+            "intervals": {name: outlook.interval(name) for name in intervals},
+            "leave_probabilities": outlook.leave_probabilities if known else None,
             "assumption": outlook.assumption or None,
             "assurance": outlook.assurance,
-            "keeping_endowments": None if outlook.assumption else outlook.keeping_endowments,
+            "keeping_endowments": outlook.keeping_endowments if known else None,
         }
     )
-    return plain
 
 
 def departures_record(settled: StableFederation) -> dict[str, Any]:
     """Who left, who stayed, and what welfare is left."""
-    plain: dict[str, Any] = jsonable(
-        {
-            "members": settled.members,
-            "leavers": settled.leavers,
-            "welfare_all_stay": settled.welfare_all_stay,
-            "welfare": settled.welfare,
-            "endowment_to_keep_all": settled.endowment_to_keep_all,
-            "departures": [
-                {
-                    "leavers": departure.leavers,
-                    "gain": departure.gain,
-                    "endowments": departure.endowments,
-                    "agents": departure.outcome.agents,
-                }
-                for departure in settled.departures
-            ],
-        }
-    )
-    return plain
+    steps = [
+        _fields(departure, "leavers", "gain", "endowments") | {"agents": departure.outcome.agents}
+        for departure in settled.departures
+    ]
+    told = _fields(settled, "members", "leavers", "welfare_all_stay", "welfare", "endowment_to_keep_all")
+    return jsonable(told | {"departures": steps})
 
 
 def blocking_group_record(found: BlockingGroup) -> dict[str, Any]:
     """The group that gains most by leaving, what it gains, and how far that is known."""
-    plain: dict[str, Any] = jsonable(
-        {
-            "group": found.group,
-            "gain": found.gain,
-            "upper_bound": found.upper_bound,
-            "exact": found.exact,
-            "blocks": found.blocks,
-            "utilities": found.utilities,
-            "group_utilities": found.group_utilities,
-        }
-    )
-    return plain
+    told = ("group", "gain", "upper_bound", "exact", "blocks", "utilities", "group_utilities")
+    return jsonable(_fields(found, *told))
 
 
 def delivery_record(delivery: Delivery) -> dict[str, Any]:
     """What each member delivered in effect, with 95 % intervals, and who is flagged."""
     lower, upper = delivery.intervals()
-    plain: dict[str, Any] = jsonable(
+    counts = {"agents": delivery.names, "models": delivery.n_models, "accuracies": delivery.n_measured}
+    judged = ("p_values", "can_judge", "calibrated", "flagged", "run_noise", "misfit_p_value", "notes")
+    return jsonable(
         {
-            "agents": delivery.names,
-            "models": delivery.n_models,
-            "accuracies": delivery.n_measured,
-            "contributions": delivery.contributions,
-            "shares": delivery.shares,
+            **counts,
+            **_fields(delivery, "contributions", "shares"),
             "lower": lower,
             "upper": upper,
-            "p_values": delivery.p_values,
             "power": delivery.power(),
-            "can_judge": delivery.can_judge,
-            "calibrated": delivery.calibrated,
-            "flagged": delivery.flagged,
-            "run_noise": delivery.run_noise,
-            "misfit_p_value": delivery.misfit_p_value,
-            "notes": delivery.notes,
+            **_fields(delivery, *judged),
         }
     )
-    return plain
 
 
 def _lots_record(fit: Fit) -> dict[str, Any]:
@@ -190,18 +159,12 @@ def _lots_record(fit: Fit) -> dict[str, Any]:
 
 def fit_record(fit: Fit, suggestions: Sequence[Suggestion] = (), *, level: float = 0.9) -> dict[str, Any]:
     """A fit as plain data; intervals are [lower, upper], in the shape of what they belong to."""
-    plain: dict[str, Any] = jsonable(
+    fitted = ("family", "signs", "beta", "weights", "floors", "ceilings", "values", "training_noise")
+    return jsonable(
         {
             "agents": fit.names,
             **_lots_record(fit),
-            "family": fit.family,
-            "signs": fit.signs,
-            "beta": fit.beta,
-            "weights": fit.weights,
-            "floors": fit.floors,
-            "ceilings": fit.ceilings,
-            "values": fit.values,
-            "training_noise": fit.training_noise,
+            **_fields(fit, *fitted),
             "level": level,
             "intervals": fit.intervals(level),
             "standard_errors": fit.standard_errors,
@@ -209,14 +172,13 @@ def fit_record(fit: Fit, suggestions: Sequence[Suggestion] = (), *, level: float
             "lack_of_fit": asdict(fit.lack_of_fit),
             "recommended": fit.is_recommended,
             "families": None if fit.families is None else asdict(fit.families),
-            "warnings": fit.warnings,
-            "indistinguishable": fit.indistinguishable,
+            **_fields(fit, "warnings", "indistinguishable"),
             "outliers": [asdict(outlier) for outlier in fit.outliers],
             "notes": fit.notes,
-            "suggestions": [
-                {"contributions": each.contributions, "reason": each.reason, "settles": each.settles}
-                for each in suggestions
-            ],
+            "suggestions": [_fields(each, "contributions", "reason", "settles") for each in suggestions],
         }
     )
-    return plain
+
+
+def _fields(found: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in names}

@@ -37,6 +37,13 @@ function show(answer) {
   render(view, answer.deal);
   for (const details of view.querySelectorAll("details")) details.open = details.open || open.has(path(details));
   render(byId("x-curve"), answer.curve);
+  // Maps and departures are of the recommended deal until somebody chooses another.
+  for (const id of ["x-map-mechanism", "x-leave-mechanism"]) {
+    const select = byId(id);
+    if (select.dataset.chosen || ![...select.options].some((each) => each.value === answer.recommended)) continue;
+    select.value = answer.recommended;
+    select.onchange = () => (select.dataset.chosen = "yes");
+  }
 }
 
 const asked = newest(async () => {
