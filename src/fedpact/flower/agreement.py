@@ -17,7 +17,7 @@ from fedpact.deals.signatures import document_digest, is_signed_by, statement_do
 from fedpact.deals.transcript import read_transcript
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.channel import FlowerChannel, Present
-from fedpact.flower.messages import exchange, question, read_message
+from fedpact.flower.messages import ask_nodes, question
 from fedpact.flower.personal_models import is_wanted
 from fedpact.flower.settings import AppSettings
 from fedpact.negotiation import coordinate
@@ -97,17 +97,7 @@ def ask_members(
         for name, content in put.items()
         if (node := present.node(name)) is not None
     }
-    replies = exchange(grid, messages, timeout=timeout)
-    answers: dict[str, dict[str, Any]] = {}
-    silent: dict[str, str] = {}
-    for name in messages:
-        try:
-            if name not in replies:
-                raise InvalidInput("no answer in time")
-            answers[name] = read_message(replies[name])
-        except InvalidInput as reason:
-            silent[name] = str(reason)
-    return answers, silent
+    return ask_nodes(grid, messages, timeout=timeout)
 
 
 def signatures(

@@ -15,7 +15,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from fedpact.deals.signatures import is_signed_by, key_document, plain_key
-from fedpact.flower.messages import exchange, question, read_message
+from fedpact.flower.messages import ask_nodes, question
 from fedpact.utils.errors import InvalidInput, short_repr
 
 MAX_NAME_LENGTH = 200
@@ -98,15 +98,11 @@ def roll_call(
     found = _waited_for(grid, size if least is None else least, patience)
     asked = {"run": run} if seats is None else {"run": run, "agents": list(seats)}
     messages = {node: question(node, "greet", asked, timeout=timeout) for node in found}
-    replies = exchange(grid, messages, timeout=timeout)
+    answers, unseated = ask_nodes(grid, messages, timeout=timeout)
     taken: dict[int, tuple[str, int]] = {}
     proven: dict[str, dict[str, Any]] = {}
-    unseated: dict[int, str] = {}
-    for node in found:
+    for node, said in sorted(answers.items()):
         try:
-            if node not in replies:
-                raise InvalidInput("no answer in time")
-            said = read_message(replies[node])
             name, place = _greeting(said, size)
             if seats is not None and seats[place] != name:
                 raise InvalidInput(f'"{name}" says that its place is {place}, which is that of "{seats[place]}"')
@@ -147,13 +143,9 @@ class FlowerChannel:
             for place, asked in questions.items()
             if place in nodes
         }
-        heard: dict[int, Any] = {}
-        for place, reply in exchange(self._grid, messages, timeout=self._timeout).items():
-            try:
-                heard[place] = read_message(reply)
-            except InvalidInput as reason:
-                heard[place] = {"number": questions[place]["number"], "error": str(reason)}
-        return heard
+        heard, silent = ask_nodes(self._grid, messages, timeout=self._timeout)
+        broken = {place: {"number": questions[place]["number"], "error": why} for place, why in silent.items()}
+        return heard | broken
 
 
 def _waited_for(grid: Grid, size: int, patience: float) -> list[int]:

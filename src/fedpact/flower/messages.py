@@ -141,6 +141,21 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
     return replies
 
 
+def ask_nodes(
+    grid: Grid, messages: Mapping[K, Message], *, timeout: float
+) -> tuple[dict[K, dict[str, Any]], dict[K, str]]:
+    """What nodes answer to questions, and why others say nothing that can be read."""
+    replies = exchange(grid, messages, timeout=timeout)
+    answers: dict[K, dict[str, Any]] = {}
+    silent = dict.fromkeys((key for key in messages if key not in replies), "no answer in time")
+    for key, reply in replies.items():
+        try:
+            answers[key] = read_message(reply)
+        except InvalidInput as reason:
+            silent[key] = str(reason)
+    return answers, silent
+
+
 def model_records(message: Message) -> list[ArrayRecord]:
     """The models of a message to measure them."""
     count = message.content[RECORD][MODELS]  # type: ignore[call-overload]

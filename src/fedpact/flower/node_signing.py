@@ -180,7 +180,11 @@ def sign_measured(
         return None
     if time.time() > message.metadata.created_at + message.metadata.ttl:
         raise InvalidInput("it has measured for longer than the server waits, and signs nothing that comes too late")
-    about, head = str(record["about"]), str(record["head"])  # type: ignore[call-overload]
+    about, head = str(record.get("about")), str(record["head"])  # type: ignore[union-attr, call-overload]
+    if about not in ("accuracy", "verification") or (about == "accuracy" and len(models) != 1):
+        raise InvalidInput(
+            f"it signs what it measures of a model or of several, and not a statement about {about!r:.40}"
+        )
     document, name = signed["document"], _name(signed)
     measured = measured_parts(about, [record_digest(arrays) for arrays in models], accuracies, samples)
     made = own_document(about, document, name, measured, head=head)

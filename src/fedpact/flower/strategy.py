@@ -42,13 +42,12 @@ from fedpact.flower.messages import (
 from fedpact.flower.personal_models import ModelGroup, Wants, check_personal, checked_wants, group_members
 from fedpact.flower.signed_run import SignedRun, run_given_deal
 from fedpact.flower.training_messages import (
-    AskingGrid,
+    MembersGrid,
     SignedDeliveries,
     arrays_of,
     check_model,
     copy_arrays,
     copy_reply,
-    grid_of_members,
     with_content,
     without_record,
 )
@@ -160,7 +159,7 @@ class UnderDeal(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to those who have agreed to contribute, with the terms."""
-        view = grid_of_members(grid, self._may_train)
+        view = MembersGrid(grid, self._may_train, self._asked_nodes)
         messages = [
             with_content(message, {**message.content, RECORD: self._terms_for(message.metadata.dst_node_id)})
             for group in self._groups
@@ -201,7 +200,7 @@ class UnderDeal(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to members of the deal, each with its model."""
-        view = grid_of_members(grid, self._is_member)
+        view = MembersGrid(grid, self._is_member, self._asked_nodes)
         return [
             message
             for group in self._groups
@@ -248,7 +247,7 @@ class UnderDeal(Strategy):
             return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
         if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
             raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
-        noted = AskingGrid(grid, self._asked_nodes)
+        noted = MembersGrid(grid, self._is_member, self._asked_nodes)
         result = self.result = super().start(noted, initial_arrays, num_rounds, timeout, *configs)
         if self.updates is not None and self.updates.rounds:
             self._verify(grid, timeout)
@@ -306,7 +305,7 @@ class UnderDeal(Strategy):
         self._names = {node: run.present.names[place] for place, node in run.present.nodes.items()}
         self._all_known = True
         self._deliveries = SignedDeliveries(run.document())
-        noted = AskingGrid(run.grid, self._asked_nodes)
+        noted = MembersGrid(run.grid, self._is_member, self._asked_nodes)
         result = self.result = super().start(
             noted, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
         )

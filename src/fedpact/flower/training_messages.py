@@ -20,73 +20,58 @@ from fedpact.flower.messages import RECORD, exchange, named_arrays, record_diges
 from fedpact.utils.errors import InvalidInput
 
 
-class _SameGrid(Grid):
-    """A grid that passes everything on to another."""
+class MembersGrid(Grid):
+    """A grid with some of the nodes of another, which notes which node each message went to.
 
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
+    Parameters
+    ----------
+    includes
+        Whether a node is among them.
+    asked
+        Where to note nodes, by the number of the message, which its reply names.
+    """
+
+    def __init__(self, grid: Grid, includes: Callable[[int], bool], asked: dict[str, int]) -> None:
+        self._grid, self._includes, self._asked = grid, includes, asked
 
     def set_run(self, run: Any) -> None:
+        """As the other grid."""
         self._grid.set_run(run)
 
     @property
     def run(self) -> Any:
+        """Of the other grid."""
         return self._grid.run
 
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
     ) -> Message:
+        """As the other grid."""
         return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
 
     def get_node_ids(self) -> Iterable[int]:
-        return self._grid.get_node_ids()
-
-    def get_nodes(self) -> Iterable[NodeInfo]:
-        return self._grid.get_nodes()
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        return self._grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return self._grid.pull_messages(message_ids)
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        return self._grid.send_and_receive(messages, timeout=timeout)
-
-
-class _Members(_SameGrid):
-    """A grid with some of its nodes."""
-
-    def __init__(self, grid: Grid, includes: Callable[[int], bool]) -> None:
-        super().__init__(grid)
-        self._includes = includes
-
-    def get_node_ids(self) -> Iterable[int]:
+        """Of the nodes among them."""
         return [node for node in self._grid.get_node_ids() if self._includes(node)]
 
     def get_nodes(self) -> Iterable[NodeInfo]:
+        """The nodes among them."""
         return [node for node in self._grid.get_nodes() if self._includes(node.node_id)]
 
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """As the other grid."""
+        return self._grid.push_messages(messages)
 
-class AskingGrid(_SameGrid):
-    """A grid that notes which node each message went to, by the number of the message, which its reply names."""
-
-    def __init__(self, grid: Grid, nodes: dict[str, int]) -> None:
-        super().__init__(grid)
-        self._nodes = nodes
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """As the other grid."""
+        return self._grid.pull_messages(message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """The replies that come in time; without a timeout all."""
         sent = dict(enumerate(messages))
         replies = exchange(self._grid, sent, timeout=math.inf if timeout is None else timeout)
         for number, reply in replies.items():
-            self._nodes[reply.metadata.reply_to_message_id] = sent[number].metadata.dst_node_id
+            self._asked[reply.metadata.reply_to_message_id] = sent[number].metadata.dst_node_id
         return list(replies.values())
-
-
-def grid_of_members(grid: Grid, includes: Callable[[int], bool]) -> Grid:
-    """A grid with some of its nodes."""
-    return _Members(grid, includes)
 
 
 def check_model(reply: Message, sent: ArrayRecord | None) -> None:

@@ -18,7 +18,7 @@ matters to. With fewer than three agents in some C_j an agent would set its own 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,8 +38,8 @@ MIN_USERS = 3  # of everybody's data
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Allocation:
-    """What the form of the game makes of messages, whoever sends them.
+class GameOutcome:
+    """What the game makes of messages.
 
     Attributes
     ----------
@@ -49,23 +49,14 @@ class Allocation:
         l_ij: what agent i pays per sample of j's, (n, n); a column per lot where agents have several.
     payments
         What each agent receives; they sum to zero.
+    utilities
+        a_i - c_i + payment; minus infinity where an agent is harmed beyond the domain of its payoff, NaN where payoffs
+        and costs are not known.
     """
 
     contributions: FloatArray
     prices: FloatArray
     payments: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GameOutcome(Allocation):
-    """What the game makes of messages.
-
-    Attributes
-    ----------
-    utilities
-        a_i - c_i + payment; minus infinity where an agent is harmed beyond the domain of its payoff.
-    """
-
     utilities: FloatArray
 
 
@@ -118,7 +109,7 @@ class GameForm:
         """C_j: those an agent's data matters to, in their cyclic order."""
         return np.flatnonzero(self.matters[:, agent])
 
-    def settle(self, messages: Messages) -> Allocation:
+    def settle(self, messages: Messages) -> GameOutcome:
         """The contributions, prices and payments of any messages."""
         proposals, prices = self.check_messages(messages)
         contributions = np.minimum(proposals.sum(axis=0) / self.users, self.caps)  # a mean may round above the cap
@@ -130,10 +121,11 @@ class GameForm:
         fines = np.where(self.matters, prices * distance, 0.0)
         refunds = np.where(self.matters, fines[first, column], 0.0)
         payments = -(personal * contributions + fines - refunds).sum(axis=1)
-        return Allocation(
+        return GameOutcome(
             contributions=read_only_copy(contributions),
             prices=read_only_copy(personal),
             payments=read_only_copy(payments),
+            utilities=np.full(payments.size, np.nan),
         )
 
     def messages_for(self, contributions: FloatArray, personal: FloatArray) -> Messages:
@@ -199,7 +191,7 @@ class MessageGame:
         settled = self.form.settle(messages)
         payoffs = self.federation.arrays.payoffs(settled.contributions)
         utilities = payoffs - self.federation.spending(settled.contributions) + settled.payments
-        return GameOutcome(**vars(settled), utilities=read_only_copy(utilities))
+        return replace(settled, utilities=read_only_copy(utilities))
 
     def equilibrium_messages(self, contributions: ArrayLike | None = None) -> Messages:
         """Messages at which everybody proposes a welfare optimum and the prices are its personal prices.

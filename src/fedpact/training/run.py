@@ -250,8 +250,8 @@ def train_under(
         federation = federation.with_personal_models()
     low, high = checked_range(floors, ceilings, federation)
     agreed, members, contributions, payments = _agreed(deal, federation)
-    used, own = check_trainable(deal, federation, experiment, models=models)
     wanted, home = federation.wanted_lots if models == PERSONAL else None, home_samples(federation)
+    used, own = check_trainable(deal, federation, experiment)
     trained: dict[tuple[bool, tuple[int, ...]], Histories] = {}
 
     def history(profile: IntArray, what: str, *, shared: bool = False) -> Histories:
@@ -332,13 +332,9 @@ def _agreed(deal: Deal | Outcome, federation: Federation) -> tuple[Deal, NDArray
     return given, agents[agreed.members], federation.checked_contributions(contributions), payments
 
 
-def check_trainable(
-    deal: Deal | Outcome, federation: Federation, experiment: Experiment, *, models: str = COMMON
-) -> tuple[IntArray, IntArray]:
+def check_trainable(deal: Deal | Outcome, federation: Federation, experiment: Experiment) -> tuple[IntArray, IntArray]:
     """The samples used in a deal and alone, per lot, or `InvalidInput` where they cannot be trained on."""
     _check_agents(federation, experiment)
-    if models == PERSONAL:
-        _ = federation.wanted_lots  # or tasks of one member want different lots
     _, members, contributions, _ = _agreed(deal, federation)
     used, own = whole_samples(contributions), whole_samples(standalone_optimum(federation)[0])
     home = home_samples(federation)

@@ -38,7 +38,7 @@ def test_what_is_not_said_stays_as_usual() -> None:
 
 
 def test_money_is_what_the_configuration_says() -> None:
-    settings = AppSettings.of(LEAST | {"currency": "JPY", "per-payoff": 100.0, "decimals": 0})
+    settings = AppSettings.of(LEAST | {"currency": "JPY", "per-payoff": 100.0})
     assert settings.money == fp.Money("JPY", 100.0)
     assert settings.unit == {"currency": "JPY", "per_payoff": 100.0, "decimals": 0}
     assert AppSettings.of(LEAST | {"currency": "EUR", "per-payoff": 2.0}).unit["decimals"] == 2

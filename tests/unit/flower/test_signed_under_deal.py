@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Message
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 import fedpact as fp
@@ -43,6 +43,24 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("signed") / "ledger.jsonl"
     start(three(), path)
     return path
+
+
+@pytest.mark.parametrize(("about", "count"), [("delivery", 1), ("settlement", 1), ("accuracy", 2)])
+def test_a_measurement_is_signed_as_nothing_else(tmp_path: Path, about: str, count: int) -> None:
+    """A coordinator that asks for a measurement could have it stand for a delivery."""
+    grid = three()
+    start(grid, tmp_path / "ledger.jsonl")
+    models = {f"model-{place}": ArrayRecord([np.zeros(1)]) for place in range(count)}
+    record = ConfigRecord({"models": count, "about": about, "head": "0" * 64})
+    asked = Message(RecordDict({**models, "fedpact": record}), FIRST_NODE, "evaluate")
+    (reply,) = grid.send_and_receive([asked])
+    assert reply.has_error() and "signs what it measures" in reply.error.reason
+
+
+def test_a_currency_without_cents_settles_in_whole_units(tmp_path: Path) -> None:
+    under = start(three(), tmp_path / "ledger.jsonl", money=fp.Money("JPY", 1e5))
+    assert under.settlement is not None and under.settlement.decimals == 0
+    assert check_ledger(tmp_path / "ledger.jsonl").failed == []
 
 
 def test_everything_is_signed_with_keys_made_for_the_run(tmp_path: Path) -> None:
