@@ -80,6 +80,16 @@ class Forgets(EqualCosts):
     def solve(self, federation):
         super().solve(federation)
 
+class Speechless(EqualCosts):
+    name = "speechless"
+    def deviations(self, federation, contributions):
+        return None
+
+class Shapeless(EqualCosts):
+    name = "shapeless"
+    def payments(self, arrays, contributions):
+        return 0.0
+
 class Spelled(EqualCosts):
     name = "spelled"
     claims = ("nash",)
@@ -108,6 +118,8 @@ def broken(run, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("Raises", "broken:Raises.solve failed: KeyError: 'lost'"),
         ("Forgets", "broken:Forgets.solve must return an Outcome, got None"),
+        ("Speechless", "broken:Speechless.deviations must return a Deviations, got None"),
+        ("Shapeless", "broken:Shapeless.payments must return 5 numbers, one per member, got 0.0"),
         ("Spelled", "Spelled.claims[0] must be one of Claim.NASH, Claim.BUDGET_BALANCE"),
         ("Unmade", "mechanism 'broken:Unmade' cannot be made without arguments: 'fee'"),
     ],

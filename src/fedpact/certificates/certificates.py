@@ -33,6 +33,7 @@ from fedpact.certificates.split_proof import certify_split_proof
 from fedpact.certificates.tolerances import VALUE_TOLERANCE, agent_values, balance_tolerance, would_leave
 from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import MechanismError, short_repr
 
 if TYPE_CHECKING:
     from fedpact.deals.outcome import Outcome
@@ -73,7 +74,10 @@ class Certificates(Mapping[str, Certificate]):
     @cached_property
     def _deviations(self) -> Deviations:
         outcome = self._outcome
-        found: Deviations = outcome.rules.deviations(outcome.federation, outcome.contributions)
+        found = outcome.rules.deviations(outcome.federation, outcome.contributions)
+        if not isinstance(found, Deviations):
+            rules = f"{type(outcome.rules).__module__}:{type(outcome.rules).__qualname__}"
+            raise MechanismError(f"{rules}.deviations must return a Deviations, got {short_repr(found)}")
         return found
 
     @cached_property

@@ -4,8 +4,8 @@ Everything else, from certificates to reports, asks a mechanism for what it need
 mechanism derives from `Mechanism` and gives `name`, `title`, `claims`, `solve`, `deviations` and, where money changes
 hands, `payments`. One that solves many federations at once also gives `solve_stack`.
 
-What goes wrong in the `solve` of a mechanism from outside the package is told as its mistake; in fedpact's own it is an
-error in fedpact.
+What goes wrong in the `solve` of a mechanism from outside the package, and what its methods return that they must not,
+is told as its mistake; in fedpact's own it is an error in fedpact.
 """
 
 from __future__ import annotations
@@ -152,6 +152,9 @@ class Mechanism(ABC):
         """
         profile = np.asarray(align("contributions", contributions, federation.lot_labels), dtype=np.float64)
         paid = self.payments(federation.arrays, profile) if payments is None else payments
+        if payments is None and np.shape(paid) != (federation.n_agents,):
+            wanted = f"{federation.n_agents} numbers, one per member"
+            raise MechanismError(f"{_path(self)}.payments must return {wanted}, got {short_repr(paid)}")
         return Outcome(
             federation=federation,
             rules=self,
@@ -199,7 +202,6 @@ def _check_solve(solve: Callable[..., Outcome]) -> Callable[..., Outcome]:
     @wraps(solve)
     def checked(self: Mechanism, federation: Federation) -> Outcome:
         require_federation(federation)
-        where = f"{type(self).__module__}:{type(self).__qualname__}.solve"
         try:
             found = solve(self, federation)
         except (FedpactError, *SOLVER_ERRORS):  # what a federation without a solution raises
@@ -207,9 +209,13 @@ def _check_solve(solve: Callable[..., Outcome]) -> Callable[..., Outcome]:
         except Exception as error:
             if type(self).__module__.partition(".")[0] == PACKAGE:
                 raise
-            raise MechanismError(f"{where} failed: {type(error).__name__}: {error}") from error
+            raise MechanismError(f"{_path(self)}.solve failed: {type(error).__name__}: {error}") from error
         if not isinstance(found, Outcome):
-            raise MechanismError(f"{where} must return an Outcome, got {short_repr(found)}")
+            raise MechanismError(f"{_path(self)}.solve must return an Outcome, got {short_repr(found)}")
         return found
 
     return checked
+
+
+def _path(mechanism: Mechanism) -> str:
+    return f"{type(mechanism).__module__}:{type(mechanism).__qualname__}"
