@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def render_member_page(
             aside=aside,
             rows=_rows(view, outcome, place),
             transfers=_transfers(view, outcome, place),
-            claims=claims_table({"verdict": (outcome, promised)}, view.unit),
+            claims=replace(claims_table({"verdict": (outcome, promised)}, None), below=()),  # one sheet
             not_certified=NOT_CERTIFIED,
         )
     )

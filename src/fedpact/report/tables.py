@@ -186,15 +186,15 @@ def prices_paid_text(outcome: Outcome, agent: int, unit: Unit) -> str:
     )
 
 
-def claims_table(given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Unit) -> ResultTable:
-    """Claims by outcomes with what is promised of each: the verdict, whether it was promised, and the room to spare."""
+def claims_table(given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Unit | None) -> ResultTable:
+    """Claims by outcomes with what is promised of each: verdicts, whether they were promised, and margins in a unit."""
     claims = list(next(iter(given.values()))[0].certificates) if given else []
     columns = {
         title: [verdict_text(outcome, outcome.certificates[claim], promised, unit) for claim in claims]
         for title, (outcome, promised) in given.items()
     }
     return ResultTable(
-        title=f"Verdicts; margins in {unit.label}",
+        title="Verdicts" if unit is None else f"Verdicts; margins in {unit.label}",
         names=[CLAIMS[Claim(claim)][0] for claim in claims],
         below=[CLAIMS[Claim(claim)][1] for claim in claims],
         columns=columns,
@@ -203,17 +203,20 @@ def claims_table(given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Uni
     )
 
 
-def verdict_text(outcome: Outcome, found: Certificate, promised: Sequence[Claim], unit: Unit) -> str:
+def verdict_text(outcome: Outcome, found: Certificate, promised: Sequence[Claim], unit: Unit | None) -> str:
     """A verdict, whether it was promised, and its margin; of individual rationality that is the smallest gain."""
     word = "promised" if found.claim in promised else "not promised"
     if found.verdict is Verdict.VIOLATED and found.claim in promised:
         word = "promised: an error"
     if found.verdict is Verdict.HOLDS:
         word = "promised by design" if found.claim in promised else "not promised, holds here"
+    said = f"{VERDICT_SIGNS[found.verdict]} {found.verdict}\n{word}"
+    if unit is None:
+        return said
     margin = f"margin {'0' if abs(found.margin) <= found.tol else unit.column([found.margin], signed=True)[0]}"
     if found.claim is Claim.INDIVIDUAL_RATIONALITY:
         margin = smallest_gain_text(outcome, unit)
-    return f"{VERDICT_SIGNS[found.verdict]} {found.verdict}\n{word}, {margin}"
+    return f"{said}, {margin}"
 
 
 # Mechanisms side by side

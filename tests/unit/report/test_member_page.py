@@ -52,6 +52,7 @@ def test_its_own_numbers_and_nobody_elses(compared, read):
     own = arrays.prices(compared["externality"].contributions)[2, 0] * hospitals().money.per_payoff
     assert f"EUR {own:,.2f} for University" in prices.replace("\N{NO-BREAK SPACE}", " ")
     assert "Everybody does at least as well as alone" in text and "Not certified" in text
+    assert "smallest gain" not in text and "margin" not in text[text.index("Verdicts") :], "they are others' numbers"
     assert not page.tags & {"script", "img", "link"} and "http" not in source
 
 
