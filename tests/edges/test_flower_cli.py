@@ -314,7 +314,7 @@ def test_nodes_train_what_the_experiment_predicts(tmp_path: Path) -> None:
     stage.run_config = {"samples-per-unit": 10.0, "local-epochs": 2, "seed": 3}
     grid = stage.grid()
     context: Any = next(iter(grid.nodes.values())).context
-    conduct(grid, stage.settings(), initial=lambda: first_model(context), strategy=federated_averaging)
+    conduct(grid, stage.settings(timeout=60.0), initial=lambda: first_model(context), strategy=federated_averaging)
     found = check_record(stage.ledger)
     measured, trained = found.last("measured"), found.last("trained")
     assert measured is not None and trained is not None
