@@ -69,6 +69,7 @@ def test_a_deal_that_does_not_pay_is_recommended_nowhere(
         assert f"warning: {record['advice']}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signs", ["positive", "any"])
 def test_probabilities_to_leave_that_were_assumed_are_not_shown(
     signs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -121,6 +121,7 @@ def test_what_is_of_no_use_goes_where_it_earns_most() -> None:
     np.testing.assert_allclose(maximise(problem, np.ones((1, 4))).x[0], [3.0, 0.0, 10.0, 2.0], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_projections_are_the_closest_points() -> None:
     rng = np.random.default_rng(5)
     problem = random_problem(rng, shared=True)

@@ -63,6 +63,7 @@ def test_calibrated_several_are_flagged_at_once() -> None:
     assert any("more than half of the members" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_whoever_sends_what_fits_no_share_is_flagged_all_the_same() -> None:
     case = draw(2, (1.0,) * N_MEMBERS)
     calibration = calibrated(case, 2)
@@ -74,6 +75,7 @@ def test_whoever_sends_what_fits_no_share_is_flagged_all_the_same() -> None:
     assert "agent 3" in found.flagged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factors", "flagged"), [((0.2, 0.2, 1.9), True), ((1.8, 1.8, 0.4), False)])
 def test_updates_that_serve_some_less_and_others_more_are_told_by_what_all_measure(
     factors: tuple[float, float, float], flagged: bool

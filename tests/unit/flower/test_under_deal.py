@@ -258,6 +258,7 @@ def test_who_is_not_asked_in_a_round_has_not_failed_to_deliver() -> None:
     assert under.short() == {} and under.settlement is not None
 
 
+@pytest.mark.slow
 def test_money_is_withheld_in_the_ledger_too(tmp_path: Path) -> None:
     grid = three()
     grid.nodes[FIRST_NODE].fault = lambda message, honest: None

@@ -274,6 +274,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(67))
 @given(key=st.sampled_from(sorted(GOOD)), replacement=anything)
 def test_one_part_replaced_by_anything(key, replacement):

@@ -130,7 +130,7 @@ def pilot(
 
     Examples
     --------
-    >>> found = pilot("wine", models=8, splits=2)
+    >>> found = pilot("wine", models=6, splits=2)
     >>> found.verdict in ("federate", "do not federate", "not enough evidence")
     True
     """
