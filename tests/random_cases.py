@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 ALL_CASES = os.environ.get("FEDPACT_ALL_CASES", "") not in {"", "0"}
-FEW = 3
+FEW = 2
 SHARE = 16  # one case in so many is tried by default, or a few
 
 

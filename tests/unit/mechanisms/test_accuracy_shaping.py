@@ -70,7 +70,7 @@ def test_no_deal_without_payments_that_keeps_everybody_has_more_data() -> None:
             if stays.all():
                 kept += 1
                 assert (tried <= most * (1 + 1e-9) + 1e-12).all()
-    assert kept > 20
+    assert kept > 10
 
 
 def test_less_than_the_bonus_draws_out_is_no_equilibrium() -> None:
