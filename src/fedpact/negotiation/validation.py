@@ -151,7 +151,7 @@ def numbers(given: Any, name: str, *, size: int) -> FloatArray:
     return np.array(found, dtype=np.float64)
 
 
-def agreed(given: Any, name: str, *, numbers_agreed: FloatArray) -> FloatArray:
+def agreed_numbers(given: Any, name: str, *, numbers_agreed: FloatArray) -> FloatArray:
     """Final messages are those agreed on: others would move money between third members, at no cost to its own."""
     stated = numbers(given, name, size=numbers_agreed.size)
     if np.abs(stated - numbers_agreed).max() > PROPORTION_TOLERANCE * np.abs(numbers_agreed).max():
@@ -240,8 +240,8 @@ SCHEMAS: Mapping[str, Callable[..., Mapping[str, Reader]]] = {
         "lots": _lots(n_own),
     },
     "messages": lambda proposals, prices: {
-        "proposals": partial(agreed, numbers_agreed=proposals),
-        "prices": partial(agreed, numbers_agreed=prices),
+        "proposals": partial(agreed_numbers, numbers_agreed=proposals),
+        "prices": partial(agreed_numbers, numbers_agreed=prices),
     },
     "accept": lambda: {"accepts": acceptance},
     "key": lambda: {"key": hexadecimal, "signature": signature},
