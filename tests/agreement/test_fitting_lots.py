@@ -109,5 +109,5 @@ def test_a_fit_of_lots_becomes_a_scenario_whose_deal_has_an_outlook(tmp_path: Pa
 def test_suggested_runs_are_over_lots() -> None:
     rng = np.random.default_rng(7)
     found = fp.fit(simulated(rng, true_weights(rng), random_runs(rng, 16)), floor=0.1)
-    (wanted,) = suggest(found, 1, costs=0.0005, mechanisms=["externality"])
+    (wanted,) = suggest(found, 1, costs=0.0005)
     assert wanted.contributions.shape == (9,) and wanted.settles > 0.0

@@ -100,9 +100,6 @@ def limited(folder: Path, *arguments: str) -> Result:
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="memory is not limited here")
 def test_a_process_with_little_memory_refuses_too(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    pytest.importorskip("sklearn")
-    claim(tmp_path / "much.npz", "features", (5, 2), MUCH)
-    assert LIMIT in refusal(limited(tmp_path, *LOTS, "much.npz"), "much.npz")
     parquet(tmp_path / "w.parquet", 60_000_000, 1)
     (tmp_path / "two.toml").write_text(SCENARIO.format("w.parquet"))
     assert LIMIT in refusal(limited(tmp_path, "solve", "two.toml"), "w.parquet")

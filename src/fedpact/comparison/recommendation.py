@@ -150,7 +150,8 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     yield from _who_should_be_in(comparison)
     yield from _harm(comparison)
     if settled.outcome is not None:
-        yield from (part.removesuffix(".") for part in budget_sentences(settled.outcome, comparison.amount))
+        for sentence in (*budget_sentences(settled.outcome, comparison.amount), *home_sentences(settled.outcome)):
+            yield sentence.removesuffix(".")
     if not settled.leavers and outcome.lowest_gain_share < 1.0 - CLOSE_SHARE:
         unlucky = outcome.agents[int(np.nanargmin(outcome.gain_shares))]
         share = _whole(outcome.lowest_gain_share)
@@ -158,8 +159,7 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         yield from (part.removesuffix(".") for part in fairness_sentences(outcome, comparison.amount))
     if settled.outcome is not None:
         yield from _close_to_leaving(comparison, settled.outcome)
-        for sentence in (*idle_sentences(settled.outcome), *home_sentences(settled.outcome)):
-            yield sentence.removesuffix(".")
+        yield from (part.removesuffix(".") for part in idle_sentences(settled.outcome))
     if comparison.mechanisms[chosen].has_side_payments:
         yield f"Its fixed sums come from everybody's numbers: {NOT_NEGOTIATED}"
     for other in comparison.after_departures:

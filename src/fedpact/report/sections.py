@@ -52,7 +52,6 @@ from fedpact.report.tables import (
     contributions_table,
     deal_table,
     gains_table,
-    has_properties,
     leaving_table,
     measured_tables,
     mechanisms_table,
@@ -480,7 +479,7 @@ def properties(view: View) -> Section:
             "Every cell is the verdict of a certificate on this federation, promised by the mechanism or not; gains by "
             f"lies are in {view.unit.label}."
         ],
-        tables=[properties_table(comparison, view.unit)] if has_properties(comparison) else [],
+        tables=[properties_table(comparison, view.unit)],
         facts=[*meanings, ("lies gain", [LIES.capitalize()])],
         notes=[
             "“open”: nothing was found against it, and it is not proved. “-”: undefined, or not worked out.",

@@ -36,8 +36,8 @@ def test_the_deal_says_which_lots_are_worth_bringing(answers):
     table = words(re.search(r'<section id="lots">.*?</section>', answer["deal"], re.DOTALL)[0])
     best = fp.social_optimum(FEDERATION).contributions
     assert best[0] == pytest.approx(3.0) and best[1] == 0.0  # else the words below say nothing
-    assert "North clean 3" in table and "all of it" in table
-    assert re.search(r"North noisy 0 .* stays at home", table)
+    assert re.search(r"North: clean 3\.00 .* all of it", table)
+    assert re.search(r"North: noisy 0\b.* stays at home", table)
 
 
 def test_lots_are_added_and_removed_by_the_form(answers):
