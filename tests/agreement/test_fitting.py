@@ -138,6 +138,7 @@ def test_doubt_about_the_model_keeps_the_promises(law: Callable[..., Law], repea
     assert mean["wrongly sure"] <= 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "repeats"), LAWS)
 def test_intervals_hold_the_accuracies_of_runs_left_out(law: Callable[..., Law], repeats: int) -> None:
     """True accuracies of runs that the fit has not seen, whatever the law."""

@@ -11,6 +11,7 @@ from fedpact.scenario.examples import hospitals_with_privacy
 FEDERATION = hospitals_with_privacy().federation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [fp.ExternalityMechanism(), fp.ShapleyMechanism()], ids=lambda each: each.name)
 def test_what_is_left_of_a_shared_cap_is_missed(mechanism: fp.Mechanism) -> None:
     outcome = mechanism.solve(FEDERATION)

@@ -12,6 +12,7 @@ from fedpact.scenario.examples import hospitals_with_privacy
 NAME = "hospitals-privacy"
 
 
+@pytest.mark.slow
 def test_solve_says_what_to_bring_and_what_one_more_is_worth(run) -> None:
     done = run("solve", NAME)
     assert done.code == 0

@@ -32,6 +32,7 @@ def best_lie(federation: fp.Federation, mechanism: fp.Mechanism, liar: int) -> f
     return max(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [fp.ExternalityMechanism(), fp.AccuracyShaping()])
 def test_gains_are_those_of_the_best_lie_solved_by_itself(federation: fp.Federation, mechanism: fp.Mechanism) -> None:
     outcome = mechanism.solve(federation)

@@ -78,6 +78,7 @@ def test_it_is_not_worked_out_where_nothing_is_recommended() -> None:
     assert fp.compare(one).sensitivity is None
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_members_lots_vary_together() -> None:
     """Two halves of a lot are as the whole."""
     whole = banks()
@@ -98,6 +99,7 @@ def test_the_numbers_of_a_members_lots_vary_together() -> None:
     assert found.factor == pytest.approx(fp.compare(whole, ["externality"]).sensitivity.factor, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(cases(4)))
 def test_the_change_is_one_and_a_smaller_one_of_the_same_number_is_none(seed: int) -> None:
     """Random federations with harm and joining costs: what people would see changes at the factor, and not before."""
