@@ -42,12 +42,11 @@ from fedpact.utils.words import join_names
 
 FACTORS = (0.5, 0.8, 1.25, 2.0)  # of a few lies, on costs and on values
 MAX_AGENTS_LYING = 8  # beyond, solving for every lie of everybody takes long
-TRUTH = (1.0, 1.0, 1.0)  # factors on costs, values, and weights of the others
 MULTIPLES = (0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
 GRID = (MULTIPLES, MULTIPLES, (-0.5, -0.1, 0.0, *MULTIPLES))  # of each of these, to begin with
 STEPS = (0.5, 0.25, 0.1)  # of a factor, one after the other
 MAX_PASSES = 3  # over all factors at every step
-LOWEST, HIGHEST = np.array([0.1, 0.1, -1.0]), 10.0  # factors
+LOWEST, HIGHEST = np.array([0.1, 0.1, -1.0]), 10.0  # factors on costs, values, and weights of the others
 WITHOUT_REPORTS = ("voluntary", "standalone")  # mechanisms under which everybody decides by itself
 HEADS = ("who lies", "others may leave", "gains", "says its costs are", "its value", "others' data", "honest one loses")
 UTILITY_TOL = 1e-7  # of the values: less is rounding

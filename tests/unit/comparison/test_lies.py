@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.lies import TRUTH, best_lies, lie_study, report_with
+from fedpact.comparison.lies import best_lies, lie_study, report_with
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
@@ -17,6 +17,7 @@ from strategies import random_federations
 
 HOSPITALS = hospitals().federation
 CLINIC = HOSPITALS.names.index("Clinic")
+TRUTH = (1.0, 1.0, 1.0)  # factors on costs, values, and weights of the others
 
 
 def report(federation: fp.Federation, lies: dict[int, tuple[float, float, float]]) -> fp.Federation:
