@@ -10,14 +10,13 @@ from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batches import solve_batch
 from fedpact.comparison.comparison import Comparison, compare
 from fedpact.comparison.departures import StableFederation, stable_federation
-from fedpact.comparison.federation_kinds import FEDERATION_KINDS
 from fedpact.comparison.groups import BlockingGroup, blocking_group, least_core
 from fedpact.comparison.lies import splitting_gain
 from fedpact.comparison.members import BestMembers, best_members
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
 from fedpact.comparison.sensitivity import Sensitivity
-from fedpact.comparison.studies import FieldStudy, study
+from fedpact.comparison.studies import FEDERATION_KINDS, FieldStudy, study
 from fedpact.comparison.sweeps import Sweep, sweep
 from fedpact.solvers.nucleolus import LeastCore
 

@@ -18,8 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from fedpact.certificates.claims import Claim
-from fedpact.comparison.batches import solve_arrays
-from fedpact.comparison.sweeps import is_vectorised
+from fedpact.comparison.batches import is_vectorised, solve_arrays
 from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.comparison.batches import solve_arrays
+from fedpact.comparison.batches import is_vectorised, solve_arrays
 from fedpact.comparison.members import best_groups
-from fedpact.comparison.sweeps import is_vectorised
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.mechanisms import MECHANISMS

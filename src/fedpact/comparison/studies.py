@@ -1,9 +1,19 @@
 """Mechanisms on many random federations: how often each property holds, and what is left of welfare and fair shares.
 
-The result keeps the numbers of every federation, by kind and mechanism.
+Each kind of federation is a way to draw weights, caps and values:
 
-Federations are drawn by kind (`federation_kinds`) and worked on in pieces, each a batch that goes through all
-mechanisms.
+| kind             | what is special about it                                                                     |
+|------------------|----------------------------------------------------------------------------------------------|
+| `homogeneous`    | all weights are 1, all costs the same                                                        |
+| `dense`          | nothing: weights between 0 and 2                                                             |
+| `sparse`         | seven in ten weights are 0                                                                   |
+| `tight-caps`     | caps of a tenth to all of what a member would contribute alone                               |
+| `unequal-values` | values between 0.1 and 10, even on a logarithmic scale                                       |
+| `harmful`        | of the weights 15 % lie between -0.05 and 0                                                  |
+
+All members have the paper's payoff with one exponent per federation, between 0.2 and 1, and linear costs between 0.002
+and 0.01 a sample, even on a logarithmic scale; w_ii = 1. Federation k of a kind is the same for a seed, however many
+are drawn. They are worked on in pieces (`fedpact.comparison.batches`), each of which goes through all mechanisms.
 """
 
 from __future__ import annotations
@@ -17,16 +27,18 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.comparison.batches import certify_each, solve_batch
-from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
-from fedpact.comparison.pieces import Arrays, cut, solve_pieces
+from fedpact.comparison.batches import Arrays, certify_each, cut, solve_batch, solve_pieces
 from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
+from fedpact.federation.payoffs import PowerLaw
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
+from fedpact.solvers.standalone import standalone_optima
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
+FEDERATION_KINDS = ("homogeneous", "dense", "sparse", "tight-caps", "unequal-values", "harmful")
+LOOSE_CAP = 2000.0  # samples: more than anybody wants
 NOT_KNOWN = -1  # of a property that is undefined, or was not looked at
 QUANTILES = {"low": 0.05, "median": 0.5, "high": 0.95}
 DEFAULT_COUNT, DEFAULT_AGENTS, DEFAULT_SPLITS = 100, 5, 10
@@ -40,19 +52,24 @@ FIELDS = ("welfare", "share_of_best", "lowest_share", "budget", "solved", *(str(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FieldStudy:
-    """Mechanisms on many random federations."""
+    """Mechanisms on many random federations.
 
-    # kinds, mechanisms: Kinds of federations, and mechanisms by name
+    Attributes
+    ----------
+    kinds, mechanisms, n_agents, seed
+        What was drawn, how many members every federation has, and the mechanisms by name.
+    numbers
+        `numbers[kind][mechanism][name]`, one per federation. "share_of_best" is welfare as a part of the best,
+        "lowest_share" the smallest part of a Shapley value above zero that a member gets back, "budget" the sum of
+        payments, "solved" whether there is an outcome. Under the name of a claim stands 1 where it holds, 0 where it
+        does not, -1 where it is undefined or was not looked at. Reciprocity is that of the equilibrium found;
+        "split-proof" is 1 where nobody was found to gain.
+    """
+
     kinds: Sequence[str]
     mechanisms: Mapping[str, Mechanism]
-    # n_agents, seed: How many members every federation has, and what they were drawn from
     n_agents: int
     seed: int
-    # `numbers[kind][mechanism][name]`, one per federation. "share_of_best" is welfare as a part of the best,
-    # "lowest_share" the smallest part of a Shapley value above zero that a member gets back, "budget" the sum of
-    # payments, "solved" whether there is an outcome. Under the name of a claim stands 1 where it holds, 0 where it does
-    # not, -1 where it is undefined or was not looked at. Reciprocity is that of the equilibrium found; "split-proof" is
-    # 1 where nobody was found to gain
     numbers: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 
     @property
@@ -96,16 +113,16 @@ class FieldStudy:
 
     def columns(self) -> dict[str, list[Any]]:
         """One row for each federation and mechanism; properties that are not known are empty."""
-        parts = [(kind, mechanism, each) for kind in self.kinds for mechanism, each in self.numbers[kind].items()]
-        columns: dict[str, list[Any]] = {
-            "kind": [kind for kind, _, _ in parts for _ in range(self.count)],
-            "federation": [place for _ in parts for place in range(self.count)],
-            "mechanism": [mechanism for _, mechanism, _ in parts for _ in range(self.count)],
-        }
-        for name in parts[0][2]:
-            joined = [number for _, _, each in parts for number in each[name].tolist()]
-            claim = name in STUDIED
-            columns[name] = [None if number == NOT_KNOWN else bool(number) for number in joined] if claim else joined
+        columns: dict[str, list[Any]] = {name: [] for name in ("kind", "federation", "mechanism", *FIELDS)}
+        for kind in self.kinds:
+            for mechanism, numbers in self.numbers[kind].items():
+                columns["kind"] += [kind] * self.count
+                columns["federation"] += range(self.count)
+                columns["mechanism"] += [mechanism] * self.count
+                for name in FIELDS:
+                    found = numbers[name].tolist()
+                    known = [None if each == NOT_KNOWN else bool(each) for each in found] if name in STUDIED else found
+                    columns[name] += known
         return columns
 
     def to_frame(self) -> Any:
@@ -132,24 +149,10 @@ def study(
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> FieldStudy:
-    """Put mechanisms to many random federations of chosen kinds.
+    """Put mechanisms to `count` random federations of each of the `FEDERATION_KINDS` chosen, all of them if not given.
 
-    Parameters
-    ----------
-    kinds
-        Of `FEDERATION_KINDS`; all of them if not given.
-    mechanisms
-        Objects or names; all of fedpact's own if not given.
-    count, n_agents, seed
-        How many federations of each kind, how many members each has, and the seed they are drawn from.
-    splits
-        On how many federations of each kind it is tried whether somebody gains by posing as two: that takes a solve for
-        every member.
-    progress
-        Called with the number of federations done, and of all.
-    checkpoint
-        A folder for finished pieces: an interrupted study that is started again goes on from there. It is left for the
-        caller to remove.
+    On `splits` federations of each kind it is tried whether somebody gains by posing as two: that takes a solve for
+    every member. `progress` and `checkpoint` are those of `sweep`.
 
     Examples
     --------
@@ -157,8 +160,21 @@ def study(
     >>> found.share_holding("dense", "externality", "core"), found.share_holding("dense", "voluntary", "core")
     (1.0, 0.0)
     """
-    chosen, rules = _check(kinds, count, n_agents, seed, splits), resolve_mechanisms(mechanisms)
-    drawn = {"n_agents": n_agents, "seed": seed, "splits": splits}
+    chosen = tuple(FEDERATION_KINDS) if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    for kind in chosen:
+        if kind not in FEDERATION_KINDS:
+            raise InvalidInput(field="kinds", rule=f"must be among {', '.join(FEDERATION_KINDS)}", value=kind)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InvalidInput(field="kinds", rule="must be one or more, each once", value=list(chosen))
+    for label, number, low, high in (
+        ("count", count, 1, MAX_FEDERATIONS // len(chosen)),
+        ("n_agents", n_agents, 1, MAX_STUDIED_AGENTS),
+        ("splits", splits, 0, MAX_FEDERATIONS),
+        ("seed", seed, 0, 2**63),
+    ):
+        if not low <= number <= high:
+            raise InvalidInput(field=label, rule=f"must be from {low} to {high}", value=number)
+    rules, drawn = resolve_mechanisms(mechanisms), {"n_agents": n_agents, "seed": seed, "splits": splits}
     done = solve_pieces(
         {kind: cut(kind, count, PIECE_SIZE, partial(_solve_kind, kind, rules, **drawn)) for kind in chosen},
         checkpoint=checkpoint,
@@ -187,25 +203,24 @@ def _solve_kind(
     return {
         f"{mechanism.name}:{name}": part
         for mechanism in mechanisms
-        for name, part in _judge(drawn, mechanism, best, range(max(splits - start, 0))).items()
+        for name, part in _judge(solve_batch(drawn, mechanism), best, range(max(splits - start, 0))).items()
     }
 
 
-def _judge(drawn: list[Federation], mechanism: Mechanism, best: FloatArray, split: range) -> Arrays:
-    outcomes = solve_batch(drawn, mechanism)
+def _judge(outcomes: Outcomes, best: FloatArray, split: range) -> Arrays:
     gaps, tols = outcomes.reciprocity_gaps.min(axis=1), outcomes.tolerances.sum(axis=1)
-    found: Arrays = {str(claim): _verdict_codes(outcomes, claim) for claim in CERTIFIED}
     known = outcomes.solved & ~np.isnan(gaps)
-    found[Claim.RECIPROCITY] = np.where(known, gaps >= -tols, NOT_KNOWN).astype(np.int8)
-    found[Claim.SPLIT_PROOF] = _verdict_codes(outcomes, Claim.SPLIT_PROOF, split if mechanism.federated else range(0))
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(best > 0, outcomes.welfare / best, np.nan)
-    return found | {
+    return {
         "welfare": np.asarray(outcomes.welfare),
         "share_of_best": share,
         "lowest_share": np.asarray(outcomes.lowest_fair_part),
         "budget": outcomes.payments.sum(axis=1),
         "solved": outcomes.solved,
+        **{str(claim): _verdict_codes(outcomes, claim) for claim in CERTIFIED},
+        Claim.RECIPROCITY: np.where(known, gaps >= -tols, NOT_KNOWN).astype(np.int8),
+        Claim.SPLIT_PROOF: _verdict_codes(outcomes, Claim.SPLIT_PROOF, split if outcomes.rules.federated else range(0)),
     }
 
 
@@ -217,20 +232,32 @@ def _verdict_codes(outcomes: Outcomes, claim: Claim, among: range | None = None)
     return np.array([NOT_KNOWN if each is None else codes.get(each.verdict, NOT_KNOWN) for each in found], np.int8)
 
 
-def _check(kinds: str | Sequence[str] | None, count: int, n_agents: int, seed: int, splits: int) -> tuple[str, ...]:
-    chosen = tuple(FEDERATION_KINDS) if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    known = ", ".join(FEDERATION_KINDS)
-    for kind in chosen:
-        if kind not in FEDERATION_KINDS:
-            raise InvalidInput(field="kinds", rule=f"must be among {known}", value=kind)
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise InvalidInput(field="kinds", rule="must be one or more, each once", value=list(chosen))
-    for label, number, low, high in (
-        ("count", count, 1, MAX_FEDERATIONS // len(chosen)),
-        ("n_agents", n_agents, 1, MAX_STUDIED_AGENTS),
-        ("splits", splits, 0, MAX_FEDERATIONS),
-        ("seed", seed, 0, 2**63),
-    ):
-        if not low <= number <= high:
-            raise InvalidInput(field=label, rule=f"must be from {low} to {high}", value=number)
-    return chosen
+def draw_federations(kind: str, start: int, stop: int, *, n_agents: int, seed: int) -> list[Federation]:
+    """Federations number `start` to `stop` of a kind.
+
+    Examples
+    --------
+    >>> one, two = draw_federations("sparse", 5, 7, n_agents=3, seed=0)
+    >>> two.fingerprint == draw_federations("sparse", 6, 7, n_agents=3, seed=0)[0].fingerprint
+    True
+    """
+    stream = FEDERATION_KINDS.index(kind)
+    return [_draw(kind, np.random.default_rng([seed, stream, n_agents, k]), n_agents) for k in range(start, stop)]
+
+
+def _draw(kind: str, rng: np.random.Generator, n_agents: int) -> Federation:
+    shape = (n_agents, n_agents)
+    values = np.exp(rng.uniform(np.log(0.1), np.log(10.0), n_agents)) if kind == "unequal-values" else 1.0
+    useful = rng.random(shape) < 0.3 if kind == "sparse" else np.ones(shape, dtype=bool)
+    weights = np.ones(shape) if kind == "homogeneous" else useful * rng.uniform(0.0, 2.0, shape)
+    if kind == "harmful":
+        harms = rng.random(shape) < 0.15
+        weights = np.where(harms, -rng.uniform(0.0, 0.05, shape), weights)
+    np.fill_diagonal(weights, 1.0)
+    costs = np.exp(rng.uniform(np.log(0.002), np.log(0.01), 1 if kind == "homogeneous" else n_agents))
+    costs = np.broadcast_to(costs, n_agents)
+    loose = Federation(weights, costs=costs, caps=LOOSE_CAP, payoff=PowerLaw(rng.uniform(0.2, 1.0)), values=values)
+    if kind != "tight-caps":
+        return loose
+    wanted = np.maximum(standalone_optima(loose.arrays)[0], 1.0)
+    return loose.replace(caps=wanted * rng.uniform(0.1, 1.0, n_agents))

@@ -4,7 +4,7 @@ Metrics are the fields of an outcome, and the margins of its certificates by the
 field, the smallest of the agents' ratios; the margin of that claim is "reciprocity-margin". "lowest_fair_part" is the
 smallest ratio of those whose Shapley share is above zero, "lowest_gain_share" the smallest share of a fair gain.
 
-The grid is cut into pieces (`fedpact.comparison.pieces`), each a batch under one mechanism.
+The grid is cut into pieces (`fedpact.comparison.batches`), each a batch under one mechanism.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
-from fedpact.comparison.batches import certify_each, solve_arrays
-from fedpact.comparison.pieces import Arrays, Piece, cut, pays_to_share, solve_pieces
+from fedpact.comparison.batches import Arrays, Piece, certify_each, cut, is_vectorised, solve_arrays, solve_pieces
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
@@ -34,7 +33,6 @@ MAX_POINTS = 1_000_000
 MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
 BATCHED_POINTS, BATCHED_COALITIONS = 500, 1 << 15  # at most, in a piece whose points are solved together
 SINGLE_POINTS = 10  # in other pieces
-MAX_STACKED_AGENTS = 12  # whose federations are solved at once
 FLAGS = ("solved", "on_boundary", "in_domain", "no_deal")
 FIELDS = (*PER_AGENT, "welfare", "reciprocity", "lowest_fair_part", "lowest_gain_share")
 MARGINS: Mapping[str, Claim] = {f"{claim}-margin" if claim in FIELDS else str(claim): claim for claim in Claim}
@@ -59,32 +57,40 @@ def unit_of(metric: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sweep:
-    """Metrics over a grid of one or two parameters."""
+    """Metrics over a grid of one or two parameters.
 
-    axes: Sequence[Axis]  # what was varied
-    # agents, lots: The agents' names, and those of their lots: the same where everybody has one
+    Attributes
+    ----------
+    axes, agents, lots, mechanisms
+        What was varied, the names of members and of their lots, and the mechanisms by name.
+    metrics
+        `metrics[mechanism][metric]` has the shape of the grid, with the members on a last axis where the metric is
+        theirs; NaN where there is no equilibrium or the metric is undefined.
+    solved, no_deal
+        By mechanism, over the grid: whether an equilibrium was found, and whether there is none because no deal keeps
+        what the mechanism promises.
+    on_boundary, in_domain
+        Likewise, false where nothing was solved: whether each lot is not brought at all or all of it (lots on a last
+        axis), and whether every coalition's data lies in the domain, as Shapley values need.
+    holds
+        `holds[mechanism][claim]` for every claim whose margin is a metric: whether it is proved. A margin a little
+        below zero may be rounding; this says whether it counts.
+    """
+
+    axes: Sequence[Axis]
     agents: Sequence[str]
-    mechanisms: Mapping[str, Mechanism]  # by name
-    # `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is theirs;
-    # NaN where there is no equilibrium or the metric is undefined
+    lots: Sequence[str]
+    mechanisms: Mapping[str, Mechanism]
     metrics: Mapping[str, Mapping[str, FloatArray]]
-    # solved, on_boundary, in_domain: By mechanism, over the grid: whether an equilibrium was found; whether each agent
-    # contributes nothing or its cap (with the agents on a last axis); whether every coalition's reach lies in the
-    # domain, as Shapley values need. The last two say nothing where no equilibrium was found: they are false there, and
-    # empty in `columns`
     solved: Mapping[str, np.ndarray]
     on_boundary: Mapping[str, np.ndarray]
     in_domain: Mapping[str, np.ndarray]
-    lots: Sequence[str]
-    # `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved. A margin
-    # a little below zero may be rounding; this says whether it counts. False where nothing was solved
     holds: Mapping[str, Mapping[str, np.ndarray]]
-    # by mechanism, over the grid: whether none was found because no deal keeps what the mechanism promises
     no_deal: Mapping[str, np.ndarray]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of points along every axis."""
+        """How many points there are along every axis."""
         return tuple(axis.points.size for axis in self.axes)
 
     def title(self, mechanism: str) -> str:
@@ -125,17 +131,13 @@ class Sweep:
             else:
                 columns[metric] = numbers
         solved = self.solved[mechanism]
-
-        def where_solved(flags: np.ndarray) -> np.ndarray:
-            flags = flags.astype(object)
-            flags[~solved] = None
-            return flags
-
-        columns |= {f"{claim}-holds": where_solved(held) for claim, held in self.holds[mechanism].items()}
-        columns["solved"] = solved
-        columns["on_boundary"] = where_solved(np.asarray(self.on_boundary[mechanism].any(axis=-1)))
-        columns["in_domain"] = where_solved(self.in_domain[mechanism])
-        return columns
+        flags = {f"{claim}-holds": held for claim, held in self.holds[mechanism].items()} | {
+            "solved": solved,
+            "on_boundary": self.on_boundary[mechanism].any(axis=-1),
+            "in_domain": self.in_domain[mechanism],
+        }
+        known = {name: np.where(solved | (name == "solved"), flag, np.array(None)) for name, flag in flags.items()}
+        return columns | known
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each point and mechanism; needs pandas."""
@@ -171,8 +173,6 @@ def sweep(
         scenario with money, joining costs and budgets may be sums: "budgets[City]=50000 EUR,80000 EUR".
     metrics
         Fields of an outcome, such as "ir_gaps" or "welfare", or claims, such as "nash", whose margin is meant.
-    mechanisms
-        Objects or names.
     progress
         Called with the number of points done and of all points, both counted once for every mechanism.
     checkpoint
@@ -192,33 +192,40 @@ def sweep(
     federation = federation.federation if isinstance(federation, Scenario) else federation
     require_federation(federation)
     written: list[Any] = [vary] if isinstance(vary, str | Axis) else list(getattr(vary, "items", lambda: vary)())
-    metrics = [metrics] if isinstance(metrics, str) else [str(name) for name in metrics]
+    if len(written) not in {1, 2}:
+        counts = f", got {len(written)}"
+        raise InvalidInput(field="vary", rule="must be one or two parameters", value=written, given=counts)
+    metrics = _check_metrics([metrics] if isinstance(metrics, str) else [str(name) for name in metrics])
     rules = resolve_mechanisms(mechanisms)
-    _check(written, metrics)
     axes = [each if isinstance(each, Axis) else parse_axis(each, federation, money=money) for each in written]
     check_axes(federation, axes)
-    _check_size(federation, axes, metrics, len(rules))
-    varied = [(axis.label, axis.field, np.array(axis.places).tolist(), axis.points.tobytes()) for axis in axes]
+    shape = tuple(axis.points.size for axis in axes)
+    _check_size(federation, math.prod(shape), metrics, len(rules))
     done = solve_pieces(
         {each.name: _cut(federation, axes, each, metrics) for each in rules},
         checkpoint=checkpoint,
         mechanisms=rules,
-        identity=(federation.fingerprint, varied, metrics),
+        identity=(
+            federation.fingerprint,
+            [(axis.label, axis.field, np.array(axis.places).tolist(), axis.points.tobytes()) for axis in axes],
+            metrics,
+        ),
         progress=progress,
     )
-    shape = tuple(axis.points.size for axis in axes)
     for arrays in done.values():
         for name, array in arrays.items():
             arrays[name] = array.reshape(shape + array.shape[1:])
             arrays[name].setflags(write=False)
-    held = {str(MARGINS[metric]): f"{metric}-holds" for metric in metrics if metric in MARGINS}
+    claims = {metric: str(MARGINS[metric]) for metric in metrics if metric in MARGINS}
     return Sweep(
         axes=tuple(axes),
         agents=federation.names,
         lots=federation.lot_labels,
         mechanisms={each.name: each for each in rules},
         metrics={rule: {metric: found[metric] for metric in metrics} for rule, found in done.items()},
-        holds={rule: {claim: found[name] for claim, name in held.items()} for rule, found in done.items()},
+        holds={
+            rule: {claim: found[f"{metric}-holds"] for metric, claim in claims.items()} for rule, found in done.items()
+        },
         **{flag: {rule: found[flag] for rule, found in done.items()} for flag in FLAGS},
     )
 
@@ -253,31 +260,16 @@ def _solve_points(
     return found | flags | {"solved": outcomes.solved, "no_deal": np.array(no_deal)}
 
 
-def uses_workers(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
-    """Whether a sweep is shared out to worker processes."""
-    total = math.prod(axis.points.size for axis in axes)
-    return not is_vectorised(federation, mechanism) and pays_to_share(total)
-
-
-def is_vectorised(federation: Federation, mechanism: Mechanism) -> bool:
-    """Whether a mechanism solves many federations like this one at once."""
-    stacks = type(mechanism).solve_stack is not Mechanism.solve_stack and not mechanism.has_side_payments
-    return stacks and federation.n_agents <= MAX_STACKED_AGENTS
-
-
-def _check(written: Sequence[Any], metrics: Sequence[str]) -> None:
-    if len(written) not in {1, 2}:
-        counts = f", got {len(written)}"
-        raise InvalidInput(field="vary", rule="must be one or two parameters", value=list(written), given=counts)
+def _check_metrics(metrics: list[str]) -> list[str]:
     for name in metrics:
         if name not in METRICS:
             raise InvalidInput(field="metrics", rule=f"must be among {', '.join(METRICS)}", value=name)
     if not metrics or len(set(metrics)) < len(metrics):
-        raise InvalidInput(field="metrics", rule="must be one or more, each once", value=list(metrics))
+        raise InvalidInput(field="metrics", rule="must be one or more, each once", value=metrics)
+    return metrics
 
 
-def _check_size(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], n_mechanisms: int) -> None:
-    points = math.prod(axis.points.size for axis in axes)
+def _check_size(federation: Federation, points: int, metrics: Sequence[str], n_mechanisms: int) -> None:
     numbers = points * n_mechanisms * sum(federation.n_agents if metric in PER_AGENT else 1 for metric in metrics)
     if points > MAX_POINTS or numbers > MAX_NUMBERS:
         rule = f"must make up to {MAX_POINTS:,} points, and {MAX_NUMBERS:,} numbers in all"

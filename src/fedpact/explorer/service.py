@@ -20,7 +20,7 @@ import numpy as np
 
 from fedpact.comparison import Axis, Comparison, StableFederation, Sweep, compare, stable_federation, sweep
 from fedpact.comparison.axes import check_axes
-from fedpact.comparison.sweeps import is_vectorised, uses_workers
+from fedpact.comparison.batches import is_vectorised, pays_to_share
 from fedpact.deals import Deal
 from fedpact.explorer.parameters import Parameter
 from fedpact.federation import Federation
@@ -187,7 +187,8 @@ class Service:
             finally:
                 self._lock.take_back()
 
-        elsewhere = uses_workers(federation, made, mechanism_named(mechanism))  # then this process is free meanwhile
+        single = not is_vectorised(federation, mechanism_named(mechanism))
+        elsewhere = single and pays_to_share(made[0].points.size * made[1].points.size)  # then this process is free
         with nullcontext() if elsewhere else self._lock:
             tell = progress if elsewhere else let_others_in
             found = sweep(federation, made, metrics=[metric], mechanisms=[mechanism], progress=tell)

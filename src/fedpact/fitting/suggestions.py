@@ -18,8 +18,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.comparison.batches import is_vectorised
 from fedpact.comparison.outlook import solve_draws
-from fedpact.comparison.sweeps import is_vectorised
 from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import Owners

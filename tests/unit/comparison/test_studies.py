@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison import FEDERATION_KINDS, pieces, studies
-from fedpact.comparison.federation_kinds import draw_federations
+from fedpact.comparison import FEDERATION_KINDS, batches, studies
+from fedpact.comparison.studies import draw_federations
 from fedpact.mechanisms import MECHANISMS
 
 QUICK = ["externality", "shapley", "equal-split", "vcg"]
@@ -68,7 +68,7 @@ def test_pieces_and_seeds(monkeypatch, tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt):
         fp.study("sparse", "shapley", count=5, n_agents=3, splits=0, checkpoint=stopped, progress=interrupt)
     asked: list[str] = []
-    monkeypatch.setattr(pieces, "solve_piece", lambda piece: asked.append(piece.name) or piece.solve())
+    monkeypatch.setattr(batches, "solve_piece", lambda piece: asked.append(piece.name) or piece.solve())
     again = fp.study(
         "sparse", "shapley", count=5, n_agents=3, splits=0, checkpoint=stopped, progress=lambda *n: done.append(n)
     )

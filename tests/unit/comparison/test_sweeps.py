@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison import pieces
+from fedpact.comparison import batches
 from fedpact.comparison import sweeps as running
 from fedpact.comparison.axes import arrays_at
 from fedpact.comparison.sweeps import METRICS
@@ -208,7 +208,7 @@ def test_progress_begins_at_nothing_and_ends_with_all() -> None:
 def test_mistakes_are_told_before_any_work(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vary, options, message: str
 ) -> None:
-    monkeypatch.setattr(pieces, "solve_piece", None)
+    monkeypatch.setattr(batches, "solve_piece", None)
     with pytest.raises(fp.InvalidInput) as caught:
         fp.sweep(PAIR, vary, checkpoint=tmp_path / "kept", **options)
     assert message in str(caught.value)
@@ -224,16 +224,16 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("one thread")
     vary = ["weights[0,1]=-0.5:1:20", "weights[1,0]=-0.5:1:10"]
     used = []
-    true_way = pieces.map_parallel
+    true_way = batches.map_parallel
     monkeypatch.setattr(
-        pieces, "map_parallel", lambda function, items: used.append(len(items)) or true_way(function, items)
+        batches, "map_parallel", lambda function, items: used.append(len(items)) or true_way(function, items)
     )
     pytest.importorskip("joblib")  # sets a variable of its own when it is imported
     environment = dict(os.environ)
     shared = fp.sweep(PAIR, vary, mechanisms=["fair", "externality"], metrics=["utilities"])
     assert used == [20], "the twenty pieces of ten points of the mechanism that is not vectorised"
     assert dict(os.environ) == environment
-    monkeypatch.setattr(pieces, "MIN_SHARED_FEDERATIONS", 10_000)
+    monkeypatch.setattr(batches, "MIN_SHARED_FEDERATIONS", 10_000)
     here = fp.sweep(PAIR, vary, mechanisms=["fair", "externality"], metrics=["utilities"])
     assert used == [20]
     for mechanism in ("fair", "externality"):
@@ -243,11 +243,11 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "map_parallel", None)
+    monkeypatch.setattr(batches, "map_parallel", None)
     fp.sweep(PAIR, "costs=0.01:0.02:150", mechanisms=["standalone"])
     fp.sweep(PAIR, "values=1:2:20", mechanisms=["fair"])
-    monkeypatch.setattr(pieces, "thread_count", lambda: 1)
-    monkeypatch.setattr(pieces, "MIN_SHARED_FEDERATIONS", 20)
+    monkeypatch.setattr(batches, "thread_count", lambda: 1)
+    monkeypatch.setattr(batches, "MIN_SHARED_FEDERATIONS", 20)
     fp.sweep(PAIR, "values=1:2:20", mechanisms=["fair"])
 
 
@@ -256,7 +256,7 @@ def test_workers_from_a_thread_and_without_one_who_asked(monkeypatch: pytest.Mon
     """As the explorer does it: two threads sweep at once, and one of them gives up; the other does not notice."""
     if fp.thread_count() < 2:
         pytest.skip("one thread")
-    monkeypatch.setattr(pieces, "MIN_SHARED_FEDERATIONS", 20)
+    monkeypatch.setattr(batches, "MIN_SHARED_FEDERATIONS", 20)
 
     class GivenUp(Exception):
         pass
@@ -273,7 +273,7 @@ def test_workers_from_a_thread_and_without_one_who_asked(monkeypatch: pytest.Mon
         with pytest.raises(GivenUp):
             stopped.result()
         found = whole.result()
-    monkeypatch.setattr(pieces, "thread_count", lambda: 1)
+    monkeypatch.setattr(batches, "thread_count", lambda: 1)
     np.testing.assert_array_equal(found.metrics["fair"]["welfare"], sweep(None).metrics["fair"]["welfare"])
 
 

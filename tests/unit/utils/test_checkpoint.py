@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison import pieces, sweeps
+from fedpact.comparison import batches, sweeps
 from fedpact.utils.checkpoint import Checkpoint, remove_pieces
 
 BASE = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5), names=["a", "b"])
@@ -28,7 +28,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def solves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pieces that are solved, as they are."""
     seen: list[str] = []
-    monkeypatch.setattr(pieces, "solve_piece", lambda piece: seen.append(piece.name) or piece.solve())
+    monkeypatch.setattr(batches, "solve_piece", lambda piece: seen.append(piece.name) or piece.solve())
     return seen
 
 
