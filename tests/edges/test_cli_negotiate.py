@@ -339,7 +339,7 @@ def test_the_worst_lies(run, tmp_path: Path) -> None:
     fp.save_scenario(fp.Scenario(federation=alone), tmp_path / "alone.toml")
     result = run("negotiate", tmp_path / "alone.toml", "--lies")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("# What the worst lies gain under Externality\n\n")
+    assert result.out.startswith("What the worst lies gain under Externality")
     assert result.out.count("none found") == 2  # nobody to lie to
     lines = (tmp_path / "lies.csv").read_text().splitlines()
     assert lines[0].startswith("mechanism,agents,refusal,gain") and len(lines) == 3

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -20,6 +20,7 @@ from fedpact.cli.common import (
     print_agents,
     print_json,
     read_scenario,
+    table,
     terminal_text,
 )
 from fedpact.cli.exit_codes import INTERRUPTED
@@ -30,6 +31,7 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.diagnosis import exceeded_budgets, units_text
 from fedpact.deals.transcript import read_transcript
 from fedpact.federation import Federation
+from fedpact.mechanisms import resolve_mechanism
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.negotiation import negotiate as negotiate_deal
 from fedpact.negotiation.check import PAYMENT_TOLERANCE
@@ -39,7 +41,7 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import check_table_name, write_table
 from fedpact.utils.words import count_text
 
-ROOM = 110  # columns
+LIE_HEADS = ("who lies", "others may leave", "gains", "costs x", "value x", "others' data x", "honest one loses")
 SETTLED_BY = {
     "personal prices": "at the personal prices",
     "message game": "by the message game",
@@ -209,21 +211,22 @@ def _study_lies(federation: Federation, mechanism: str, numbers: Path, *, as_jso
     check_table_name(numbers)
     with counter("members and pairs") as count:
         found = lie_study(federation, mechanism, progress=count)
-    columns: Mapping[str, Any] = found.columns()
+    rules = resolve_mechanism(mechanism)
+    rows = [{"mechanism": rules.name, **lie.row()} for lie in found]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
     write_table(numbers, columns)
     if as_json:
-        print_json({"study": "lies", "columns": jsonable(columns), "text": found.text, "files": [str(numbers)]})
+        print_json({"study": "lies", "columns": jsonable(columns), "files": [str(numbers)]})
         return
-    _show_markdown(found.text)
+    made = table(f"What the worst lies gain under {rules.title}", *LIE_HEADS)
+    for row in rows:
+        cells = [f"{row['gain']:.4g}", row["costs"], row["values"], row["weights"], f"{row['lowest']:.4g}"]
+        leaves = "yes" if row["refusal"] else "no"
+        made.add_row(escape(row["agents"]), leaves, *(cells if row["gain"] > 0 else ["none found"]))
+    console.print(made)
+    console.print(
+        "Who lies says its costs, its value and how useful others' data is to it times these factors; below zero it "
+        "claims harm. Amounts are in units of payoff; the last is how far an honest member falls below standing alone. "
+        "These are the lies that a search found. That it finds none proves nothing."
+    )
     console.print(f"\nWritten: {escape(str(numbers))}", soft_wrap=True)
-
-
-def _show_markdown(text: str) -> None:
-    """Set where there is room for its tables; elsewhere as it is written."""
-    from rich.markdown import Markdown  # noqa: PLC0415 - only for studies
-
-    if console.is_terminal and console.width >= ROOM:
-        console.print(Markdown(text))
-    else:
-        for line in text.rstrip("\n").splitlines():
-            console.print(escape(line), soft_wrap=True)

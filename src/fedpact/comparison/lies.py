@@ -21,9 +21,10 @@ pays for more. Where a mechanism has several equilibria, those that its `solve` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, count
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,10 @@ STEPS = (0.5, 0.25, 0.1)  # of a factor, one after the other
 MAX_PASSES = 3  # over all factors at every step
 LOWEST, HIGHEST = np.array([0.1, 0.1, -1.0]), 10.0  # factors on costs, values, and weights of the others
 WITHOUT_REPORTS = ("voluntary", "standalone")  # mechanisms under which everybody decides by itself
-HEADS = ("who lies", "others may leave", "gains", "says its costs are", "its value", "others' data", "honest one loses")
 UTILITY_TOL = 1e-7  # of the values: less is rounding
 
 Factors = tuple[float, float, float]
+Found = tuple[float, FloatArray, float]  # a lie's gain, its factors, and how far it takes others below standing alone
 
 
 def report_with(true: FederationArrays, factors: FloatArray) -> FederationArrays:
@@ -102,16 +103,7 @@ def misreporting_gains(outcome: Outcome, mechanism: Mechanism) -> Mapping[str, f
 
 
 def splitting_gain(federation: Federation, mechanism: Mechanism | str, agent: int | str, parts: int = 2) -> float:
-    """What an agent gains by posing as `parts` agents that share its cap and value, in units of payoff.
-
-    Parameters
-    ----------
-    federation, mechanism
-        The instance, and the rules as an object or by name.
-    agent
-        By name or by number.
-    parts
-        How many names it uses, at least two.
+    """What an agent, by name or number, gains by posing as `parts` agents that share its cap and value.
 
     Examples
     --------
@@ -151,49 +143,12 @@ class Lie:
     lowest: float
     tried: int
 
-
-@dataclass(frozen=True, kw_only=True)
-class LieStudy:
-    """The lies that gain most, in units of payoff.
-
-    Attributes
-    ----------
-    mechanism, title
-        Its name, and what people call it.
-    lies
-        Of one member and of two, each without and with refusal; of two only if there are as many.
-    """
-
-    mechanism: str
-    title: str
-    lies: tuple[Lie, ...]
-
-    def columns(self) -> dict[str, list[Any]]:
-        """One row for each lie; the factors of two stand side by side."""
-        columns: dict[str, list[Any]] = {
-            "mechanism": [self.mechanism for _ in self.lies],
-            "agents": [join_names(lie.agents) for lie in self.lies],
-            "refusal": [lie.refusal for lie in self.lies],
-            "gain": [lie.gain for lie in self.lies],
-            "lowest": [lie.lowest for lie in self.lies],
-            "tried": [lie.tried for lie in self.lies],
-        }
-        for place, kind in enumerate(("costs", "values", "weights")):
-            columns[kind] = [" and ".join(f"{factors[place]:g}" for factors in lie.factors) for lie in self.lies]
-        return columns
-
-    @property
-    def text(self) -> str:
-        """The study in words, as Markdown."""
-        rows = [HEADS, tuple("---" for _ in HEADS), *(_row(lie) for lie in self.lies)]
-        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        return (
-            f"# What the worst lies gain under {self.title}\n\n"
-            f"A liar says a multiple of its costs, of what accuracy is worth to it, and of how useful the others' data "
-            f"is; below zero it claims harm. Amounts are in units of payoff; two that collude count together. The last "
-            f"column is by how much an honest member then has less than by itself.\n\n{table}\n\n"
-            f"These are the lies that a search found. That it finds none proves nothing.\n"
-        )
+    def row(self) -> dict[str, Any]:
+        """Of a table; the factors of two stand side by side."""
+        kinds = zip(("costs", "values", "weights"), zip(*self.factors, strict=True), strict=True)
+        numbers = {name: getattr(self, name) for name in ("refusal", "gain", "lowest", "tried")}
+        factors = {name: " and ".join(f"{factor:.4g}" for factor in each) for name, each in kinds}
+        return {"agents": join_names(self.agents), **numbers, **factors}
 
 
 def best_lies(
@@ -205,25 +160,9 @@ def best_lies(
     liars: Sequence[Sequence[int]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Lie:
-    """The lie that gains most, over all members or pairs of them.
+    """The lie that gains most, over all groups of `together` members or the `liars` given; with or without refusal.
 
-    Parameters
-    ----------
-    together
-        How many collude.
-    refusal
-        Whether members leave that have less than by themselves.
-    liars
-        Who is tried; all groups of that size if not given.
-    progress
-        Called with whose lies were tried: how many members or pairs, and of how many.
-
-    Raises
-    ------
-    InvalidInput
-        If nobody reports anything under the mechanism.
-    NotConverged
-        If the mechanism has no outcome when everybody is honest.
+    `progress` is called with whose lies were tried: how many groups, and of how many.
 
     Examples
     --------
@@ -236,18 +175,21 @@ def best_lies(
     rules = resolve_mechanism(mechanism)
     if rules.name in WITHOUT_REPORTS:
         raise InvalidInput(f"under {rules.name} nobody reports anything, so there is nothing to lie about")
-    groups = list(combinations(range(federation.n_agents), together) if liars is None else map(tuple, liars))
+    groups = list(map(list, combinations(range(federation.n_agents), together) if liars is None else liars))
     if not groups:
         raise InvalidInput(f"there must be liars to try, got none of {together} among {federation.n_agents} members")
     search = _Search(federation, rules, refusal=refusal)
-    found = []
-    for place, group in enumerate(groups):
+    best = None
+    for index, group in enumerate(groups):
         if progress is not None:
-            progress(place, len(groups))
-        found.append((group, *search.best_of(list(group))))
-    best, gain, factors, lowest = max(found, key=lambda each: each[1])
+            progress(index, len(groups))
+        found = search.best_of(group)
+        if best is None or found[0] > best[0]:
+            best, agents = found, group
+    assert best is not None
+    gain, factors, lowest = best
     return Lie(
-        agents=tuple(federation.names[agent] for agent in best),
+        agents=tuple(federation.names[agent] for agent in agents),
         factors=tuple(tuple(each) for each in factors.tolist()),
         refusal=refusal,
         gain=gain,
@@ -261,31 +203,23 @@ def lie_study(
     mechanism: str | Mechanism = "externality",
     *,
     progress: Callable[[int, int], None] | None = None,
-) -> LieStudy:
-    """Search for the lies that gain most; `progress` is called with how many members and pairs were tried, of all."""
-    rules = resolve_mechanism(mechanism)
-    size = federation.n_agents
-    counts = {together: size if together == 1 else size * (size - 1) // 2 for together in (1, 2) if together <= size}
-    lies, done = [], 0
-    for together, count in counts.items():
-        for refusal in (False, True):
+) -> tuple[Lie, ...]:
+    """The lies that gain most, of one member and of two, each without and with refusal.
 
-            def tell(place: int, _: int, before: int = done) -> None:
-                if progress is not None:
-                    progress(before + place, 2 * sum(counts.values()))
+    `progress` is called with how many members and pairs were tried, and of how many.
+    """
+    size, done = federation.n_agents, count()
+    asked = [(together, refusal) for together in (1, 2) if together <= size for refusal in (False, True)]
+    total = sum(comb(size, together) for together, _ in asked)
 
-            lies.append(best_lies(federation, rules, together=together, refusal=refusal, progress=tell))
-            done += count
-    return LieStudy(mechanism=rules.name, title=rules.title, lies=tuple(lies))
+    def tell(*_: int) -> None:
+        if progress is not None:
+            progress(next(done), total)
 
-
-def _row(lie: Lie) -> tuple[str, ...]:
-    who = join_names(lie.agents).replace("|", "\\|").replace("\n", " ")
-    leaves = "yes" if lie.refusal else "no"
-    if lie.gain <= 0.0:
-        return ("no one" if len(lie.agents) == 1 else "no two", leaves, "none found", "", "", "", "")
-    kinds = (" and ".join(f"{factors[place]:.3g}" for factors in lie.factors) for place in range(3))
-    return (who, leaves, f"{lie.gain:.4g}", *(f"x {kind}" for kind in kinds), f"{lie.lowest:.4g}")
+    return tuple(
+        best_lies(federation, mechanism, together=together, refusal=refusal, progress=tell)
+        for together, refusal in asked
+    )
 
 
 class _Search:
@@ -300,20 +234,18 @@ class _Search:
         if np.isnan(self._honest).any():
             raise NotConverged(f"{mechanism.name} has no outcome when everybody is honest: nothing to compare with")
 
-    def best_of(self, group: list[int]) -> tuple[float, FloatArray, float]:
-        """The best lie of some members: its gain, its factors, and how far below standing alone it takes others."""
-        best = self._better((0.0, np.ones((len(group), 3)), 0.0), group, list(_first_lies(len(group))))
+    def best_of(self, group: list[int]) -> Found:
+        """The best lie of some members."""
+        best = self._better((0.0, np.ones((len(group), 3)), 0.0), group, _first_lies(len(group)))
         for step in STEPS:
             for _ in range(MAX_PASSES):
                 before = best[0]
-                best = self._better(best, group, list(_near(best[1], step)))
+                best = self._better(best, group, _near(best[1], step))
                 if best[0] <= before:
                     break
         return best
 
-    def _better(
-        self, best: tuple[float, FloatArray, float], group: list[int], lies: list[FloatArray]
-    ) -> tuple[float, FloatArray, float]:
+    def _better(self, best: Found, group: list[int], lies: list[FloatArray]) -> Found:
         """The best of some lies, if it is better than the best so far."""
         self.tried += len(lies)
         factors = np.ones((len(lies), self._federation.n_agents, 3))
@@ -346,20 +278,23 @@ class _Search:
         return found
 
 
-def _first_lies(size: int) -> Iterator[FloatArray]:
+def _first_lies(size: int) -> list[FloatArray]:
     """Lies (size, 3) of one kind: the same of all, and of several each one's while the others are honest."""
+    lies = []
     for kind, factors in enumerate(GRID):
         for factor in factors:
             for liars in [slice(None), *(range(size) if size > 1 else ())]:
-                lie = np.ones((size, 3))
-                lie[liars, kind] = factor
-                yield lie
+                lies.append(np.ones((size, 3)))
+                lies[-1][liars, kind] = factor
+    return lies
 
 
-def _near(lie: FloatArray, step: float) -> Iterator[FloatArray]:
+def _near(lie: FloatArray, step: float) -> list[FloatArray]:
     """Lies that differ in one factor."""
+    lies = []
     for liar, kind in np.ndindex(lie.shape):
         for sign in (1.0, -1.0):
             changed = lie.copy()
             changed[liar, kind] = lie[liar, kind] * (1.0 + step) ** sign if kind < 2 else lie[liar, kind] + sign * step
-            yield np.clip(changed, LOWEST, HIGHEST)
+            lies.append(np.clip(changed, LOWEST, HIGHEST))
+    return lies
