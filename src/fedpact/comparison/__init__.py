@@ -1,7 +1,6 @@
 """Mechanisms side by side: on one federation, while its numbers are uncertain, over parameters, on many at once.
 
-Who leaves belongs here too: `groups` finds the group that gains most by leaving, `departures` plays leaving until
-nobody does, `lies` says what lies, and posing as several, gain.
+Who leaves belongs here too, alone or in groups (`leaving`), and what lies, and posing as several, gain (`lies`).
 
 May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms.
 """
@@ -9,8 +8,7 @@ May use: utils, federation, scenario, shapley, solvers, certificates, deals, mec
 from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batches import solve_batch
 from fedpact.comparison.comparison import Comparison, compare
-from fedpact.comparison.departures import StableFederation, stable_federation
-from fedpact.comparison.groups import BlockingGroup, blocking_group, least_core
+from fedpact.comparison.leaving import BlockingGroup, StableFederation, blocking_group, least_core, stable_federation
 from fedpact.comparison.lies import splitting_gain
 from fedpact.comparison.members import BestMembers, best_members
 from fedpact.comparison.outlook import Outlook, outlooks

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.comparison.departures import StableFederation, stable_federation
-from fedpact.comparison.groups import BlockingGroup, blocking_group
+from fedpact.comparison.leaving import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.comparison.lies import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.members import BestMembers, best_members
 from fedpact.comparison.outlook import Outlook, outlooks

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.departures import StableFederation
+from fedpact.comparison.leaving import StableFederation
 from fedpact.scenario.examples import example
 
 ORDERS = ["all", "worst"]
