@@ -64,14 +64,6 @@ def test_pictures_of_every_kind(run, tmp_path: Path, suffix: str) -> None:
     assert not (tmp_path / "t.png").exists()
 
 
-def test_parquet(run, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    assert run("sweep", *ONE, "-o", "t.parquet").code == 0
-    table = parquet.read_table(tmp_path / "t.parquet").to_pydict()
-    assert table["costs"] == [0.001, 0.002] * 2
-    assert table["solved"] == [True] * 4
-
-
 def test_json_tells_the_same(run, tmp_path: Path) -> None:
     record = run("sweep", *ONE, "--metric", "welfare", "--metric", "payments", "-m", "externality", "--json").record
     assert list(record) == ["axes", "agents", "mechanisms", "files"]
@@ -178,7 +170,7 @@ BAD_INPUT = [
     ("sweep paper-w1 --vary costs=1 --metric gaps", "metrics must be among contributions"),
     ("sweep paper-w1 --vary costs=1 -m barter", "mechanism must be one of externality"),
     ("sweep paper-w1 --vary costs=1 -m shapley -m shapley", "mechanisms must be one or more, each once"),
-    ("sweep paper-w1 --vary costs=1 -o t.txt", "t.txt: the file's name must end in .csv or .parquet"),
+    ("sweep paper-w1 --vary costs=1 -o t.txt", "t.txt: the file's name must end in .csv"),
     ("sweep paper-w1 --vary costs=1 -o none/t.csv", "none/t.csv: there is no such folder; make it first"),
     ("sweep paper-w1 --vary costs=1 -o folder.csv", "folder.csv: this is a folder; name a file in it"),
     ("sweep paper-w1 --vary costs=1 --plot p.jpg", "p.jpg: a picture's name must end in .png, .svg, .pdf"),
@@ -221,14 +213,6 @@ def test_without_matplotlib_there_are_only_numbers(run, monkeypatch: pytest.Monk
     assert unasked.code == 0
     assert 'no picture sweep.png: matplotlib is not installed: pip install "fedpact[plot]"' in unasked.err
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.csv"]
-
-
-def test_without_pyarrow_parquet_says_how_to_get_it(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = run("sweep", *ONE, "-o", "t.parquet")
-    assert result.code == 2
-    assert 'pyarrow is not installed: pip install "fedpact[frame]"' in result.err
-    assert list(tmp_path.iterdir()) == []
 
 
 # interrupts, in a process and a terminal of its own
