@@ -17,7 +17,6 @@ import pytest
 import fedpact as fp
 from edges.command_line import at_odds, crowd
 from fedpact.scenario.examples import example
-from fedpact.utils.files import claim_output
 from random_cases import some
 
 PNG, PDF = b"\x89PNG", b"%PDF"
@@ -373,13 +372,3 @@ def test_the_bar_is_on_terminals_only(run, tmp_path: Path) -> None:
     piped = run("sweep", *ONE, "-m", "voluntary")
     assert piped.err == ""
     assert "2/2" not in piped.out
-
-
-def test_a_second_sweep_on_the_same_output_is_refused(run, tmp_path: Path) -> None:
-    command = ("sweep", "paper-w1", "--vary", "costs=0.1,0.2", "-o", str(tmp_path / "out.csv"))
-    with claim_output(tmp_path / "out.csv"):
-        result = run(*command)
-    assert result.code == 2
-    assert "another process is writing this file" in result.err
-    assert not list(tmp_path.glob("*out.csv*"))
-    assert run(*command).code == 0
