@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
-import resource
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from edges.command_line import Result
 
@@ -28,13 +23,6 @@ TEMPERED = "import resource; resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}));
 
 def zeros(path: Path, **shapes: tuple[int, ...]) -> None:
     np.savez_compressed(path, **{name: np.zeros(shape, dtype=np.uint8) for name, shape in shapes.items()})  # type: ignore[arg-type]
-    assert path.stat().st_size < 1 << 20
-
-
-def parquet(path: Path, rows: int, columns: int) -> None:
-    arrow, written = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    ones = arrow.array(np.ones(rows))
-    written.write_table(arrow.table({f"c{place}": ones for place in range(columns)}), path)
     assert path.stat().st_size < 1 << 20
 
 
@@ -61,53 +49,7 @@ def refusal(result: Result, file: str) -> str:
     return words
 
 
-def test_parquet_tables(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
-    parquet(tmp_path / "wide.parquet", 1_700_000, 10)
-    (tmp_path / "two.toml").write_text(SCENARIO.format("wide.parquet"))
-    for command in (
-        ("solve", "two.toml"),
-        (*LOTS, "wide.parquet"),
-        ("fit", "wide.parquet"),
-        ("pilot", "wide.parquet", "--member", "c0", "--target", "c1"),
-    ):
-        words = refusal(run(*command), "wide.parquet")
-        assert "a table of 17,000,000 cells takes 1,038 MiB" in words
-        assert LIMIT in words and "fit in an .npz file" in words
-
-
 def test_an_archive_is_not_taken_at_its_word(run: Run, tmp_path: Path) -> None:
     """The head of an array says much and the archive holds little."""
     claim(tmp_path / "huge.npz", "features", (10**12, 10), 100)
     refusal(run(*LOTS, "huge.npz"), "huge.npz")
-
-
-def limited(folder: Path, *arguments: str) -> Result:
-    """Run `fedpact` in a process that cannot take more than `ROOM`."""
-    done = subprocess.run(
-        [sys.executable, "-c", TEMPERED.format(ROOM), *arguments],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
-    return Result(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="memory is not limited here")
-def test_a_process_with_little_memory_refuses_too(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    parquet(tmp_path / "w.parquet", 60_000_000, 1)
-    (tmp_path / "two.toml").write_text(SCENARIO.format("w.parquet"))
-    assert LIMIT in refusal(limited(tmp_path, "solve", "two.toml"), "w.parquet")
-
-
-def test_lists_in_a_table_are_refused(run: Run, tmp_path: Path) -> None:
-    arrow, written = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    for member in ("A", "B"):
-        written.write_table(arrow.table({"x": [[1.0, 2.0]] * 9, "y": [1.0] * 9}), tmp_path / f"{member}.parquet")
-    refused = run("pilot", tmp_path, "--target", "y", "-o", tmp_path / "out")
-    assert refused.code == 2 and "column 'x' must hold a number or a text in each row" in refused.err

@@ -148,7 +148,7 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
         (["--plot", "none/n.png"], "none/n.png: there is no such folder; make it first"),
         (["--resume"], "--resume needs the transcript to go on from; name it with --transcript"),
         (["--resume", "-o", "said.jsonl"], "said.jsonl: there is no transcript to go on from; check the path"),
-        (["--lies", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv or .parquet"),
+        (["--lies", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv"),
     ],
 )
 def test_refused_before_any_work(run, tmp_path: Path, arguments: list[str], message: str) -> None:

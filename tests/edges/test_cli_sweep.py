@@ -17,7 +17,6 @@ import pytest
 import fedpact as fp
 from edges.command_line import at_odds, crowd
 from fedpact.scenario.examples import example
-from fedpact.utils.files import claim_output
 from random_cases import some
 
 PNG, PDF = b"\x89PNG", b"%PDF"
@@ -62,14 +61,6 @@ def test_pictures_of_every_kind(run, tmp_path: Path, suffix: str) -> None:
     begins = (tmp_path / f"p.{suffix}").read_bytes()[:200]
     assert {"png": PNG, "svg": b"<svg", "pdf": PDF}[suffix] in begins or b"<?xml" in begins
     assert not (tmp_path / "t.png").exists()
-
-
-def test_parquet(run, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    assert run("sweep", *ONE, "-o", "t.parquet").code == 0
-    table = parquet.read_table(tmp_path / "t.parquet").to_pydict()
-    assert table["costs"] == [0.001, 0.002] * 2
-    assert table["solved"] == [True] * 4
 
 
 def test_json_tells_the_same(run, tmp_path: Path) -> None:
@@ -178,7 +169,7 @@ BAD_INPUT = [
     ("sweep paper-w1 --vary costs=1 --metric gaps", "metrics must be among contributions"),
     ("sweep paper-w1 --vary costs=1 -m barter", "mechanism must be one of externality"),
     ("sweep paper-w1 --vary costs=1 -m shapley -m shapley", "mechanisms must be one or more, each once"),
-    ("sweep paper-w1 --vary costs=1 -o t.txt", "t.txt: the file's name must end in .csv or .parquet"),
+    ("sweep paper-w1 --vary costs=1 -o t.txt", "t.txt: the file's name must end in .csv"),
     ("sweep paper-w1 --vary costs=1 -o none/t.csv", "none/t.csv: there is no such folder; make it first"),
     ("sweep paper-w1 --vary costs=1 -o folder.csv", "folder.csv: this is a folder; name a file in it"),
     ("sweep paper-w1 --vary costs=1 --plot p.jpg", "p.jpg: a picture's name must end in .png, .svg, .pdf"),
@@ -221,14 +212,6 @@ def test_without_matplotlib_there_are_only_numbers(run, monkeypatch: pytest.Monk
     assert unasked.code == 0
     assert 'no picture sweep.png: matplotlib is not installed: pip install "fedpact[plot]"' in unasked.err
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.csv"]
-
-
-def test_without_pyarrow_parquet_says_how_to_get_it(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = run("sweep", *ONE, "-o", "t.parquet")
-    assert result.code == 2
-    assert 'pyarrow is not installed: pip install "fedpact[frame]"' in result.err
-    assert list(tmp_path.iterdir()) == []
 
 
 # interrupts, in a process and a terminal of its own
@@ -389,13 +372,3 @@ def test_the_bar_is_on_terminals_only(run, tmp_path: Path) -> None:
     piped = run("sweep", *ONE, "-m", "voluntary")
     assert piped.err == ""
     assert "2/2" not in piped.out
-
-
-def test_a_second_sweep_on_the_same_output_is_refused(run, tmp_path: Path) -> None:
-    command = ("sweep", "paper-w1", "--vary", "costs=0.1,0.2", "-o", str(tmp_path / "out.csv"))
-    with claim_output(tmp_path / "out.csv"):
-        result = run(*command)
-    assert result.code == 2
-    assert "another process is writing this file" in result.err
-    assert not list(tmp_path.glob("*out.csv*"))
-    assert run(*command).code == 0

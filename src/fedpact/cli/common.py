@@ -48,9 +48,7 @@ ScenarioArgument = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-NumbersOutput = Annotated[
-    Path, typer.Option("--output", "-o", help="The numbers, as .csv or .parquet.", metavar="FILE")
-]
+NumbersOutput = Annotated[Path, typer.Option("--output", "-o", help="The numbers, as .csv.", metavar="FILE")]
 PictureOutput = Annotated[
     Path | None,
     typer.Option("--plot", help="The picture, as .png, .svg or .pdf; beside the numbers if not given.", metavar="FILE"),

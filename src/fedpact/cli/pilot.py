@@ -37,7 +37,7 @@ def pilot(
     data: Annotated[
         str,
         typer.Argument(
-            help="A folder with a table per member (.csv, .parquet), a single table with --member, or a built-in "
+            help="A folder with a table per member (.csv), a single table with --member, or a built-in "
             f"pilot: {', '.join(BUILT_IN_PILOTS)}.",
             metavar="DATA",
         ),

@@ -31,7 +31,6 @@ from fedpact.mechanisms.registry import ALL
 from fedpact.report.records import study_record
 from fedpact.report.words import PROPERTY_HEADS
 from fedpact.utils.checkpoint import remove_pieces
-from fedpact.utils.files import claim_output
 from fedpact.utils.tables import check_table_name, write_table
 
 
@@ -76,22 +75,21 @@ def study(
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms] if mechanisms else ALL
 
-    with claim_output(output):
-        with resumable("federations") as report:
-            found = run_study(
-                kinds,
-                rules,
-                count=count,
-                n_agents=members,
-                seed=seed,
-                splits=splits,
-                progress=report,
-                checkpoint=partial,
-            )
-        write_table(output, found.columns())
-        if draws:
-            write_picture(found.plot(), picture)
-        remove_pieces(partial)
+    with resumable("federations") as report:
+        found = run_study(
+            kinds,
+            rules,
+            count=count,
+            n_agents=members,
+            seed=seed,
+            splits=splits,
+            progress=report,
+            checkpoint=partial,
+        )
+    write_table(output, found.columns())
+    if draws:
+        write_picture(found.plot(), picture)
+    remove_pieces(partial)
     files = [str(output), *([str(picture)] if draws else [])]
     if as_json:
         print_json(study_record(found) | {"files": files})

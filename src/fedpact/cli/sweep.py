@@ -32,7 +32,6 @@ from fedpact.report.records import sweep_record
 from fedpact.report.words import metric_name
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
-from fedpact.utils.files import claim_output
 from fedpact.utils.tables import check_table_name, write_table
 
 OF_NO_SHARE = (
@@ -77,15 +76,14 @@ def sweep(
     draws = can_draw(picture, wanted=plot is not None)
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
-    with claim_output(output):
-        with resumable("points") as report:
-            found = run_sweep(
-                read, vary, metrics=metrics or ["ir_gaps"], mechanisms=rules, progress=report, checkpoint=partial
-            )
-        write_table(output, found.columns())
-        if draws:
-            write_picture(found.plot(money=read.money, data=read.unit), picture)
-        remove_pieces(partial)
+    with resumable("points") as report:
+        found = run_sweep(
+            read, vary, metrics=metrics or ["ir_gaps"], mechanisms=rules, progress=report, checkpoint=partial
+        )
+    write_table(output, found.columns())
+    if draws:
+        write_picture(found.plot(money=read.money, data=read.unit), picture)
+    remove_pieces(partial)
     files = [str(output), *([str(picture)] if draws else [])]
     if as_json:
         print_json(sweep_record(found) | {"files": files})

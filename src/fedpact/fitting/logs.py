@@ -29,7 +29,7 @@ may be missing too. Only the last round counts: earlier ones are the same data, 
 units of the scenario. A member that a log does not know was not there: it gave nothing, and measured nothing.
 
 Cells that are empty or say NaN are missing. Rows are counted as a spreadsheet does: the head is row 1. Separators,
-decimal commas and percent signs are those of `fedpact.utils.cells`; a Parquet file has the same columns.
+decimal commas and percent signs are those of `fedpact.utils.cells`.
 """
 
 from __future__ import annotations

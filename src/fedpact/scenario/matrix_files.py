@@ -1,6 +1,6 @@
 """Matrices kept in a file of their own, beside the scenario: weights, and the factor of uncertain numbers.
 
-Weights are a table or a NumPy archive. A table (CSV or Parquet) is the bare matrix, or the matrix with agents' names
+Weights are a table or a NumPy archive. A table (CSV) is the bare matrix, or the matrix with agents' names
 along the top and down the side, in the same order, or along the top alone; the row receives, the column gives:
 
     ,North,South
@@ -38,7 +38,7 @@ def read_weights(path: Path, *, square: bool = True) -> tuple[Any, list[str] | N
     """The matrix in a file, and the names of its columns and of its rows if the file has them."""
     with error_context(f"weights file {path}"):
         table = partial(_read_table, square=square)
-        readers: dict[str, Callable[[Path], Any]] = {".csv": table, ".npz": _read_npz, ".parquet": table, ".tsv": table}
+        readers: dict[str, Callable[[Path], Any]] = {".csv": table, ".npz": _read_npz, ".tsv": table}
         matrix, columns, rows = choose_format(path, readers)(path)
         return matrix, columns, rows
 

@@ -116,12 +116,8 @@ def is_price(text: str) -> bool:
     return PRICE.fullmatch(text) is not None
 
 
-def one_currency(prices: list[Price], field: str) -> str:
-    """The currency of all prices."""
-    return _one_of([price.currency for price in prices], field)
-
-
-def _one_of(currencies: list[str], field: str) -> str:
+def one_currency(currencies: list[str], field: str) -> str:
+    """The currency that all prices are in."""
     found = list(dict.fromkeys(currencies))
     if len(found) > 1:
         raise InvalidInput(f"{field} must be in one currency, got {' and '.join(found)}")
@@ -158,7 +154,7 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     stated = {key: found for key, given in keys.items() if (found := _amounts(key, given, document))}
     if not stated:
         return document
-    currency = _one_of([each for found in stated.values() for _, each in found if each], " and ".join(stated))
+    currency = one_currency([each for found in stated.values() for _, each in found if each], " and ".join(stated))
     rate = _rate(document, stated, currency)
     numbers = {key: [amount / rate for amount, _ in found] for key, found in stated.items()}
     plain: dict[str, Any] = {key: found if isinstance(keys[key], list) else found[0] for key, found in numbers.items()}

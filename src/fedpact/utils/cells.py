@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import choose_format, read_bytes, read_text
-from fedpact.utils.tables import read_csv_rows, read_parquet
+from fedpact.utils.files import choose_format, read_text
+from fedpact.utils.tables import read_csv_rows
 
 Row = tuple[int, list[str]]
 
+CELL_FORMATS = {".csv": "csv", ".tsv": "csv"}
 SEPARATORS = ";\t|,"  # of two that fit, the first: a comma may be a decimal comma
 STATED_SEPARATOR = re.compile(r"\s*sep=(.)\s*", re.IGNORECASE)  # the first line of a file that Excel wrote
 SAMPLED_ROWS, SAMPLED_TEXT = 20, 1 << 20  # rows and characters that tell the separator
@@ -38,13 +38,11 @@ DOT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
 def read_cells(path: Path, *, max_rows: int | None = None) -> list[Row]:
-    """The rows of a CSV or Parquet file that are not blank, numbered as a spreadsheet does; the first of them only.
+    """The rows of a CSV file that are not blank, numbered as a spreadsheet does; the first of them only.
 
     All rows have the same columns, unless the file gives some of them more or fewer cells.
     """
-    kind = choose_format(path, CELL_FORMATS)
-    if kind == "parquet":
-        return _without_empty_end(_parquet_rows(path)[:max_rows])
+    choose_format(path, CELL_FORMATS)
     return text_cells(read_text(path), max_rows=max_rows)
 
 
@@ -98,19 +96,6 @@ def _trim(cells: list[str], width: int) -> list[str]:
     while len(cells) > width and not cells[-1].strip():
         cells = cells[:-1]
     return cells
-
-
-def _parquet_rows(path: Path) -> list[Row]:
-    columns = read_parquet(read_bytes(path))
-    cells = zip(*([_parquet_cell(entry) for entry in column] for column in columns.values()), strict=True)
-    return [(1, list(columns)), *((row, list(line)) for row, line in enumerate(cells, start=2))]
-
-
-def _parquet_cell(entry: Any) -> str:
-    return "" if entry is None or (isinstance(entry, float) and math.isnan(entry)) else str(entry)
-
-
-CELL_FORMATS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import stat
 import tomllib
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -26,11 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 Format = TypeVar("Format")
 
@@ -154,32 +149,6 @@ def replace_files(contents: Mapping[Path, bytes], *, private: bool = False) -> N
         for draft in drafts:
             with suppress(OSError, ValueError):
                 draft.unlink()
-
-
-@contextmanager
-def claim_output(path: Path) -> Iterator[None]:
-    """Refuse a path that another process is about to write, and keep others from it meanwhile."""
-    lock = path.absolute().with_name(f".{path.name}.lock")
-    with error_context(str(path)):
-        check_writable(path)
-        try:
-            file = lock.open("ab")
-        except OSError as error:
-            raise InvalidInput(f"the file cannot be written: {_reason(error)}") from error
-        try:
-            if fcntl is not None:
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
-            raise InvalidInput("another process is writing this file; wait for it, or name another file") from error
-        except OSError:  # a disk that knows no locks
-            pass
-    with file:
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                lock.unlink()
 
 
 def replace_text(path: Path, content: str, *, private: bool = False) -> None:

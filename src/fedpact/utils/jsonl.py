@@ -31,7 +31,7 @@ def encode_line(entry: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any, levels: int) -> Any:
-    """Made of what JSON has, down to so many levels."""
+    """What an agent may have answered, made of what JSON has, down to so many levels."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Mapping) and levels:

@@ -1,4 +1,4 @@
-"""Tables as files: CSV, or Parquet where pyarrow is installed.
+"""Tables as CSV files.
 
 Spreadsheets run text that begins like a formula. In CSV files it stands with an apostrophe in front, which
 `read_csv_rows` takes off again.
@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import BytesIO, StringIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
-from fedpact.utils.files import check_memory, check_writable, choose_format, replace_files
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import check_writable, choose_format, replace_files
 
 Columns = Mapping[str, Sequence[Any]]
-CELL_BYTES = 64  # that a cell takes at least, as an object
-REMEDY = "write fewer rows or columns; large tables and weights fit in an .npz file"
+FORMATS = {".csv": "csv"}
 FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")  # the last four are wide, for East Asian keyboards
 SPLITTING = re.compile(r'[,;|\t"\r\n]')
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-?inf")
 
 
 def write_table(path: Path, columns: Columns) -> None:
-    """Write columns of equal length, whole or not at all; the name's ending says in which format."""
+    """Write columns of equal length, whole or not at all."""
+    check_table_name(path)
     with error_context(str(path)):
-        replace_files({path: choose_format(path, FORMATS)(columns)})
+        replace_files({path: csv_text(columns).encode()})
 
 
 def check_table_name(path: Path) -> None:
@@ -35,8 +35,6 @@ def check_table_name(path: Path) -> None:
     with error_context(str(path)):
         choose_format(path, FORMATS)
         check_writable(path)
-        if path.suffix.lower() == ".parquet":
-            _pyarrow()
 
 
 def csv_text(columns: Columns) -> str:
@@ -75,56 +73,3 @@ def _cell(value: Any) -> str:
         value = f"'{value}"
     text = str(value)
     return '"' + text.replace('"', '""') + '"' if SPLITTING.search(text) else text
-
-
-def _csv(columns: Columns) -> bytes:
-    return csv_text(columns).encode()
-
-
-def _parquet(columns: Columns) -> bytes:
-    pyarrow = _pyarrow()
-    content = BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({name: list(column) for name, column in columns.items()}), content)
-    return content.getvalue()
-
-
-def read_parquet(content: bytes) -> dict[str, list[Any]]:
-    """The columns of a Parquet file by name; what is missing is None."""
-    pyarrow = _pyarrow()
-    try:
-        file = pyarrow.parquet.ParquetFile(BytesIO(content))
-        _check_cells(file)
-        schema = file.schema_arrow
-        columns = [column.to_pylist() for column in file.read().columns]
-    except InvalidInput:
-        raise
-    except Exception as error:  # whatever a damaged file raises
-        raise InvalidInput("the file is not a readable Parquet file; write it again") from error
-    if len(set(schema.names)) < len(schema.names):
-        raise InvalidInput("the file has two columns of one name; keep one of them")
-    return dict(zip(schema.names, columns, strict=True))
-
-
-def check_parquet(path: Path) -> None:
-    """Refuse a Parquet file that takes more memory than a table may."""
-    _check_cells(_pyarrow().parquet.ParquetFile(path))
-
-
-def _check_cells(file: Any) -> None:
-    cells = file.metadata.num_rows * file.metadata.num_columns
-    check_memory(CELL_BYTES * cells, f"a table of {cells:,} cells", REMEDY)
-    nested = [field.name for field in file.schema_arrow if _pyarrow().types.is_nested(field.type)]
-    if nested:
-        raise InvalidInput(f"column {short_repr(nested[0])} must hold a number or a text in each row, not a list")
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow  # noqa: PLC0415 - optional dependency
-        import pyarrow.parquet  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "frame") from error
-    return pyarrow
-
-
-FORMATS: Mapping[str, Callable[[Columns], bytes]] = {".csv": _csv, ".parquet": _parquet}

@@ -62,7 +62,7 @@ REFUSED_BY_BOTH = [
     (good(weights=[[1.0, [2]], [0.0, 1.0]]), "weights[0, 1] must be a number, got [2]"),
     (
         good(weights="weights.xls"),
-        "weights.xls: the file's name must end in .csv or .npz or .parquet or .tsv, got 'weights.xls'",
+        "weights.xls: the file's name must end in .csv or .npz or .tsv, got 'weights.xls'",
     ),
     (good(costs="0.1"), "costs must be a number without quotes, or money such as \"0.02 EUR/record\", got '0.1'"),
     (good(costs=True), "costs must be a number or a list of numbers, got True"),

@@ -11,7 +11,6 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import (
     DECODERS,
     choose_format,
-    claim_output,
     read_bytes,
     read_text,
     replace_files,
@@ -179,15 +178,3 @@ def test_toml_beyond_its_own_limit_is_refused_unparsed(monkeypatch: pytest.Monke
 def test_a_device_that_never_ends_is_refused() -> None:
     with pytest.raises(InvalidInput, match="more than 2 MiB"):
         read_bytes(Path("/dev/zero"), max_bytes=2 << 20)
-
-
-def test_an_output_has_one_writer_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "sweep.csv"
-    with claim_output(path):
-        with pytest.raises(InvalidInput, match=r"sweep\.csv: another process is writing this file"), claim_output(path):
-            pass
-        with claim_output(tmp_path / "other.csv"):
-            pass
-    with claim_output(path):
-        pass
-    assert not list(tmp_path.iterdir())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from io import StringIO
 from pathlib import Path
 
@@ -31,16 +30,6 @@ def test_csv_keeps_every_digit() -> None:
     assert [row["solved"] for row in rows] == ["true", "false", "true"]
 
 
-def test_parquet_keeps_every_digit(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    write_table(tmp_path / "t.parquet", COLUMNS)
-    back = parquet.read_table(tmp_path / "t.parquet").to_pydict()
-    assert list(back) == list(COLUMNS)
-    for name in ("costs", "mechanism", "solved"):
-        assert back[name] == COLUMNS[name]
-    np.testing.assert_array_equal(back['gaps["a", b]'], COLUMNS['gaps["a", b]'])
-
-
 @pytest.fixture(scope="module")
 def with_a_gap() -> fp.Sweep:
     """At the first of four points there is no equilibrium."""
@@ -57,14 +46,6 @@ def test_a_sweep_survives_csv(tmp_path: Path, with_a_gap: fp.Sweep) -> None:
     assert rows[0]["welfare"] == rows[0]["utilities[a]"] == ""
     welfare = with_a_gap.metrics["voluntary"]["welfare"].ravel()[1:]
     assert [float(row["welfare"]) for row in rows[1:]] == welfare.tolist()
-
-
-def test_a_sweep_survives_parquet(tmp_path: Path, with_a_gap: fp.Sweep) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    write_table(tmp_path / "t.parquet", with_a_gap.columns())
-    back = parquet.read_table(tmp_path / "t.parquet").to_pydict()
-    for name, column in with_a_gap.columns().items():
-        np.testing.assert_array_equal(back[name], column)
 
 
 def test_a_frame_holds_the_same(with_a_gap: fp.Sweep) -> None:
@@ -99,8 +80,8 @@ def test_a_parameter_called_like_a_metric() -> None:
 def test_names_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     for path, message in (
-        (tmp_path / "t.xlsx", "t.xlsx: the file's name must end in .csv or .parquet, got 't.xlsx'"),
-        (tmp_path / "t", "must end in .csv or .parquet"),
+        (tmp_path / "t.xlsx", "t.xlsx: the file's name must end in .csv, got 't.xlsx'"),
+        (tmp_path / "t", "must end in .csv"),
         (tmp_path / "folder.csv", "folder.csv: this is a folder; name a file in it"),
         (tmp_path / "none" / "t.csv", "t.csv: there is no such folder; make it first"),
     ):
@@ -109,12 +90,6 @@ def test_names_that_cannot_be_written(tmp_path: Path) -> None:
                 refuse(path)
             assert message in str(caught.value)
     check_table_name(tmp_path / "T.CSV")
-
-
-def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(fp.MissingExtra, match='pyarrow is not installed: pip install "fedpact'):
-        check_table_name(tmp_path / "t.parquet")
 
 
 def test_a_failed_write_leaves_the_old_table(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import MISSING, find_separator, number_format, text_cells
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
 from fedpact.utils.files import read_text
-from fedpact.utils.tables import check_parquet
 from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ MAX_LISTED = 20  # columns in a sentence
 SAMPLED = 200  # rows that tell how numbers are written
 MOSTLY = 0.9  # share of a column's known cells that are numbers from which the others are mistakes
 SEVERAL = 0.05  # share of a member's cells from which missing ones are worth a line
-READABLE = {".csv", ".tsv", ".txt", ".parquet"}
+READABLE = {".csv", ".tsv", ".txt"}
 IGNORED = {".md", ".rst", ".pdf", ".html", ".docx", ".json", ".toml"}  # what lies beside tables and is none
 
 
@@ -46,13 +45,10 @@ def pandas() -> Any:
 
 
 def read_table(path: Path) -> DataFrame:
-    """A CSV or Parquet file: separators, decimal commas and empty cells as people write them."""
+    """A CSV file: separators, decimal commas and empty cells as people write them."""
     pd = pandas()
     with error_context(str(path)):
         try:
-            if path.suffix.lower() == ".parquet":
-                check_parquet(path)
-                return pd.read_parquet(path)
             content = read_text(path)
             separator, skipped = find_separator(content)
             sample = text_cells(content, max_rows=SAMPLED)

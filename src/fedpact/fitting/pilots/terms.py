@@ -56,7 +56,7 @@ def pilot_terms(data: PilotData, cost: Stated | None, value: Stated | None) -> P
     if kinds.get("value") == {True} and kinds.get("cost") == {False}:
         raise InvalidInput('value is in money: say the cost in money too, such as cost "0.02 EUR/record"')
     in_money = [entry for found in prices.values() for entry in found or () if isinstance(entry, Price)]
-    money = Money(one_currency(in_money, "cost and value"), 1.0) if in_money else None
+    money = Money(one_currency([price.currency for price in in_money], "cost and value"), 1.0) if in_money else None
     costs, worth = None, np.full(len(data.names), 100.0)
     if prices["value"] is None:  # amounts are points of the score
         money = Money(POINTS, 1.0)
