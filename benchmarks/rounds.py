@@ -5,8 +5,7 @@ import json
 from benchmarks import games
 from benchmarks.figures import Figure
 from benchmarks.timing import processor_seconds
-from fedpact.negotiation import coordinate
-from fedpact.negotiation.channels import InProcess
+from fedpact.negotiation import InProcess, coordinate
 
 SIZES = (200, 1000)
 

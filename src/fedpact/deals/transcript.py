@@ -1,4 +1,4 @@
-"""Transcripts: what was asked and answered in a negotiation, as lines of JSON.
+"""Transcripts: what was asked and answered in a negotiation, as lines of JSON; written, read and played back.
 
 The first line says what the negotiation is, every other holds one exchange, and the last the deal if there is one:
 
@@ -6,42 +6,64 @@ The first line says what the negotiation is, every other holds one exchange, and
     {"questions": {"0": {...}, ...}, "answers": {"0": {...}, ...}}
     {"deal": {"mechanism": "externality", "agents": [...], "contributions": [...], "payments": [...], ...}}
 
-Here they are read; `fedpact.negotiation.recording` writes them and plays them back.
+A line is on disk before its answers are used: an interruption loses the exchange under way and no other. The
+coordinator is given what was written, so that an answer played back cannot end in anything else than it did at first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NoReturn, Protocol, Self
+
+import numpy as np
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import read_bytes
-from fedpact.utils.jsonl import decode_line, numbered_lines, whole_lines_length
+from fedpact.utils.files import read_bytes, replace_text
+from fedpact.utils.jsonl import decode_line, encode_line, numbered_lines, whole_lines_length
 
 TRANSCRIPT_VERSION = 2
 TRANSCRIPT_SUFFIX = ".jsonl"
 PROTOCOL_NAMES = ("price-discovery", "sums")
 MAX_FIRST_LINE = 1 << 24  # bytes that are read to tell a transcript from other files
+QUESTION_ROUNDING = 1e-6  # of the largest number of a list: how far another machine may compute another one
+MAKE_ONE = "`fedpact negotiate --transcript` writes one"
+
+HEADER_RULES: Mapping[str, tuple[Any, str]] = {
+    "mechanism": (lambda given: isinstance(given, str) and bool(given), "the name of a mechanism"),
+    "protocol": (lambda given: given in PROTOCOL_NAMES, f"one of {', '.join(PROTOCOL_NAMES)}"),
+    "agents": (
+        lambda given: isinstance(given, list) and bool(given) and all(isinstance(name, str) for name in given),
+        "a list of names",
+    ),
+    "title": (lambda given: isinstance(given, str), "a text"),
+    "consent": (lambda given: isinstance(given, bool), "true or false"),
+    "scenario": (lambda given: given is None or isinstance(given, str), "a text or null"),
+}
+
+
+class Channel(Protocol):
+    """Agents at the other end, known by their places.
+
+    A channel never judges: an answer that is late is missing, and one that is broken comes back as it is.
+    """
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The agents' names."""
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        """Put a question to each of some agents; answers by place, those that did not come left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What is negotiated, and by which rules.
+    """What is negotiated between whom, by which rules, and whether everybody is asked to accept the deal.
 
-    Attributes
-    ----------
-    mechanism, protocol
-        As `coordinate` takes them.
-    agents
-        Everybody's names, by place.
-    title
-        For people.
-    scenario
-        The `fingerprint` of the federation, or None where the coordinator does not know it.
-    consent
-        Whether everybody was asked to accept the deal.
+    `title` is for people; `scenario` is the federation's fingerprint, None where the coordinator does not know it.
     """
 
     protocol: str
@@ -61,18 +83,9 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transcript:
-    """A transcript on disk.
+    """A transcript on disk: its header, how many exchanges it has, and the deal it states, if it is over.
 
-    Attributes
-    ----------
-    path, header
-        Where it is, and what its first line says.
-    count
-        Of its exchanges.
-    deal
-        What its last line says the deal is; None while the negotiation is not over.
-    length
-        In bytes, without a last line that was cut off.
+    `length` is in bytes, without a last line that was cut off.
     """
 
     path: Path
@@ -101,7 +114,7 @@ def read_transcript(path: Path) -> Transcript:
         content = read_bytes(path)
         length = whole_lines_length(content)
         if not content[:length].strip():
-            raise InvalidInput("the file holds no transcript; `fedpact negotiate --transcript` writes one")
+            raise InvalidInput(f"the file holds no transcript; {MAKE_ONE}")
     header, deal, count = None, None, 0
     for number, line in numbered_lines(path, length):
         with error_context(f"{path}: line {number}"):
@@ -111,7 +124,9 @@ def read_transcript(path: Path) -> Transcript:
             elif deal is not None:
                 raise InvalidInput("nothing may follow the deal")
             elif "deal" in entry:
-                deal = _checked_deal(entry)
+                deal = entry["deal"]
+                if not isinstance(deal, dict):
+                    raise InvalidInput(f"deal must be a JSON object, got {short_repr(deal)}")
             else:
                 _check_exchange(entry, len(header.agents))
                 count += 1
@@ -132,12 +147,133 @@ def is_transcript(path: Path) -> bool:
         return False
 
 
+def find_transcript(path: Path, header: Header, *, resume: bool | None = None) -> Transcript | None:
+    """The transcript of the negotiation of a header to go on from, if there is one.
+
+    `resume` is True if there must be one, False if whatever is there does not count.
+    """
+    with error_context(str(path)):
+        if path.suffix.lower() != TRANSCRIPT_SUFFIX:
+            raise InvalidInput(f"a transcript's name must end in {TRANSCRIPT_SUFFIX}")
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput("there is no such folder; make it first")
+        if not path.exists() or (path.is_file() and path.stat().st_size == 0):
+            if resume:
+                raise InvalidInput("there is no transcript to go on from; check the path, or do not ask to resume")
+            return None
+    if resume is False:
+        return None
+    before = read_transcript(path)
+    if before.header != header:
+        same = " with other numbers" if before.header.description == header.description else ""
+        raise InvalidInput(
+            f"{path} holds {before.header.description}{same}, not {header.description}; "
+            f"name another file, or remove this one"
+        )
+    return before
+
+
+class Recording:
+    """A channel on record: it gives the answers of a transcript, then asks on and writes down what comes.
+
+    A question that differs from the recorded one by more than rounding is an error. Without anybody `live` to ask, so
+    is the end of the transcript. Use it in a `with` statement.
+    """
+
+    def __init__(self, transcript: Transcript, live: Channel | None = None) -> None:
+        self._transcript, self._live = transcript, live
+        self._exchanges = transcript.exchanges()
+        self._file: BinaryIO | None = None
+        self.played = 0
+
+    @classmethod
+    def begin(cls, live: Channel, path: Path, header: Header) -> Recording:
+        """In a new file; one of that name is replaced."""
+        line = encode_line({"transcript": TRANSCRIPT_VERSION, **asdict(header)}) + "\n"
+        replace_text(path, line)
+        return cls(Transcript(path=path, header=header, count=0, deal=None, length=len(line)), live)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The agents' names."""
+        return self._transcript.header.agents
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        """The recorded answers to these questions, or those of the agents as they were written down."""
+        exchange = next(self._exchanges, None)
+        asked = {str(place): question for place, question in questions.items()}
+        if exchange is None:
+            exchange = self._ask_live(questions, asked)
+        else:
+            self.played += 1
+            if not _is_same(asked, exchange["questions"]):
+                self._fail("the questions are not those that follow from the answers before")
+        return {int(place): answer for place, answer in exchange["answers"].items()}
+
+    def finish(self, record: Mapping[str, Any]) -> None:
+        """Write the last line: the deal as plain data."""
+        self._write(encode_line({"deal": record}))
+
+    def check_over(self) -> None:
+        """Raise `InvalidInput` if the transcript goes on."""
+        if next(self._exchanges, None) is not None:
+            self.played += 1
+            self._fail("the negotiation was over before this exchange")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # of a line that could not be written, which was said then
+            if self._file is not None:
+                self._file.close()
+
+    def _ask_live(self, questions: Mapping[int, dict[str, Any]], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self._live is None and self._transcript.deal is not None:
+            self._fail("a deal is stated where the exchanges before lead to more questions")
+        if self._live is None:
+            raise InvalidInput(
+                f"{self._transcript.path}: the negotiation broke off after {self.played} exchanges; "
+                f"`fedpact negotiate` with this transcript goes on from there"
+            )
+        answers = self._live.ask(questions)
+        received = {str(place): answers[place] for place in questions if answers.get(place) is not None}
+        line = encode_line({"questions": asked, "answers": received})
+        self._write(line)
+        exchange: Mapping[str, Any] = json.loads(line)
+        return exchange
+
+    def _write(self, line: str) -> None:
+        with self._writing():
+            if self._file is None:  # in place of a line that was cut off
+                self._file = self._transcript.path.open("r+b")
+                self._file.truncate(self._transcript.length)
+                self._file.seek(self._transcript.length - 1)
+                if self._file.read() != b"\n":
+                    self._file.write(b"\n")
+            self._file.write(f"{line}\n".encode())
+            self._file.flush()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InvalidInput(
+                f"{self._transcript.path}: the transcript cannot be written: {error.strerror}"
+            ) from error
+
+    def _fail(self, what: str) -> NoReturn:
+        raise InvalidInput(
+            f"{self._transcript.path}: line {self.played + 1}: {what}; the transcript was changed, or written by "
+            f"another version of fedpact"
+        )
+
+
 def _header(entry: dict[str, Any]) -> Header:
     if "transcript" not in entry:
-        raise InvalidInput(
-            f'a transcript must begin with {{"transcript": {TRANSCRIPT_VERSION}, ...}}, got {short_repr(entry)}; '
-            f"`fedpact negotiate --transcript` writes one"
-        )
+        must = f'a transcript must begin with {{"transcript": {TRANSCRIPT_VERSION}, ...}}'
+        raise InvalidInput(f"{must}, got {short_repr(entry)}; {MAKE_ONE}")
     if entry["transcript"] != TRANSCRIPT_VERSION:
         raise InvalidInput(
             f"transcripts of version {TRANSCRIPT_VERSION} can be read, got {short_repr(entry['transcript'])}; "
@@ -150,34 +286,13 @@ def _header(entry: dict[str, Any]) -> Header:
     return Header(**given | {"agents": tuple(given["agents"] or ())})
 
 
-HEADER_RULES: dict[str, tuple[Any, str]] = {
-    "mechanism": (lambda given: isinstance(given, str) and bool(given), "the name of a mechanism"),
-    "protocol": (lambda given: given in PROTOCOL_NAMES, f"one of {', '.join(PROTOCOL_NAMES)}"),
-    "agents": (
-        lambda given: isinstance(given, list) and bool(given) and all(isinstance(name, str) for name in given),
-        "a list of names",
-    ),
-    "title": (lambda given: isinstance(given, str), "a text"),
-    "consent": (lambda given: isinstance(given, bool), "true or false"),
-    "scenario": (lambda given: given is None or isinstance(given, str), "a text or null"),
-}
-
-
-def _checked_deal(entry: dict[str, Any]) -> dict[str, Any]:
-    deal = entry["deal"]
-    if not isinstance(deal, dict):
-        raise InvalidInput(f"deal must be a JSON object, got {short_repr(deal)}")
-    return deal
-
-
 def _check_exchange(entry: dict[str, Any], size: int) -> None:
     places = {str(place) for place in range(size)}
     for key in ("questions", "answers"):
         said = entry.get(key)
         if not isinstance(said, dict):
-            raise InvalidInput(
-                f"an exchange must have {key} by member, got {short_repr(said if key in entry else entry)}"
-            )
+            got = short_repr(said if key in entry else entry)
+            raise InvalidInput(f"an exchange must have {key} by member, got {got}")
         for place in said:
             if place not in places:
                 raise InvalidInput(f"{key} must be by member, from 0 to {size - 1}, got {short_repr(place)}")
@@ -187,3 +302,23 @@ def _check_exchange(entry: dict[str, Any], size: int) -> None:
     for place in entry["answers"]:
         if place not in entry["questions"]:
             raise InvalidInput(f"answers[{place}] must have a question to it")
+
+
+def _is_same(asked: Any, recorded: Any) -> bool:
+    """Whether questions agree up to rounding; of a list of numbers, of the largest."""
+    if isinstance(asked, dict):
+        known = isinstance(recorded, dict) and asked.keys() == recorded.keys()
+        return known and all(_is_same(entry, recorded[key]) for key, entry in asked.items())
+    if isinstance(asked, float):
+        asked, recorded = [asked], [recorded]
+    if not isinstance(asked, list) or asked == recorded:
+        return bool(asked == recorded)
+    if not isinstance(recorded, list) or len(asked) != len(recorded):
+        return False
+    if any(isinstance(entry, list | dict) for entry in asked):
+        return all(_is_same(*pair) for pair in zip(asked, recorded, strict=True))
+    if not all(isinstance(entry, int | float) and not isinstance(entry, bool) for entry in [*asked, *recorded]):
+        return False
+    numbers = np.array(asked, dtype=np.float64)
+    apart = np.abs(numbers - np.array(recorded, dtype=np.float64))
+    return bool((apart <= QUESTION_ROUNDING * np.abs(numbers).max()).all())

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from fedpact.deals import Deal, Entry
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.signatures import document_digest, is_signed_by, statement_document
-from fedpact.deals.transcript import read_transcript
+from fedpact.deals.transcript import find_transcript, read_transcript
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.channel import FlowerChannel, Present
 from fedpact.flower.messages import ask_nodes, question
@@ -22,7 +22,6 @@ from fedpact.flower.personal_models import is_wanted
 from fedpact.flower.settings import AppSettings
 from fedpact.negotiation import coordinate
 from fedpact.negotiation.coordinator import transcript_header
-from fedpact.negotiation.recording import find_transcript
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable

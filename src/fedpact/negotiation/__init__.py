@@ -1,13 +1,13 @@
 """Negotiation: the deal of a mechanism, reached between agents that keep their numbers to themselves.
 
-A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `sums`), over a channel (`channels`),
-on record if wanted (`recording`); an `Agent` answers, and `validation` checks what it says. `check` is the one check of
+A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `sums`), over a channel, on record if wanted
+(`fedpact.deals.transcript`); an `Agent` answers, and `validation` checks what it says. `check` is the one check of
 a deal, a transcript or a ledger. May use: utils, federation, scenario, shapley, solvers, certificates, deals,
 mechanisms, comparison.
 """
 
-from fedpact.negotiation.agent import Agent, agents_of
-from fedpact.negotiation.channels import Channel, InProcess
+from fedpact.deals.transcript import Channel
+from fedpact.negotiation.agent import Agent, InProcess, agents_of
 from fedpact.negotiation.coordinator import NEGOTIABLE, PROTOCOLS, coordinate, negotiate, recompute
 from fedpact.negotiation.message_game import MessageGame
 

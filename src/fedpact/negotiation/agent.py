@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -45,20 +45,14 @@ class Agent:
 
     Attributes
     ----------
-    index, n_agents
-        Its index among all agents, and how many there are.
     weights
         (own tasks, all lots): how useful every lot is to each of its tasks.
-    payoff, values
-        The curves of its tasks, and what accuracy is worth in each.
-    costs, caps
-        Of its own lots.
+    payoff, values, task_names
+        The curves of its tasks, what accuracy is worth in each, and what they are called.
+    costs, caps, shared_caps
+        Of its own lots; shared caps name them by index among these.
     lot_owners, lot_names
         Of all lots: whose each is, by index, and what it is called. No names where everybody has one lot and one task.
-    task_names
-        Of its own tasks.
-    shared_caps
-        That some of its own lots share, by index among these.
     secret, identity
         What its masks are made from (32 bytes), and the key it signs with, if it has one.
     least_gain
@@ -275,3 +269,33 @@ class Agent:
 def agents_of(federation: Federation, *, least_gain: float | None = 0.0) -> list[Agent]:
     """All agents of a federation, each with its own rows only, and what each asks of a deal beyond standing alone."""
     return [Agent.of(federation, index, least_gain=least_gain) for index in range(federation.n_agents)]
+
+
+class InProcess:
+    """A channel to agents in the same process, for computing a deal and for tests.
+
+    Anything with a `name` and `answer(question)` is an agent; what one raises comes back as its error.
+    """
+
+    def __init__(self, agents: Sequence[Agent]) -> None:
+        self.agents = agents
+
+    @classmethod
+    def of(cls, federation: Federation, *, least_gain: float | None = 0.0) -> InProcess:
+        """The agents of a federation, each with its own row only."""
+        return cls(agents_of(federation, least_gain=least_gain))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The agents' names."""
+        return [agent.name for agent in self.agents]
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        """Everybody's answers."""
+        answers = {}
+        for place, question in questions.items():
+            try:
+                answers[place] = self.agents[place].answer(question)
+            except Exception as error:  # whatever goes wrong inside an agent is no reason to stop
+                answers[place] = {"number": question["number"], "error": f"{type(error).__name__}: {error}"}
+        return answers

@@ -21,14 +21,13 @@ import numpy as np
 from fedpact.deals import Deal, Messages, Provenance, Source
 from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.stated import negotiation_contradictions
-from fedpact.deals.transcript import Header, Transcript, read_transcript
+from fedpact.deals.transcript import Channel, Header, Recording, Transcript, find_transcript, read_transcript
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.lots import labels, require_own_caps
-from fedpact.negotiation.channels import Channel, InProcess
+from fedpact.negotiation.agent import InProcess
 from fedpact.negotiation.masks import require_cryptography
 from fedpact.negotiation.message_game import GameForm
 from fedpact.negotiation.price_discovery import discover_prices
-from fedpact.negotiation.recording import Playback, Recorder, find_transcript
 from fedpact.negotiation.session import Listener, MemberExcluded, ProtocolResult, Session
 from fedpact.negotiation.sum_terms import MIN_SUMMED
 from fedpact.negotiation.sums import negotiate_sums
@@ -160,9 +159,9 @@ def coordinate(
         listener({"event": "resumed", "exchanges": before.count, "over": before.deal is not None})
     if before is not None and before.deal is not None:
         return _negotiated_deal(before)
-    with Recorder.resume(channel, before) if before else Recorder.begin(channel, path, header) as recorder:
-        deal = _reach_deal(Playback(before, live=recorder) if before else recorder, header, listener)
-        recorder.finish(deal_record(deal))
+    with Recording(before, channel) if before else Recording.begin(channel, path, header) as recording:
+        deal = _reach_deal(recording, header, listener)
+        recording.finish(deal_record(deal))
     return deal
 
 
@@ -175,9 +174,9 @@ def recompute(transcript: Transcript | Path | str, *, listener: Listener | None 
         If the exchanges end before there is a deal, or are not those of a negotiation by the rules of its header.
     """
     found = transcript if isinstance(transcript, Transcript) else read_transcript(Path(transcript))
-    playback = Playback(found)
-    deal = _reach_deal(playback, found.header, listener)
-    playback.check_over()
+    recording = Recording(found)
+    deal = _reach_deal(recording, found.header, listener)
+    recording.check_over()
     return deal
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.deals.deal import Event
+from fedpact.deals.transcript import Channel
 from fedpact.federation import SharedCap
 from fedpact.federation.arrays import Owners
-from fedpact.negotiation.channels import Channel
 from fedpact.negotiation.validation import (
     BadAnswer,
     Introduction,

@@ -7,8 +7,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison.lies import best_lies, lie_study, report_with
+from fedpact.negotiation import InProcess
 from fedpact.negotiation.agent import Agent, agents_of
-from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
 from fedpact.solvers.standalone import standalone_optimum
 from old_hospitals import example, hospitals

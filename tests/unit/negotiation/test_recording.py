@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 import fedpact as fp
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.transcript import Header, read_transcript
+from fedpact.deals.transcript import Header, Recording, read_transcript
 from fedpact.negotiation import InProcess, agents_of, coordinate, recompute
 from fedpact.negotiation.coordinator import transcript_header
-from fedpact.negotiation.recording import Playback, Recorder
 from fedpact.scenario.examples import example
 
 
@@ -125,10 +124,10 @@ ECHO = transcript_header(("A", "B"), protocol="price-discovery")
 
 
 def said_and_played(path: Path, answers: Mapping[int, Any]) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
-    with Recorder.begin(Echo(answers), path, ECHO) as recorder:
+    with Recording.begin(Echo(answers), path, ECHO) as recorder:
         said = recorder.ask(QUESTIONS)
     strict(path.read_text().splitlines()[-1])
-    return said, Playback(read_transcript(path)).ask(QUESTIONS)
+    return said, Recording(read_transcript(path)).ask(QUESTIONS)
 
 
 @given(numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
@@ -245,7 +244,7 @@ def test_cut_before_the_end_of_a_line(hospitals: fp.Federation, path: Path) -> N
 
 
 def test_a_line_is_on_disk_before_its_answers_are_used(hospitals: fp.Federation, path: Path) -> None:
-    with Recorder.begin(InProcess.of(hospitals), path, header_of(hospitals)) as recorder:
+    with Recording.begin(InProcess.of(hospitals), path, header_of(hospitals)) as recorder:
         for number in range(1, 4):
             recorder.ask({0: {"number": number, "kind": "introduce"}})
             assert read_transcript(path).count == number
@@ -425,14 +424,14 @@ def test_files_that_cannot_be_read_or_written(hospitals: fp.Federation, tmp_path
         read_transcript(tmp_path)
     for place in (tmp_path, tmp_path / "none" / "said.jsonl"):
         with pytest.raises(fp.InvalidInput, match=str(place)):
-            Recorder.begin(InProcess.of(hospitals), place, header_of(hospitals))
+            Recording.begin(InProcess.of(hospitals), place, header_of(hospitals))
 
 
 def test_a_transcript_that_cannot_grow_is_one_error(hospitals: fp.Federation, path: Path) -> None:
     """What is left in the buffer must not raise again when the file is closed."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    recorder = Recorder.begin(InProcess.of(hospitals), path, header_of(hospitals))
+    recorder = Recording.begin(InProcess.of(hospitals), path, header_of(hospitals))
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
     full = r"said\.jsonl: the transcript cannot be written: File too large"
     try:
