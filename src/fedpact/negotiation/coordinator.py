@@ -264,7 +264,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         among = np.ix_(session.members, session.lots)
         proposed = form.messages_for(contributions[session.lots], prices[among])
         messages = _final_messages(session, proposed)
-        outcome = form.settle(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
+        outcome = form.outcome(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
         prices = session.for_every_pair(outcome.prices)
         contributions = session.for_all_lots(outcome.contributions)
         payments = session.for_everybody(outcome.payments)

@@ -21,12 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedpact.certificates import Certificate
-from fedpact.certificates.claims import Claim
-from fedpact.certificates.concave import ConcaveProblem, maximise
-from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_own_caps
@@ -60,16 +56,6 @@ class GameOutcome:
     utilities: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Deviation:
-    """The best one agent could say instead: its messages, and what it would gain."""
-
-    agent: int
-    proposals: FloatArray
-    prices: FloatArray
-    gain: float
-
-
 class GameForm:
     """The rules of the game: who matters to whom, and the caps. It needs to know no weights, payoffs or costs.
 
@@ -84,7 +70,7 @@ class GameForm:
     """
 
     def __init__(
-        self, matters: np.ndarray, caps: FloatArray, names: Sequence[str], lots: Sequence[str] | None = None
+        self, matters: NDArray[np.bool_], caps: FloatArray, names: Sequence[str], lots: Sequence[str] | None = None
     ) -> None:
         self.matters, self.caps, self.names = matters, caps, names
         self.goods = names if lots is None else lots
@@ -102,19 +88,14 @@ class GameForm:
             )
         self._next = np.zeros(matters.shape, dtype=np.intp)  # [i, j]: who comes after i in C_j
         for giver in range(matters.shape[1]):
-            cycle = self.cycle(giver)
+            cycle = np.flatnonzero(matters[:, giver])
             self._next[cycle, giver] = np.roll(cycle, -1)
 
-    def cycle(self, agent: int) -> np.ndarray:
-        """C_j: those an agent's data matters to, in their cyclic order."""
-        return np.flatnonzero(self.matters[:, agent])
-
-    def settle(self, messages: Messages) -> GameOutcome:
+    def outcome(self, messages: Messages) -> GameOutcome:
         """The contributions, prices and payments of any messages."""
-        proposals, prices = self.check_messages(messages)
+        proposals, prices = self._checked("proposals", messages.proposals), self._checked("prices", messages.prices)
         contributions = np.minimum(proposals.sum(axis=0) / self.users, self.caps)  # a mean may round above the cap
-        column = np.arange(self.users.size)
-        first = self._next
+        first, column = self._next, np.arange(self.users.size)
         second = first[first, column]
         distance = np.where(self.matters, proposals - proposals[first, column], 0.0) ** 2
         personal = np.where(self.matters, prices[first, column] - prices[second, column], 0.0)
@@ -129,40 +110,42 @@ class GameForm:
         )
 
     def messages_for(self, contributions: FloatArray, personal: FloatArray) -> Messages:
-        """Messages that settle on given contributions and personal prices, the columns of which sum to zero."""
-        proposals = np.where(self.matters, contributions, 0.0)
-        return Messages(proposals=proposals, prices=cycle_prices(personal, self.matters))
+        """Messages that settle on contributions and personal prices l, the columns of which sum to zero.
 
-    def check_messages(self, messages: Messages) -> tuple[FloatArray, FloatArray]:
-        """Proposals and prices, zero where they are about data that does not matter to the sender."""
-        said = []
-        rules = (
-            ("proposals", messages.proposals, self.caps, "between 0 and the cap"),
-            ("prices", messages.prices, np.inf, "at least zero and finite"),
+        Round a cycle the price of the second next is that of the next less l; the smallest of a cycle is zero.
+        """
+        prices = np.zeros_like(personal)
+        for giver in range(personal.shape[1]):
+            cycle = np.flatnonzero(self.matters[:, giver])
+            steps = np.concatenate([[0.0], -np.cumsum(personal[cycle, giver])[:-1]])
+            steps = np.roll(steps, 1)  # the first of these belongs to the one after the first
+            prices[cycle, giver] = steps - steps.min()
+        return Messages(proposals=np.where(self.matters, contributions, 0.0), prices=prices)
+
+    def _checked(self, label: str, given: FloatArray) -> FloatArray:
+        """What is said, zero where it is about data that does not matter to the sender."""
+        rule, most = (
+            ("between 0 and the cap", self.caps) if label == "proposals" else ("at least zero and finite", np.inf)
         )
-        for label, given, most, rule in rules:
-            if given.shape != self.matters.shape:
-                shape = f", got shape {given.shape}"
-                raise InvalidInput(
-                    field=label, rule=f"must have the shape {self.matters.shape}", value=given, given=shape
-                )
-            numbers = np.where(self.matters, given, 0.0)
-            wrong = ~((numbers >= 0) & (numbers <= most) & np.isfinite(numbers))
-            if wrong.any():
-                sender, about = map(int, np.argwhere(wrong)[0])
-                raise InvalidInput(
-                    field=label,
-                    index=(sender, about),
-                    rule=f"must be {rule}",
-                    value=float(numbers[sender, about]),
-                    agent=self.names[sender],
-                    whose=f'said by "{self.names[sender]}" about the data of "{self.goods[about]}"',
-                )
-            said.append(numbers)
-        return said[0], said[1]
+        if given.shape != self.matters.shape:
+            must, got = f"must have the shape {self.matters.shape}", f", got shape {given.shape}"
+            raise InvalidInput(field=label, rule=must, value=given, given=got)
+        numbers = np.where(self.matters, given, 0.0)
+        wrong = ~((numbers >= 0) & (numbers <= most) & np.isfinite(numbers))
+        if wrong.any():
+            sender, about = map(int, np.argwhere(wrong)[0])
+            raise InvalidInput(
+                field=label,
+                index=(sender, about),
+                rule=f"must be {rule}",
+                value=float(numbers[sender, about]),
+                agent=self.names[sender],
+                whose=f'said by "{self.names[sender]}" about the data of "{self.goods[about]}"',
+            )
+        return numbers
 
 
-class MessageGame:
+class MessageGame(GameForm):
     """The game form of the Externality mechanism on a federation.
 
     Raises
@@ -183,12 +166,16 @@ class MessageGame:
     def __init__(self, federation: Federation) -> None:
         require_own_caps(federation, "the message game")
         self.federation = federation
-        lots = federation.lot_labels if federation.has_lots else None
-        self.form = GameForm(_has_stake(federation), federation.caps, federation.names, lots)
+        # An agent has a stake in the lots it owns and in those that matter to one of its tasks.
+        stakes = federation.lot_owners == np.arange(federation.n_agents)[:, None]
+        np.logical_or.at(stakes, federation.task_owners, federation.arrays.weights != 0)
+        super().__init__(
+            stakes, federation.caps, federation.names, federation.lot_labels if federation.has_lots else None
+        )
 
     def outcome(self, messages: Messages) -> GameOutcome:
         """The contributions, prices, payments and utilities of any messages."""
-        settled = self.form.settle(messages)
+        settled = super().outcome(messages)
         payoffs = self.federation.arrays.payoffs(settled.contributions)
         utilities = payoffs - self.federation.spending(settled.contributions) + settled.payments
         return replace(settled, utilities=read_only_copy(utilities))
@@ -198,102 +185,8 @@ class MessageGame:
 
         Without `contributions` the optimum is that of `ExternalityMechanism`.
         """
-        federation = self.federation
         if contributions is None:
-            contributions = ExternalityMechanism().solve(federation).contributions
-        profile = federation.checked_contributions(contributions)
-        personal = personal_prices(federation, profile)
-        dense = personal if isinstance(personal, np.ndarray) else personal.toarray()
-        return self.form.messages_for(profile, dense)
-
-    def best_deviation(self, agent: int, messages: Messages) -> Deviation:
-        """The largest gain of one agent over all its proposals and prices.
-
-        Its own prices only fine itself, so it is best to say zero. Its proposals then move every s_j in a range, at
-        prices it cannot influence: a concave problem. Where there is no cap, proposals go up to a thousand times what
-        is on the table. The gain is infinite for an agent that can get back into the domain of its payoff.
-        """
-        federation, here = self.federation, self.outcome(messages)
-        matters, users = self.form.matters[agent], self.form.users
-        proposals, _ = self.form.check_messages(messages)
-        others, ceiling = (proposals.sum(axis=0) - proposals[agent]) / users, self._ceiling(here)
-        low = np.where(matters, others, here.contributions)
-        high = np.where(matters, others + ceiling / users, here.contributions)
-        profile = self._wanted_profile(agent, here, low, high)
-        wanted = np.where(matters, np.clip((profile - others) * users, 0.0, ceiling), 0.0)
-        silent = np.zeros(federation.n_lots)
-        there = float(self.outcome(messages.replace(agent, wanted, silent)).utilities[agent])
-        if there > here.utilities[agent]:
-            gain = there - float(here.utilities[agent])
-            return Deviation(agent=agent, proposals=read_only_copy(wanted), prices=read_only_copy(silent), gain=gain)
-        return Deviation(agent=agent, proposals=messages.proposals[agent], prices=messages.prices[agent], gain=0.0)
-
-    def certificate(self, messages: Messages) -> Certificate:
-        """Whether anybody gains by saying something else."""
-        here = self.outcome(messages)
-        payoffs = self.federation.arrays.payoffs(here.contributions)
-        felt = np.where(np.isfinite(payoffs), np.abs(payoffs), 0.0)
-        spent = self.federation.spending(here.contributions)
-        tols = utility_tolerances(felt, spent, here.payments, agent_values(self.federation.arrays))
-        best = [self.best_deviation(agent, messages) for agent in range(self.federation.n_agents)]
-        gains = np.array([deviation.gain for deviation in best])
-        agent = int(np.argmax(gains / tols))
-        witness = {
-            "agent": self.federation.names[agent],
-            "index": agent,
-            "utility": float(here.utilities[agent]),
-            "gain": float(gains[agent]),
-            "proposals": best[agent].proposals.tolist(),
-            "prices": best[agent].prices.tolist(),
-        }
-        return Certificate.judge(
-            Claim.NASH, -float(gains[agent]), float(tols[agent]), "all proposals and prices of one member", witness
-        )
-
-    def _wanted_profile(self, agent: int, here: GameOutcome, low: FloatArray, high: FloatArray) -> FloatArray:
-        """The profile within a range that an agent wants at its prices."""
-        arrays, tasks = self.federation.arrays, self.federation.tasks_of(agent)
-        own = arrays.lot_owners == agent
-        quadratic = np.where(own, arrays.quadratic, 0.0)
-        weights = self.federation.arrays.weights[tasks]
-        problem = ConcaveProblem(
-            weights=weights[None],
-            values=arrays.values[None, tasks],
-            payoff=arrays.payoff.take(tasks),
-            background=(weights @ low)[None],
-            linear=(here.prices[agent] + np.where(own, arrays.linear, 0.0) + 2.0 * quadratic * low)[None],
-            quadratic=quadratic[None],
-            upper=(high - low)[None],
-            shared=np.zeros((1, 0, low.size)),
-            limits=np.zeros((1, 0)),
-        )
-        start = np.clip(here.contributions - low, 0.0, high - low)[None]
-        if not np.isfinite(problem.value(start)).all():  # from where the agent has most
-            start = np.where(weights.sum(axis=0) > 0, high - low, 0.0)[None]
-        return low + maximise(problem, start).x[0]
-
-    def _ceiling(self, here: GameOutcome) -> FloatArray:
-        """The most that can be proposed: the caps; where there is none, far beyond what is on the table."""
-        far = 1e3 * (1.0 + float(here.contributions.max()))
-        return np.where(np.isfinite(self.federation.caps), self.federation.caps, far)
-
-
-def _has_stake(federation: Federation) -> np.ndarray:
-    """(n, lots): whether an agent owns a lot, or it matters to one of the agent's tasks."""
-    stakes = federation.lot_owners == np.arange(federation.n_agents)[:, None]
-    np.logical_or.at(stakes, federation.task_owners, federation.arrays.weights != 0)
-    return stakes
-
-
-def cycle_prices(personal: FloatArray, matters: np.ndarray) -> FloatArray:
-    """The prices pi that give the personal prices l, a row per agent: pi of the second next is pi of the next less l.
-
-    Round a cycle the l sum to zero; each cycle is shifted so that its smallest price is zero.
-    """
-    prices = np.zeros_like(personal)
-    for giver in range(personal.shape[1]):
-        cycle = np.flatnonzero(matters[:, giver])
-        steps = np.concatenate([[0.0], -np.cumsum(personal[cycle, giver])[:-1]])
-        steps = np.roll(steps, 1)  # the first of these belongs to the one after the first
-        prices[cycle, giver] = steps - steps.min()
-    return prices
+            contributions = ExternalityMechanism().solve(self.federation).contributions
+        profile = self.federation.checked_contributions(contributions)
+        personal = personal_prices(self.federation, profile)
+        return self.messages_for(profile, personal if isinstance(personal, np.ndarray) else personal.toarray())
