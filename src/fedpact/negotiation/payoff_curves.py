@@ -4,11 +4,9 @@ In t, the change in that value (units of payoff) since the member was asked, the
 
     a'(t) = (1 + t / width)^(-decay width),        width = infinity standing for e^(-decay t),
 
-1 at t = 0; `decay` is the curvature stated. The width is fitted to the payoff at one other profile: the last one asked
-about, or contributing nothing, which is worth nothing. The four families are of this form, so for them the curve is the
-payoff itself; for any other concave payoff it is a model that agrees with it in value, slope and curvature at one
-profile and in value at another. Where the slope at the other profile shows that the curvature stated is of no use, the
-curve is the exponential through both payoffs.
+1 at t = 0; `decay` is the curvature stated, and the width is the one at which contributing nothing is worth nothing.
+The four families are of this form, so for them the curve is the payoff itself; for any other concave payoff it is a
+model with its value, slope and curvature at one profile, which is all that a step of Newton's method needs.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import lambertw
 
 from fedpact.federation import Exponential, Payoff, PowerLaw
 from fedpact.negotiation.validation import TaskAnswer
@@ -27,9 +24,8 @@ from fedpact.utils.arrays import FloatArray
 ASSUMED_POWER = 1.2  # decay x width where nothing else is known
 MAX_WIDTH = 1e6  # in decay lengths: wider ones are exponentials
 MIN_WIDTH = 1e-9
-MIN_DISTANCE = 1e-2  # decay lengths: the payoff at a nearer profile says too little about the width
+MIN_DISTANCE = 1e-2  # decay lengths from nothing: nearer, that it is worth nothing says too little about the width
 MIN_CURVATURE = 1e-12  # of one over the value of the data asked about: less is none
-MAX_SLOPE_ERROR = 2.0  # times the slope stated
 NEARLY_LOG = 1e-14  # decay x width - 1: nearer to 1 the integral is a logarithm to the last digit
 HALVINGS = 40  # leaves 1e-11 of a width
 MIN_POWER, MAX_POWER = 1e-6, 200.0  # of the power laws that stand for logarithms and for exponentials
@@ -102,16 +98,12 @@ def fit_curves(histories: Sequence[Sequence[TaskAnswer]]) -> tuple[FloatArray, F
     bases = [_base_answer(history) for history in histories]
     prices = np.array([base.worth for base in bases])
     offset = np.array([base.worth @ base.at for base in bases])
-    decay = np.array([_decay(base) for base in bases])
-    others = [_elsewhere(*each) for each in zip(bases, histories, decay, strict=True)]
-    steps, gains, slopes = np.array(others).reshape(-1, 3).T
-    width = _widths(steps, gains, decay, offset)
-    with np.errstate(all="ignore"):
-        off = np.abs(np.log(FittedPayoff(offset, decay, width).slope(offset + steps) / slopes))
-    of_no_use = (off > np.log(MAX_SLOPE_ERROR)) | np.array([not _is_curved(base) for base in bases])
-    of_no_use &= (gains < steps) & ((steps < 0.0) | (gains > 0.0))  # concave and rising at all
-    decay = np.where(of_no_use, _exponential_decay(steps, gains), decay)
-    return prices, FittedPayoff(offset, decay, np.where(of_no_use, np.inf, width))
+    decay, payoffs = np.array([_decay(base) for base in bases]), np.array([base.payoff for base in bases])
+    with np.errstate(all="ignore"):  # whatever is stated, no curve bends more that is worth nothing at nothing
+        steepest = 2.0 * (payoffs / offset - 1.0) / offset
+        is_absurd = (payoffs > offset) & (offset * decay > MIN_DISTANCE) & (decay > 10.0 * steepest)
+    decay = np.where(is_absurd, 0.25 * steepest, decay)
+    return prices, FittedPayoff(offset, decay, _widths(offset, payoffs, decay))
 
 
 def _base_answer(history: Sequence[TaskAnswer]) -> TaskAnswer:
@@ -122,65 +114,28 @@ def _base_answer(history: Sequence[TaskAnswer]) -> TaskAnswer:
 
 def _decay(base: TaskAnswer) -> float:
     """The curvature stated; where it is none, one that makes itself felt over the contributions asked about."""
-    return base.curvature if _is_curved(base) else 1.0 / (_value_of_data(base) or 1.0)
+    value_of_data = float(np.abs(base.worth).sum()) * (1.0 + float(base.at.max()))
+    return base.curvature if base.curvature * value_of_data > MIN_CURVATURE else 1.0 / (value_of_data or 1.0)
 
 
-def _is_curved(base: TaskAnswer) -> bool:
-    return base.curvature * _value_of_data(base) > MIN_CURVATURE
-
-
-def _value_of_data(base: TaskAnswer) -> float:
-    """What contributions like those asked about, and one more sample of each, are worth at the margin."""
-    return float(np.abs(base.worth).sum()) * (1.0 + float(base.at.max()))
-
-
-def _elsewhere(base: TaskAnswer, history: Sequence[TaskAnswer], decay: float) -> tuple[float, float, float]:
-    """t, the payoff above that at the base, and the slope at the profile to fit to; t = 0 if there is none.
-
-    The slope is NaN where it is not known.
-    """
-    size = float(np.abs(base.worth).sum())
-    for answer in reversed(history):
-        step = float(base.worth @ (answer.at - base.at))
-        slope = float(np.abs(answer.worth).sum()) / size if size > 0.0 else 1.0
-        is_far = abs(step) * decay >= MIN_DISTANCE or abs(slope - 1.0) >= MIN_DISTANCE
-        if not answer.outside and step != 0.0 and is_far:
-            return step, answer.payoff - base.payoff, slope
-    step = -float(base.worth @ base.at)
-    return (step, -base.payoff, np.nan) if abs(step) * decay >= MIN_DISTANCE else (0.0, 0.0, np.nan)
-
-
-def _exponential_decay(steps: FloatArray, gains: FloatArray) -> FloatArray:
-    """The decay at which the integral of e^(-decay t) from 0 to `steps` is `gains`.
-
-    With x = decay t it is (1 - e^-x) / x = gains / steps, which Lambert's function solves, on one branch for steps
-    ahead and on the other for steps back.
-    """
-    with np.errstate(all="ignore"):
-        mean_slope = gains / steps
-        argument = -np.exp(-1.0 / mean_slope) / mean_slope
-        product = np.where(steps > 0.0, lambertw(argument, 0).real, lambertw(argument, -1).real)
-        return np.nan_to_num((1.0 / mean_slope + product) / steps, nan=1.0, posinf=1.0)
-
-
-def _widths(steps: FloatArray, gains: FloatArray, decay: FloatArray, offset: FloatArray) -> FloatArray:
-    """The widths at which the integral from 0 to `steps` is `gains`; nothing contributed lies in the domain.
+def _widths(offset: FloatArray, payoffs: FloatArray, decay: FloatArray) -> FloatArray:
+    """The widths at which the integral of a' over the data at hand is the payoff; nothing lies in the domain.
 
     The integral moves one way as the curve becomes wider: bisection, in the logarithm of the distance from the furthest
     profile known to the edge of the domain.
     """
-    furthest = np.maximum(np.maximum(-steps, offset), 0.0)
+    furthest = np.maximum(offset, 0.0)
     low = furthest * 1e-12 + MIN_WIDTH * ASSUMED_POWER / decay
     high = low + MAX_WIDTH / decay
     narrowest = furthest + low
-    assumed = np.maximum(ASSUMED_POWER / decay, narrowest)
     with np.errstate(over="ignore"):
-        toward = np.sign(steps)
-        is_wide = toward * (_hyperbola(steps, decay, furthest + high) - gains) >= 0.0
-        is_narrow = ~(toward * (_hyperbola(steps, decay, narrowest) - gains) > 0.0)
+        toward = -np.sign(offset)
+        is_wide = toward * (_hyperbola(-offset, decay, furthest + high) + payoffs) >= 0.0
+        is_narrow = ~(toward * (_hyperbola(-offset, decay, narrowest) + payoffs) > 0.0)
         for _ in range(HALVINGS):
             middle = np.sqrt(low * high)
-            more = toward * (_hyperbola(steps, decay, furthest + middle) - gains) > 0.0
+            more = toward * (_hyperbola(-offset, decay, furthest + middle) + payoffs) > 0.0
             low, high = np.where(more, middle, low), np.where(more, high, middle)
     fitted = np.where(is_wide, np.inf, np.where(is_narrow, narrowest, furthest + high))
-    return np.where(steps != 0.0, fitted, assumed)
+    is_near = np.abs(offset) * decay < MIN_DISTANCE
+    return np.where(is_near, np.maximum(ASSUMED_POWER / decay, narrowest), fitted)

@@ -29,7 +29,7 @@ import numpy as np
 
 from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.federation.lots import shared_members, take_shared_caps
-from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, fit_curves
+from fedpact.negotiation.payoff_curves import fit_curves
 from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
 from fedpact.negotiation.validation import LotAnswer, TaskAnswer
 from fedpact.solvers.interior_point import Maximum, linearised_gains, maximise
@@ -40,6 +40,8 @@ from fedpact.utils.errors import NotConverged
 
 STALLED_GAIN = 1e-10  # of what is at stake: an end where rounding lets it fall no further
 MAX_GAIN_LEFT = 1e-7  # of what is at stake: the most an agreement may miss
+MAX_SLOPE_ERROR = 2.0  # times the curvature of a cost that was stated
+MIN_DISTANCE = 1e-2  # of a contribution: nearer ones say too little about how its cost bends
 SAME_PROFILE = 1e-9  # of the contributions: nearer profiles are the same
 ROUNDING = 1e-12  # of what is at stake
 MIN_STEP_SHARE, MAX_STEP_SHARE = 0.1, 0.7  # of a step that went too far
