@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, MissingExtra, Refusal
 
-Residues = NDArray[np.uint64]  # (numbers, 2): the lower and the upper half of a number modulo 2^128
+Residues = NDArray[Any]  # whole numbers modulo 2^128
 
 FRACTION_BITS = 80
 MODULUS = 1 << 128
@@ -47,13 +47,7 @@ def question_digest(question: Mapping[str, Any]) -> bytes:
 
 
 def pair_seed(secret: bytes, peer: str, digest: bytes) -> bytes:
-    """What two members have in common for one question: 32 bytes, the same for both.
-
-    Raises
-    ------
-    Refusal
-        If the peer's key is none.
-    """
+    """What two members have in common for one question: 32 bytes; refuses a peer's key that is none."""
     from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415 - optional dependency
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
 
@@ -65,60 +59,35 @@ def mask(seed: bytes, count: int) -> Residues:
     from cryptography.hazmat.primitives.ciphers import Cipher  # noqa: PLC0415 - optional dependency
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20  # noqa: PLC0415
 
-    stream = Cipher(ChaCha20(seed, bytes(16)), mode=None).encryptor().update(bytes(BYTES * count))
-    return np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(count, 2)
+    return _from_bytes(Cipher(ChaCha20(seed, bytes(16)), mode=None).encryptor().update(bytes(BYTES * count)))
 
 
 def own_mask(place: int, seeds: Mapping[int, bytes], count: int) -> Residues:
     """The sum of a member's masks: added for those behind it, subtracted for those before."""
-    total = np.zeros((count, 2), dtype=np.uint64)
+    total: Residues = np.zeros(count, dtype=object)
     for peer, seed in seeds.items():
-        stream = mask(seed, count)
-        total = add(total, stream if place < peer else negate(stream))
-    return total
+        total = total + mask(seed, count) if place < peer else total - mask(seed, count)
+    return total % MODULUS
 
 
 def to_residues(numbers: Sequence[float] | FloatArray) -> Residues:
-    """Numbers rounded to multiples of 2^-80.
-
-    Raises
-    ------
-    Refusal
-        If one is not finite or too large.
-    """
+    """Numbers rounded to multiples of 2^-80; refuses those that are not finite or too large."""
     given = np.asarray(numbers, dtype=np.float64)
     if not (np.abs(given) <= MAX_MASKED).all():
         # Not the number itself: this goes to the coordinator.
         raise Refusal(f"numbers in sums must lie within {MAX_MASKED:.3g}; state payoffs in a larger unit")
-    whole = b"".join((int(number) % MODULUS).to_bytes(BYTES, "little") for number in np.ldexp(given, FRACTION_BITS))
-    return np.frombuffer(whole, dtype="<u8").astype(np.uint64).reshape(-1, 2)
+    return np.array([int(number) % MODULUS for number in np.ldexp(given, FRACTION_BITS)], dtype=object)
 
 
 def to_floats(residues: Residues) -> FloatArray:
     """The numbers that residues stand for, those above half of the modulus negative."""
-    wholes = [int.from_bytes(row.astype("<u8").tobytes(), "little") for row in residues]
-    signed = [whole - MODULUS if whole >= MODULUS // 2 else whole for whole in wholes]
+    signed = [whole - MODULUS if whole >= MODULUS // 2 else whole for whole in residues.tolist()]
     return np.ldexp(np.array(signed, dtype=np.float64), -FRACTION_BITS)
-
-
-def add(one: Residues, two: Residues) -> Residues:
-    """The sum modulo 2^128."""
-    total = one + two
-    total[:, 1] += (total[:, 0] < one[:, 0]).astype(np.uint64)
-    return total
-
-
-def negate(residues: Residues) -> Residues:
-    """The negative modulo 2^128."""
-    flipped = ~residues
-    flipped[:, 0] += np.uint64(1)
-    flipped[:, 1] += (flipped[:, 0] == 0).astype(np.uint64)
-    return flipped
 
 
 def encode(residues: Residues) -> str:
     """Residues as a text."""
-    return base64.b64encode(residues.astype("<u8").tobytes()).decode()
+    return base64.b64encode(b"".join(whole.to_bytes(BYTES, "little") for whole in residues.tolist())).decode()
 
 
 def decode(text: Any, count: int) -> Residues:
@@ -129,7 +98,7 @@ def decode(text: Any, count: int) -> Residues:
         raise InvalidInput(f"masked numbers must be a base64 text, got {text!r:.40}") from error
     if len(content) != BYTES * count:
         raise InvalidInput(f"masked numbers must be {count} of {BYTES} bytes, got {len(content)} bytes")
-    return np.frombuffer(content, dtype="<u8").astype(np.uint64).reshape(count, 2)
+    return _from_bytes(content)
 
 
 def require_cryptography() -> None:
@@ -138,6 +107,11 @@ def require_cryptography() -> None:
         import cryptography  # noqa: F401, PLC0415 - optional dependency
     except ImportError as error:
         raise MissingExtra("Negotiating in sums", "sums") from error
+
+
+def _from_bytes(content: bytes) -> Residues:
+    places = range(0, len(content), BYTES)
+    return np.array([int.from_bytes(content[place : place + BYTES], "little") for place in places], dtype=object)
 
 
 def _private_key(secret: bytes) -> Any:

@@ -267,28 +267,19 @@ class Session:
         contributions: FloatArray,
         residual: float | None,
         welfare: float | None,
-        prices: FloatArray | None,
-        utilities: Mapping[int, float],
+        prices: FloatArray | None = None,
+        utilities: Mapping[int, float] | None = None,
     ) -> None:
-        """The event of a round: plain data, by place.
+        """The event of a round, plain data by place: what was asked about, and what the answers say of it.
 
-        Parameters
-        ----------
-        contributions
-            Those everybody was asked about.
-        residual
-            How far they are from an agreement; None where there is no telling.
-        welfare
-            As the answers say; None where somebody is outside the domain of its payoff.
-        prices
-            (n, lots), what the row pays per sample of the column's; the event holds what all others pay for each.
-        utilities
-            Payoff less cost, before payments, of those who said so.
+        `residual` is None where there is no telling how far an agreement is, `welfare` where somebody is outside the
+        domain of its payoff. Of `prices`, (n, lots), the event holds what all others pay for each lot; `utilities` are
+        payoffs less costs, before payments.
         """
         paid = None
         if prices is not None:
             paid = (prices.sum(axis=0) - prices[self.lot_owners, np.arange(self.n_lots)]).tolist()
-        stated = [utilities.get(place) for place in range(self.size)]
+        stated = [(utilities or {}).get(place, np.nan) for place in range(self.size)]
         self.notify(
             {
                 "event": "round",
@@ -297,7 +288,7 @@ class Session:
                 "welfare": welfare,
                 "contributions": contributions.tolist(),
                 "prices": paid,
-                "utilities": [gain if gain is not None and np.isfinite(gain) else None for gain in stated],
+                "utilities": [gain if np.isfinite(gain) else None for gain in stated],
             }
         )
 

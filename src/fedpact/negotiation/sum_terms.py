@@ -42,14 +42,9 @@ PAYMENT_TOLERANCE = 1e-9  # of the money that changes hands
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """A member's signing key, and the public ones of those it knows.
+    """What a member signs with (bytes, to hexadecimal), and the public keys of those it knows.
 
-    Attributes
-    ----------
-    sign
-        Makes a signature of bytes, as hexadecimal.
-    known
-        Others' public keys, by name or by place. With none it believes whatever keys it is told.
+    Without any it believes whatever keys it is told.
     """
 
     sign: Callable[[bytes], str]
@@ -74,15 +69,33 @@ def answers_of(agent: Agent) -> dict[str, Callable[[dict[str, Any]], dict[str, A
     }
 
 
+# What a member signs: that a key is its own, an answer to a question, and its payment by these sums.
+
+
+def key_text(name: str, key: str) -> bytes:
+    """That this is the key of a member."""
+    return masks.PURPOSE + b" key of " + name.encode() + b": " + key.encode()
+
+
+def answer_text(question: Mapping[str, Any], place: int, masked: str) -> bytes:
+    """That this is a member's answer to a question."""
+    return masks.PURPOSE + b" answer " + masks.question_digest(question) + f" {place} {masked}".encode()
+
+
+def payment_text(question: Mapping[str, Any], place: int, payment: float) -> bytes:
+    """That a member's payment is this at the profile agreed, and by these sums."""
+    about, contributions, sums = question["about"], list(question["contributions"]), list(question["sums"])
+    return masks.PURPOSE + f" payment {about} {contributions!r} {sums!r} {place} {payment!r}".encode()
+
+
+def _signed(agent: Agent, answer: dict[str, Any], text: bytes) -> dict[str, Any]:
+    return answer if agent.identity is None else answer | {"signature": agent.identity.sign(text)}
+
+
 def answer_key(agent: Agent) -> dict[str, Any]:
     """Reveals: a public key made for this, and its signature where the member has a signing key."""
     key = masks.public_key(agent.secret)
-    return {"key": key} | ({"signature": agent.identity.sign(signed_text(agent.name, key))} if agent.identity else {})
-
-
-def signed_text(name: str, key: str) -> bytes:
-    """What a member signs: that this is its key."""
-    return masks.PURPOSE + b" key of " + name.encode() + b": " + key.encode()
+    return _signed(agent, {"key": key}, key_text(agent.name, key))
 
 
 def answer_sums(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,38 +103,20 @@ def answer_sums(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
     if question["keys"][agent.index] != masks.public_key(agent.secret):
         return {"stale": True}
     masked = masks.encode(_masked_terms(agent, question))
-    return {"masked": masked} | _signature(agent, answer_text(question, agent.index, masked))
+    return _signed(agent, {"masked": masked}, answer_text(question, agent.index, masked))
 
 
 def answer_payment(agent: Agent, question: dict[str, Any]) -> dict[str, Any]:
     """Reveals: its payment, which is part of the deal."""
-    contributions, sums = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "sums"))
     terms = _terms(agent, question | {"points": [question["contributions"]]})
-    own = agent.own_lots
-    due = payment_of(question["about"], agent.index, own=own, terms=terms, sums=sums, contributions=contributions)
-    return {"payment": due} | _signature(agent, payment_text(question, agent.index, due))
+    due = payment_of(question, agent.index, agent.own_lots, terms)
+    return _signed(agent, {"payment": due}, payment_text(question, agent.index, due))
 
 
-def answer_text(question: Mapping[str, Any], place: int, masked: str) -> bytes:
-    """What a member signs of an answer: that it is its answer to this question."""
-    return masks.PURPOSE + b" answer " + masks.question_digest(question) + f" {place} {masked}".encode()
-
-
-def payment_text(question: Mapping[str, Any], place: int, payment: float) -> bytes:
-    """What a member signs of its payment: that it is this at the profile agreed, and by these sums."""
-    about, contributions, sums = question["about"], list(question["contributions"]), list(question["sums"])
-    return masks.PURPOSE + f" payment {about} {contributions!r} {sums!r} {place} {payment!r}".encode()
-
-
-def _signature(agent: Agent, text: bytes) -> dict[str, str]:
-    return {} if agent.identity is None else {"signature": agent.identity.sign(text)}
-
-
-def payment_of(
-    about: str, place: int, *, own: Owners, terms: FloatArray, sums: FloatArray, contributions: FloatArray
-) -> float:
+def payment_of(settlement: Mapping[str, Any], place: int, own: Owners, terms: FloatArray) -> float:
     """What follows for a member from its own terms and everybody's sum of them; `own` are its lots."""
-    if about == SETTLEMENTS["shapley"]:
+    contributions, sums = (np.asarray(settlement[key], dtype=np.float64) for key in ("contributions", "sums"))
+    if settlement["about"] == SETTLEMENTS["shapley"]:
         return float(sums[place] - terms.sum())
     return float(contributions[own] @ sums[own] - terms @ contributions)
 
@@ -133,22 +128,20 @@ def answer_open(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
     what these have answered counts only if they have signed it, and their payments only if signed for these sums.
     """
     rounds, masked, payments = question["rounds"], question["masked"], question.get("payments")
-    totals = [total_of(*each) for each in zip(rounds, masked, strict=True)]
+    not_signed = 'what "{}" is said to have answered is not signed by it: it opens nothing'
     for place, (asked, answers) in enumerate(zip(rounds, masked, strict=True)):
-        own = masks.encode(_masked_terms(agent, asked))
-        if answers[str(agent.index)] != own:
+        if answers[str(agent.index)] != masks.encode(_masked_terms(agent, asked)):
             raise Refusal("it has not answered what it is said to have answered")
-        if agent.identity is not None and agent.identity.known.is_given:
-            texts = {peer: answer_text(asked, int(peer), text) for peer, text in answers.items()}
-            _check_signed(agent, asked, texts, question["signatures"][place])
+        texts = {peer: answer_text(asked, int(peer), text) for peer, text in answers.items()}
+        _check_signed(agent, asked, texts, question.get("signatures", [{}] * len(rounds))[place], not_signed)
+    totals = [total_of(*each) for each in zip(rounds, masked, strict=True)]
     if payments is not None:
         at, sums = rounds[-1]["points"][0], totals[-1].tolist()
         settlement = {"about": rounds[-1]["about"], "contributions": at, "sums": sums}
         if payments[str(agent.index)] != answer_payment(agent, settlement)["payment"]:
             raise Refusal("it has not stated the payment that it is said to have stated")
-        if agent.identity is not None and agent.identity.known.is_given:
-            texts = {peer: payment_text(settlement, int(peer), float(payment)) for peer, payment in payments.items()}
-            _check_signed(agent, rounds[-1], texts, question["payment_signatures"])
+        texts = {peer: payment_text(settlement, int(peer), float(payment)) for peer, payment in payments.items()}
+        _check_signed(agent, rounds[-1], texts, question.get("payment_signatures", {}), not_signed)
     if find_contradiction(rounds, totals, payments) is None:
         raise Refusal("there is nothing to open: the sums do not contradict themselves")
     return {"seeds": [{str(peer): seed.hex() for peer, seed in _seeds(agent, asked).items()} for asked in rounds]}
@@ -157,10 +150,8 @@ def answer_open(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
 def total_of(question: Mapping[str, Any], masked: Mapping[str, str]) -> FloatArray:
     """The sum of all members' answers to a question; the masks cancel."""
     count = count_of(question)
-    total = np.zeros((count, 2), dtype=np.uint64)
-    for place in question["members"]:
-        total = masks.add(total, masks.decode(masked[str(place)], count))
-    return masks.to_floats(total)
+    answers = [masks.decode(masked[str(place)], count) for place in question["members"]]
+    return masks.to_floats(np.sum(answers, axis=0) % masks.MODULUS)
 
 
 def find_contradiction(
@@ -213,53 +204,45 @@ def _is_concave(one: tuple[FloatArray, float, FloatArray], two: tuple[FloatArray
 
 def _masked_terms(agent: Agent, question: Mapping[str, Any]) -> masks.Residues:
     terms = masks.to_residues(_terms(agent, question))
-    return masks.add(terms, masks.own_mask(agent.index, _seeds(agent, question), len(terms)))
+    return (terms + masks.own_mask(agent.index, _seeds(agent, question), len(terms))) % masks.MODULUS
 
 
 def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:
-    """The seeds that the member shares with all others for a question; refuses those that would bare it."""
-    members, keys = question["members"], question["keys"]
+    """The seeds that the member shares with all others for a question; refuses those that would bare it.
+
+    All keys must be signed by the members whose they are: with one that is made up a sum would bare the others.
+    """
+    members, keys, names = question["members"], question["keys"], question.get("names", [])
     if len(set(members)) != len(members) or agent.index not in members or len(members) < MIN_SUMMED:
         raise Refusal(f"a sum must be over at least {MIN_SUMMED} members, itself among them, got {members!r:.80}")
     if len({keys[place] for place in members}) != len(members):
         raise Refusal("every member must have a key of its own")
-    if agent.identity is not None:
-        _check_signatures(agent.identity, agent.index, question)
+    if agent.identity is not None and agent.identity.known.is_given:
+        if not question.get("signatures"):
+            raise Refusal("nobody's key is signed: somebody may listen")
+        if len({str(names[place]) for place in members}) != len(members):
+            raise Refusal(f"every member must have a name of its own, got {names!r:.80}")
+        texts = {str(place): key_text(str(names[place]), keys[place]) for place in members}
+        not_signed = 'the key of "{}" is not signed by it: somebody may listen'
+        _check_signed(agent, question, texts, question["signatures"], not_signed)
     digest = masks.question_digest(question)
     return {int(place): masks.pair_seed(agent.secret, keys[place], digest) for place in members if place != agent.index}
 
 
-def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any]) -> None:
-    """All keys are signed by the members whose they are; with one that is made up a sum would bare the others."""
-    if not identity.known.is_given:
-        return
-    if not question.get("signatures"):
-        raise Refusal("nobody's key is signed: somebody may listen")
-    names = {place: str(question["names"][place]) for place in question["members"]}
-    if len(set(names.values())) != len(names):
-        raise Refusal(f"every member must have a name of its own, got {list(names.values())!r:.80}")
-    for place, name in names.items():
-        if place == own:
-            continue
-        public = identity.known.key_of(name, place)
-        if public is None:
-            raise Refusal(f'"{name}" is not among the members whose signing keys it knows: it may be made up')
-        signature = question["signatures"].get(str(place))
-        if not is_signature(public, signed_text(name, question["keys"][place]), signature):
-            raise Refusal(f'the key of "{name}" is not signed by it: somebody may listen')
-
-
 def _check_signed(
-    agent: Agent, asked: Mapping[str, Any], texts: Mapping[str, bytes], signatures: Mapping[str, str]
+    agent: Agent, asked: Mapping[str, Any], texts: Mapping[str, bytes], signatures: Mapping[str, str], otherwise: str
 ) -> None:
-    """That everybody else in a round has signed a text of its own."""
-    assert agent.identity is not None
+    """That everybody else in a round has signed a text of its own; a member that knows no keys cannot tell."""
+    if agent.identity is None or not agent.identity.known.is_given:
+        return
     for place in asked["members"]:
         if place != agent.index:
             name = str(asked["names"][place])
             public = agent.identity.known.key_of(name, place)
-            if public is None or not is_signature(public, texts[str(place)], signatures.get(str(place))):
-                raise Refusal(f'what "{name}" is said to have answered is not signed by it: it opens nothing')
+            if public is None:
+                raise Refusal(f'"{name}" is not among the members whose signing keys it knows: it may be made up')
+            if not is_signature(public, texts[str(place)], signatures.get(str(place))):
+                raise Refusal(otherwise.format(name))
 
 
 def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:

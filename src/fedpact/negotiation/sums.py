@@ -62,18 +62,16 @@ def negotiate_sums(
         exchange = _Exchange(session)
         climb = QuasiNewton(session.caps[lots], tol=tol, start=start[lots])
         for number in range(1, max_rounds + 1):
-            residual, welfare = _ask_round(session, exchange, climb, mechanism, number)
+            residual = _ask_round(session, exchange, climb, mechanism, number)
             if climb.is_done and climb.best is not None:
                 at = session.for_all_lots(climb.best.at)
-                about = SETTLEMENTS[mechanism]
-                payments = exchange.ask_payments(about, at, exchange.ask(about, [at], 0))
                 return ProtocolResult(
                     contributions=at,
-                    payments=session.for_everybody(payments),
+                    payments=session.for_everybody(exchange.ask_payments(SETTLEMENTS[mechanism], at)),
                     rounds=number,
                     settled_by="own payments",
                     residual=residual,
-                    welfare=welfare,
+                    welfare=exchange.payoffs - exchange.costs,
                 )
     except MemberExcluded:
         here = np.array(start)
@@ -88,24 +86,18 @@ def negotiate_sums(
     )
 
 
-def _ask_round(
-    session: Session, exchange: _Exchange, climb: QuasiNewton, mechanism: str, number: int
-) -> tuple[float, float]:
-    """Ask about the points of the climb, and let it go on; the gain still promised, and welfare."""
-    points = climb.points
-    profiles = [session.for_all_lots(point) for point in points]
-    told = exchange.ask(PROGRAMS[mechanism], profiles, number).reshape(len(points), -1)
-    exchange.check(number, climb)
+def _ask_round(session: Session, exchange: _Exchange, climb: QuasiNewton, mechanism: str, number: int) -> float:
+    """Ask about the points of the climb, and let it go on; the gain still promised."""
+    points, best = climb.points, climb.best
+    told = exchange.ask(PROGRAMS[mechanism], [session.for_all_lots(point) for point in points], number)
+    told = told.reshape(len(points), -1)
+    exchange.check(number, with_best=True)
     outside, values, payoffs, costs = told[:, :HEADER].T
     values = np.where(outside > 0, -np.inf, values)
     highest = int(np.argmax(values))
-    if climb.best is None or values[highest] > climb.best.value:
+    if best is None or values[highest] > best.value:
         exchange.stake = float(abs(payoffs[highest]) + costs[highest])
-    climb.tell(
-        values.tolist(),
-        [row[HEADER:][session.lots] for row in told],
-        stake=exchange.stake,
-    )
+    climb.tell(values.tolist(), [row[HEADER:][session.lots] for row in told], stake=exchange.stake)
     assert climb.best is not None
     for place, point in enumerate(points):
         if climb.best.at is point:
@@ -116,11 +108,9 @@ def _ask_round(
         number,
         contributions=session.for_all_lots(climb.best.at),
         residual=residual if np.isfinite(residual) else None,
-        welfare=exchange.welfare,
-        prices=None,
-        utilities={},
+        welfare=exchange.payoffs - exchange.costs,
     )
-    return residual, exchange.welfare
+    return residual
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,29 +124,30 @@ class _SummedRound:
 
 
 class _Exchange:
-    """Questions about sums, with keys that are agreed on anew where a member has another one."""
+    """Questions about sums, with keys that are agreed on anew where a member has another one.
+
+    `stake`, `payoffs` and `costs` are those of the best profile so far.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.stake, self.payoffs, self.costs = 0.0, 0.0, 0.0
         self._last: _SummedRound | None = None
         self._best: _SummedRound | None = None
-        self._keys: dict[int, dict[str, str]] = {}
-        self._check_enough()
+        if session.members.size < MIN_SUMMED:
+            fates = "; ".join(f"{name}: {reason}" for name, reason in session.excluded.items())
+            raise NotConverged(
+                f"no agreement in sums: {count_text(session.members.size, 'member')} left, and a sum over fewer than "
+                f"{MIN_SUMMED} answers is never formed{f' ({fates})' if fates else ''}; negotiate by price-discovery"
+            )
         self._agree_on_keys()
-
-    @property
-    def welfare(self) -> float:
-        """At the best profile so far."""
-        return self.payoffs - self.costs
 
     def ask(self, about: str, profiles: list[FloatArray], number: int) -> FloatArray:
         """The sum of everybody's answers about some profiles."""
         for _ in range(MAX_KEY_CHANGES):
             question = self._question(about, profiles, number)
             content = {key: part for key, part in question.items() if key != "kind"}
-            count = count_of(question)
-            read = partial(_read_sums, count=count)
+            read = partial(_read_sums, count=count_of(question))
             answers = self.session.ask("sums", lambda place: content, read)  # noqa: B023 - called at once
             stale = [place for place, answer in answers.items() if answer is None]
             if not stale:
@@ -169,8 +160,9 @@ class _Exchange:
         self.session.exclude(dict.fromkeys(stale, "its key changes with every question"))
         raise MemberExcluded
 
-    def ask_payments(self, about: str, contributions: FloatArray, sums: FloatArray) -> FloatArray:
-        """What everybody works out from the last sum that it is paid, by member."""
+    def ask_payments(self, about: str, contributions: FloatArray) -> FloatArray:
+        """What everybody works out from one more sum that it is paid, by member."""
+        sums = self.ask(about, [contributions], 0)
         self.check(0)
         content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
         stated = self.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
@@ -178,34 +170,24 @@ class _Exchange:
         return np.array([stated[int(place)]["payment"] for place in self.session.members])
 
     def check(
-        self, number: int, climb: QuasiNewton | None = None, payments: Mapping[int, dict[str, Any]] | None = None
+        self, number: int, *, with_best: bool = False, payments: Mapping[int, dict[str, Any]] | None = None
     ) -> None:
         """Raise `MemberExcluded` once it is found who made the last sum contradict itself or what was said before."""
         assert self._last is not None
-        disputed = [self._last]
         amounts = None if payments is None else _by_text(payments, "payment")
-        reason = find_contradiction([self._last.question], [self._last.total], amounts)
-        if reason is None and climb is not None and self._best is not None:
-            disputed = [self._best, self._last]
-            reason = find_contradiction([each.question for each in disputed], [each.total for each in disputed])
-        if reason is None:
-            return
-        self.session.notify({"event": "masks opened", "round": number, "reason": reason})
-        self.session.exclude(self._find_liars(disputed, payments))
-        raise MemberExcluded
+        earlier = [] if self._best is None or not with_best else [self._best]
+        for disputed in [[self._last], *([[*earlier, self._last]] if earlier else [])]:
+            reason = find_contradiction(
+                [each.question for each in disputed], [each.total for each in disputed], amounts
+            )
+            if reason is not None:
+                self.session.notify({"event": "masks opened", "round": number, "reason": reason})
+                self.session.exclude(self._find_liars(disputed, payments))
+                raise MemberExcluded
 
     def keep_best(self, payoffs: float, costs: float) -> None:
         """The last question was about the best profile so far."""
         self._best, self.payoffs, self.costs = self._last, payoffs, costs
-
-    def _check_enough(self) -> None:
-        if self.session.members.size < MIN_SUMMED:
-            fates = "; ".join(f"{name}: {reason}" for name, reason in self.session.excluded.items())
-            left = count_text(self.session.members.size, "member")
-            raise NotConverged(
-                f"no agreement in sums: {left} left, and a sum over fewer than "
-                f"{MIN_SUMMED} answers is never formed{f' ({fates})' if fates else ''}; negotiate by price-discovery"
-            )
 
     def _agree_on_keys(self) -> None:
         self._keys = self.session.ask("key", lambda place: {}, lambda raw, _: read_answer("key", raw))
@@ -246,18 +228,17 @@ class _Exchange:
         liars: dict[int, str] = {}
         for place in members:
             terms = [_open_terms(each, place, seeds[place][row]) for row, each in enumerate(disputed)]
-            alone = [each.question | {"members": [place]} for each in disputed]
-            reason = find_contradiction(alone, terms)
+            reason = find_contradiction([each.question | {"members": [place]} for each in disputed], terms)
             if reason is None and payments is not None:
                 own = self.session.own_lots(place)
                 reason = _payment_lie(disputed[-1], place, own, terms[-1], payments[place]["payment"])
             if reason is not None:
                 liars[place] = f"made the sums contradict themselves: of its own answer {reason}"
-        apart = "says of the mask it shares with {} another thing than that one does"
+        apart = 'says of the mask it shares with "{}" another thing than that one does'
         for row, (one, two) in [(row, pair) for row in range(len(disputed)) for pair in combinations(members, 2)]:
             if not liars and seeds[one][row][str(two)] != seeds[two][row][str(one)]:
                 names = self.session.names
-                return {one: apart.format(f'"{names[two]}"'), two: apart.format(f'"{names[one]}"')}
+                return {one: apart.format(names[two]), two: apart.format(names[one])}
         if not liars:
             raise NotConverged(
                 "no agreement: the sums contradict themselves, and the masks of all members are in order"
@@ -279,15 +260,14 @@ def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> dict[str, str]
 def _open_terms(summed: _SummedRound, place: int, opened: Mapping[str, str]) -> FloatArray:
     """A member's own numbers, by what it says of its masks."""
     count = count_of(summed.question)
-    masked = masks.decode(summed.masked[str(place)], count)
     seeds = {int(peer): bytes.fromhex(seed) for peer, seed in opened.items()}
-    return masks.to_floats(masks.add(masked, masks.negate(masks.own_mask(place, seeds, count))))
+    masked = masks.decode(summed.masked[str(place)], count)
+    return masks.to_floats((masked - masks.own_mask(place, seeds, count)) % masks.MODULUS)
 
 
 def _payment_lie(summed: _SummedRound, place: int, own: Owners, terms: FloatArray, stated: float) -> str | None:
-    contributions = np.array(summed.question["points"][0])
-    due = payment_of(
-        summed.question["about"], place, own=own, terms=terms, sums=summed.total, contributions=contributions
-    )
-    size = abs(due) + abs(stated) + float(np.abs(terms).sum() * (1.0 + contributions.max()))
+    question = summed.question
+    settlement = {"about": question["about"], "contributions": question["points"][0], "sums": summed.total}
+    due = payment_of(settlement, place, own, terms)
+    size = abs(due) + abs(stated) + float(np.abs(terms).sum() * (1.0 + max(question["points"][0])))
     return None if abs(due - stated) <= OWN_PAYMENT_TOLERANCE * size else f"its payment is {due:g}, not {stated:g}"

@@ -101,7 +101,7 @@ def test_masks_are_not_opened_for_answers_that_nobody_signed(coordinator: Coordi
     summed = exchange._last
     assert summed is not None
     invented = dict(summed.masked)
-    invented["2"] = masks.encode(masks.negate(masks.decode(invented["2"], count_of(summed.question))))
+    invented["2"] = masks.encode(-masks.decode(invented["2"], count_of(summed.question)) % masks.MODULUS)
     signatures = dict(summed.signatures)
     question = {"kind": "open", "rounds": [summed.question], "masked": [invented], "signatures": [signatures]}
     assert 'what "County" is said to have answered is not signed by it' in refusal(coordinator.ask(1, question))

@@ -43,7 +43,9 @@ def unmasked(message: Message, honest: Any) -> Message | None:
     said = {} if reply.has_error() else read_message(reply)
     if "masked" not in said:
         return reply
-    changed = said | {"masked": masks.encode(masks.negate(masks.decode(said["masked"], len(said["masked"]) * 3 // 64)))}
+    changed = said | {
+        "masked": masks.encode(-masks.decode(said["masked"], len(said["masked"]) * 3 // 64) % masks.MODULUS)
+    }
     return reply_with(message, changed)
 
 

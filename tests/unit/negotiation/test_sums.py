@@ -203,7 +203,7 @@ class Shifted(Liar):
         residues = masks.decode(honest["masked"], count)
         shift = np.zeros(count)
         shift[1] = -5.0 if question["round"] % 2 else 5.0
-        return honest | {"masked": masks.encode(masks.add(residues, masks.to_residues(shift)))}
+        return honest | {"masked": masks.encode((residues + masks.to_residues(shift)) % masks.MODULUS)}
 
 
 class Greedy(Liar):
@@ -279,8 +279,8 @@ def test_two_that_contradict_each_other_both_go() -> None:
 
             count = len(honest["masked"]) * 3 // 4 // 16
             true = masks.mask(_seeds(self, question)[0], count)  # subtracted: agent 0 is before it
-            residues = masks.add(masks.decode(honest["masked"], count), true)
-            return honest | {"masked": masks.encode(masks.add(residues, masks.negate(masks.mask(self.seed, count))))}
+            residues = masks.decode(honest["masked"], count) + true - masks.mask(self.seed, count)
+            return honest | {"masked": masks.encode(residues % masks.MODULUS)}
 
         def answer(self, question: dict[str, Any]) -> Any:
             if question["kind"] != "open":
@@ -337,7 +337,7 @@ class Middle(InProcess):
             key = fakes[place]["keys"][place]
             seeds = {peer: masks.pair_seed(own[peer], key, digest) for peer in questions if peer != place}
             count = len(answer["masked"]) * 3 // 4 // 16
-            bare = masks.add(masks.decode(answer["masked"], count), masks.negate(masks.own_mask(place, seeds, count)))
+            bare = (masks.decode(answer["masked"], count) - masks.own_mask(place, seeds, count)) % masks.MODULUS
             self.read.append((place, fakes[place], masks.to_floats(bare)))
             answers[place] = answer | {"masked": masks.encode(bare)}
         return answers
