@@ -70,7 +70,10 @@ def test_every_mutation_of_a_deal_file_is_found(name: str, tmp_path: Path) -> No
     assert set(record) == {*GIVEN, *CHECKED} - {*OF_LOTS}  # which federations with lots have
     spoiled = dict(mutants(record))
     assert len(spoiled) > 100
-    missed = [path for path, each in spoiled.items() if path[0] in CHECKED and not contradictions(each, outcome)]
+    # Margins and witnesses of certificates are worked out anew wherever they are shown.
+    beside = [path for path in spoiled if path[0] == "certificates" and path[-1] not in ("claim", "verdict")]
+    held = [path for path in spoiled if path[0] in CHECKED and path not in beside]
+    missed = [path for path in held if not contradictions(spoiled[path], outcome)]
     missed += [
         path for path, each in spoiled.items() if path[0] in GIVEN and not is_found(each, tmp_path / "deal.json")
     ]

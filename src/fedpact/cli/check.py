@@ -41,8 +41,6 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import join_names
 
-VERDICT = ".verdict is "
-CERTIFICATES = "certificates."  # what stands in a file under certificates, not among the numbers of the deal
 VERDICTS_BY_WORD = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
 
 
@@ -151,7 +149,8 @@ def _check_deal(
     console.print(escape(found.payment_text), style="red" if wrong else None)
     for sentence in budget_sentences(found.outcome, found.amount):
         console.print(f"[red]{escape(sentence)}[/red]")
-    _show_contradictions(found.contradictions)
+    for text in found.contradictions:
+        console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)
     if found.unchecked:
         console.print(
             f"Stated, not checked: {', '.join(found.unchecked)}; the transcript of the negotiation shows them."
@@ -169,17 +168,6 @@ def _show_out(found: CheckedDeal) -> None:
         console.print(f"{escape(name)} is out: {why}.", soft_wrap=True)
     if found.out:
         console.print(f"All that follows is about {escape(join_names(found.outcome.agents))} alone.\n", soft_wrap=True)
-
-
-def _show_contradictions(texts: Sequence[str]) -> None:
-    """What the file states and does not follow: numbers of the deal and verdicts, then how many in its certificates."""
-    within = [text for text in texts if text.startswith(CERTIFICATES) and VERDICT not in text]
-    for text in texts:
-        if text not in within:
-            console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)
-    if within:
-        numbers = "1 entry" if len(within) == 1 else f"{len(within)} entries"
-        console.print(f"[red]Stated wrongly[/red]: {numbers} of its certificates; --json lists them.")
 
 
 def _check_record(found: CheckedDeal) -> dict[str, Any]:

@@ -1,13 +1,13 @@
-"""The one check of a deal, a transcript or a ledger: tables of what can be checked, and what each check proves.
+"""The one check of a deal, a transcript or a ledger: a table of what can be checked, and what each check proves.
 
-Every check has words for what it needs and for what is known where it holds. `fedpact check`, `settle`, a strategy that
+Every row has words for what it needs and for what is known where it holds. `fedpact check`, `settle`, a strategy that
 is given a file, the explorer and a ledger's page show what it finds:
 
-* Of a deal in a file, by the scenario (`check_deal`): the certificates of the claims it is held to, and `DEAL_CHECKS`.
-* Of a transcript (`check_transcript`): the deal recomputed from its exchanges alone, `TRANSCRIPT_CHECKS`.
-* Of a ledger (`check_ledger`): the last deal and what follows it, the files beside it, and all signatures,
-  `LEDGER_CHECKS`. Signatures are verified with the members' public keys and nothing that the coordinator says
-  (`fedpact.deals.signatures`). Without `KnownKeys` somebody could have made up the whole run, members and all.
+* Of a deal in a file, by the scenario (`check_deal`): the certificates of the claims it is held to, and its rows.
+* Of a transcript (`check_transcript`): the deal recomputed from its exchanges alone.
+* Of a ledger (`check_ledger`): the last deal and what follows it, the files beside it, and all signatures. These are
+  verified with the members' public keys and nothing that the coordinator says (`fedpact.deals.signatures`). Without
+  `KnownKeys` somebody could have made up the whole run, members and all.
 
 A check whose entry or file is not there is left open; that is not a failure, and is said. Ledgers without signatures,
 such as those of deals made elsewhere, are said to be unsigned; whoever needs signatures asks for them, and then that is
@@ -83,12 +83,7 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import MAX_NAMES, differing_texts, join_names
 
 UNSIGNED = "nothing in this ledger is signed with a key: its numbers are the word of whoever wrote it"
-STATED = "stated"  # how the check of all that a file states beside contributions and payments is called
-FINISHED = "finished"
-PAYMENTS = "payments"
-LEFT_OUT = "members"  # how it is called whether the deal is between all members of the scenario, or says why not
-UNEXPLAINED = "in the scenario and not in the deal, which does not say why"
-TERMS = ("prices", "side_payments")
+STATED, FINISHED, PAYMENTS, LEFT_OUT = "stated", "finished", "payments", "members"  # names of checks
 # What reading an entry raises that has a sound chain and unsound content.
 UNSOUND = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
@@ -117,16 +112,15 @@ ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     SETTLED: {"deal": str, "cents": dict, "balances": list, "transfers": list},
     FAILED: {"phase": str, "reason": str},
 }
-
-
 # What an entry of a settlement holds that is signed, or follows from what is.
 SETTLED_FIELDS = (
     *("deal", "cents", "decimals", "currency", "per_payoff", "balances", "transfers", "minimal", "agreed", "delivered"),
     *("agreed_balances", "confirmed", "signatures", "delivered_by", "paid_shares"),
 )
 
-
 Run = Callable[[Any], str]
+Applies = Callable[[Any], bool]
+Wrong = Callable[["CheckedLedger", Entry, SignedDeal], Iterator[str]]
 
 
 class ClaimBroken(Exception):
@@ -147,48 +141,39 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordCheck:
-    """One check of a record.
+    """A row of the table: what a check of a "deal", a "transcript" or a "ledger" needs and proves, in words.
 
-    Attributes
-    ----------
-    name
-        What it is called.
-    needs, proves
-        What must be there for it, and what is known where it holds, in words.
-    run
-        Why it holds; raises `ClaimBroken` or `ClaimOpen`.
-    applies
-        Whether there is something to check.
+    `run` says why it holds, or raises `ClaimBroken` or `ClaimOpen`; `applies` whether there is something to check.
     """
 
+    of: str
     name: str
     needs: str
     proves: str
-    run: Callable[[Any], str]
-    applies: Callable[[Any], bool]
+    run: Run
+    applies: Applies
 
 
-TRANSCRIPT_CHECKS: list[RecordCheck] = []
-LEDGER_CHECKS: list[RecordCheck] = []
-DEAL_CHECKS: list[RecordCheck] = []
+CHECKS: list[RecordCheck] = []
 
 
-def _check_of(
-    table: list[RecordCheck], name: str, *, needs: str, applies: Callable[[Any], bool] = lambda record: True
-) -> Callable[[Run], Run]:
-    """Put a check into its table, in the order in which they are written; its docstring says what it proves."""
+def _always(_: Any) -> bool:
+    return True
+
+
+def _check(of: str, name: str, *, needs: str, applies: Applies = _always) -> Callable[[Run], Run]:
+    """Put a check into the table, in the order in which they are written; its docstring says what it proves."""
 
     def add(run: Run) -> Run:
         words = " ".join(str(run.__doc__).split()).rstrip(".")
-        table.append(
-            RecordCheck(name=name, needs=needs, proves=words[:1].lower() + words[1:], run=run, applies=applies)
-        )
+        proves = words[:1].lower() + words[1:]
+        CHECKS.append(RecordCheck(of=of, name=name, needs=needs, proves=proves, run=run, applies=applies))
         return run
 
     return add
 
 
-def _finding(run: Callable[[Any], str], record: Any) -> Finding:
+def _finding(run: Run, record: Any) -> Finding:
     try:
         return Finding(holds=True, reason=run(record))
     except ClaimOpen as reason:
@@ -199,14 +184,12 @@ def _finding(run: Callable[[Any], str], record: Any) -> Finding:
         return Finding(holds=False, reason=f"an entry does not hold what it must: {error!r:.120}")
 
 
-class Checked:
-    """A record with what was found in it.
+def _findings(of: str, record: Any) -> dict[str, Finding]:
+    return {row.name: _finding(row.run, record) for row in CHECKS if row.of == of and row.applies(record)}
 
-    Attributes
-    ----------
-    findings
-        By claim.
-    """
+
+class Checked:
+    """A record with what was found in it, by claim."""
 
     findings: Mapping[str, Finding]
 
@@ -227,13 +210,7 @@ class Checked:
 
 
 def check_record(path: Path) -> CheckedLedger | CheckedTranscript:
-    """Check everything that a ledger or a transcript says.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is neither, or the exchanges are not those of a negotiation.
-    """
+    """Check everything that a ledger or a transcript says."""
     return check_ledger(path) if is_ledger(path) else check_transcript(path)
 
 
@@ -252,7 +229,7 @@ class CheckedTranscript(Checked):
     @cached_property
     def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
         """By claim."""
-        return {check.name: _finding(check.run, self) for check in TRANSCRIPT_CHECKS if check.applies(self)}
+        return _findings("transcript", self)
 
     @property
     def unchecked(self) -> list[str]:
@@ -276,12 +253,14 @@ def check_transcript(path: Path) -> CheckedTranscript:
     return CheckedTranscript(transcript=transcript, recomputed=recomputed, deal=deal, stated=transcript.deal)
 
 
-def _sum_text(total: float) -> str:
-    """What payments that balance sum to: zero, or what rounding leaves of it."""
-    return f"{total:+.1e}" if total else "zero"
+def _check_balanced(deal: Deal, tolerance: float) -> str:
+    total = float(deal.payments.sum())
+    if not abs(total) <= tolerance:
+        raise ClaimBroken(f"the payments stated sum to {total:+.3g}")
+    return f"payments sum to {f'{total:+.1e}' if total else 'zero'}"
 
 
-@_check_of(TRANSCRIPT_CHECKS, "recomputed", needs="a transcript that states a deal")
+@_check("transcript", "recomputed", needs="a transcript that states a deal")
 def _check_recomputed(found: CheckedTranscript) -> str:
     """The deal is the one that the recorded answers come to; not that the answers were true."""
     come_to = f"{found.transcript.count} exchanges come to"
@@ -293,25 +272,19 @@ def _check_recomputed(found: CheckedTranscript) -> str:
     return f"the deal stated is the one that {come_to}"
 
 
-@_check_of(
-    TRANSCRIPT_CHECKS, STATED, needs="a transcript that states a deal", applies=lambda found: found.deal is not None
-)
+@_check("transcript", STATED, needs="a transcript that states a deal", applies=lambda found: found.deal is not None)
 def _check_negotiation(found: CheckedTranscript) -> str:
     """Protocol, rounds, welfare, residual and how it was settled are those of the exchanges."""
-    assert found.stated is not None
-    wrong = negotiation_contradictions(found.stated, found.recomputed)
+    wrong = negotiation_contradictions(found.stated or {}, found.recomputed)
     if wrong:
         raise ClaimBroken("; ".join(wrong))
     return "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
 
 
-@_check_of(TRANSCRIPT_CHECKS, "budget-balance", needs="a transcript")
+@_check("transcript", "budget-balance", needs="a transcript")
 def _check_stated_balance(found: CheckedTranscript) -> str:
     """Payments sum to zero."""
-    total = float((found.deal or found.recomputed).payments.sum())
-    if not abs(total) <= found.recomputed.balance_tolerance:
-        raise ClaimBroken(f"the payments stated sum to {total:+.3g}")
-    return f"payments sum to {_sum_text(total)}"
+    return _check_balanced(found.deal or found.recomputed, found.recomputed.balance_tolerance)
 
 
 # Ledgers
@@ -321,14 +294,8 @@ def _check_stated_balance(found: CheckedTranscript) -> str:
 class CheckedLedger(Checked):
     """A ledger, the files beside it and the keys that are known, with what was found in them.
 
-    Attributes
-    ----------
-    chain, folder
-        Its entries, and where it is.
-    keys, receipts, must_be_signed
-        As `check_ledger` takes them.
-    more
-        What is found by those who know more, such as whether shares follow from a calibration.
+    `keys`, `receipts` and `must_be_signed` are as `check_ledger` takes them. `more` is found by those who know more,
+    such as whether shares follow from a calibration.
     """
 
     chain: Chain
@@ -341,9 +308,8 @@ class CheckedLedger(Checked):
     @cached_property
     def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
         """By claim."""
-        found = {check.name: _finding(check.run, self) for check in LEDGER_CHECKS if check.applies(self)}
-        found |= {f"receipt of {each['name']}": _finding(partial(_check_receipt, each), self) for each in self.receipts}
-        return found | dict(self.more)
+        found = {f"receipt of {each['name']}": _finding(partial(_check_receipt, each), self) for each in self.receipts}
+        return _findings("ledger", self) | found | dict(self.more)
 
     @cached_property
     def deal(self) -> Deal | None:
@@ -386,8 +352,6 @@ class CheckedLedger(Checked):
         beside = [f"{key!r:.80} in the settlement" for key in settled if key not in SETTLED_FIELDS]
         return ["when its last entry was written", *beside]
 
-    # Signatures
-
     @cached_property
     def deals(self) -> Sequence[SignedDeal]:
         """The deal that each entry stands under."""
@@ -412,9 +376,8 @@ class CheckedLedger(Checked):
         """Everything that is said to be signed, and whether it is, in the order of the ledger."""
         return self._signatures[0]
 
-    def check_signatures(self, claim: str) -> None:
-        """Raise `ClaimBroken` unless all signatures hold in entries of a kind, and these are what was signed."""
-        kinds, rule = SIGNATURE_RULES[claim]
+    def check_signatures(self, kinds: Sequence[str], wrong_in: Wrong) -> None:
+        """Raise `ClaimBroken` unless all signatures hold in entries of some kinds, and these are what was signed."""
         parts, unsound = self._signatures
         wrong = []
         for entry, under in zip(self.chain.entries, self.deals, strict=True):
@@ -426,19 +389,26 @@ class CheckedLedger(Checked):
                     there = "does not bear the signature of" if part.signature else "is not signed by"
                     wrong.append(f'{line}: the {part.about} {there} "{part.name}"')
             try:
-                wrong += [f"{line}: {unsound[entry.seq]}"] if entry.seq in unsound else rule(self, entry, under)
+                found = [unsound[entry.seq]] if entry.seq in unsound else wrong_in(self, entry, under)
+                wrong += [f"{line}: {each}" for each in found]
             except InvalidInput as reason:
                 wrong.append(f"{line}: {reason}")
         if wrong:
             raise ClaimBroken("; ".join(wrong))
-
-    # Entries and files
 
     def content(self, kind: str, otherwise: str) -> Mapping[str, Any]:
         """Of an entry; where there is none the claim is open."""
         if kind not in self.entries:
             raise ClaimOpen(otherwise)
         return self.entries[kind].content
+
+    def signers(self, kind: str, otherwise: str) -> tuple[str, list[str]]:
+        """Who has signed an entry, in words, and who of the deal has not; open where there is no such entry."""
+        self.content(kind, otherwise)
+        entry = self.entries[kind]
+        names = list(dict.fromkeys(part.name for part in self.signed_parts if part.entry == entry.seq))
+        missing = [name for name in self.deals[entry.seq].document["keys"] if name not in names]
+        return join_names(names) if names else "", missing
 
     def file(self, stated: Mapping[str, Any]) -> Path:
         """A file beside the ledger with the digest that the ledger states; open where it is not there."""
@@ -451,8 +421,6 @@ class CheckedLedger(Checked):
         if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
             raise ClaimBroken(f"{name} was changed: it does not have the digest in the ledger")
         return path
-
-    # Money
 
     @property
     def delivered(self) -> FloatArray | None:
@@ -498,11 +466,6 @@ def check_ledger(
         What members have written down of what they signed last (`receipt.json`).
     must_be_signed
         Whether a ledger without signatures is a failure; with keys or receipts it always is.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is no ledger at all, or a receipt none.
     """
     return CheckedLedger(
         receipts=[read_receipt(receipt) for receipt in receipts],
@@ -513,64 +476,211 @@ def check_ledger(
     )
 
 
+def _has_deal(found: CheckedLedger) -> bool:
+    return AGREED in found.entries
+
+
+def _is_signed(found: CheckedLedger) -> bool:
+    return found.chain.is_signed
+
+
+@_check("ledger", "chain", needs="the ledger")
+def _check_chain(found: CheckedLedger) -> str:
+    """No line was changed, moved or taken out without making all later hashes anew."""
+    chain = found.chain
+    count = len(chain.entries)
+    if chain.broken is not None:
+        raise ClaimBroken(f"line {count + 1} {chain.broken}; what stands before it holds")
+    dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
+    return f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
+
+
+@_check("ledger", "entries", needs="the ledger")
+def _check_entries(found: CheckedLedger) -> str:
+    """Every entry has the parts of its kind."""
+    for entry in found.chain.entries:
+        why = _unsound_part(entry)
+        if why is not None:
+            raise ClaimBroken(f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
+    return "every entry holds what one of its kind must"
+
+
 def _unsound_part(entry: Entry) -> str | None:
+    content = entry.content
     for key, kind in ENTRY_FIELDS.get(entry.kind, {}).items():
-        if not isinstance(entry.content.get(key), kind):
+        if not isinstance(content.get(key), kind):
             return f"its {key}"
-    if entry.kind == FAILED and not isinstance(entry.content.get("agents") or {}, dict):
+    if entry.kind == FAILED and not isinstance(content.get("agents") or {}, dict):
         return "reasons by member"
-    if entry.kind == MEASURED and not all(map(_is_accuracy, entry.content["accuracies"].values())):
-        return "accuracies from 0 to 1 by member"
-    if entry.kind == VERIFIED and not all(map(_is_measured_model, entry.content["models"])):
-        return "the subset and the accuracies from 0 to 1 of every model"
+    models = [{"subset": [], **content}] if entry.kind == MEASURED else content.get("models", [])
+    if entry.kind in (MEASURED, VERIFIED) and not all(map(_is_measured_model, models)):
+        return "the subset of every model, and accuracies from 0 to 1 by member"
     return None
 
 
 def _is_measured_model(stated: Any) -> bool:
     """Whether it is a model made of a subset of the updates, and what members measured of it."""
-    return (
-        isinstance(stated, dict)
-        and isinstance(stated.get("subset"), list)
-        and all(isinstance(name, str) for name in stated["subset"])
-        and isinstance(stated.get("accuracies"), dict)
-        and all(map(_is_accuracy, stated["accuracies"].values()))
-    )
-
-
-def _is_accuracy(stated: Any) -> bool:
-    if not isinstance(stated, dict):
+    subset, scores = (stated.get("subset"), stated.get("accuracies")) if isinstance(stated, dict) else (None, None)
+    if (
+        not isinstance(subset, list)
+        or not all(isinstance(name, str) for name in subset)
+        or not isinstance(scores, dict)
+    ):
         return False
-    accuracy = stated.get("accuracy")
-    return accuracy is None or (isinstance(accuracy, int | float) and 0.0 <= accuracy <= 1.0)
+    told = [score.get("accuracy") if isinstance(score, dict) else "nothing" for score in scores.values()]
+    return all(score is None or (isinstance(score, int | float) and 0.0 <= score <= 1.0) for score in told)
 
 
-def _misplaced(entries: Sequence[Entry]) -> str | None:
-    """The first entry that cannot stand where it does, in words."""
-    stage = FIRST
-    for entry in entries[1:]:
-        if stage == SETTLED:
-            return f'line {entry.seq + 1}, "{entry.kind}", comes after the settlement, where a run ends'
-        if entry.kind == KEYS:
-            continue
-        if entry.kind not in ORDER[stage]:
-            return f'line {entry.seq + 1}, {short_repr(entry.kind)}, cannot come after "{stage}"'
-        if entry.kind != FAILED:
-            stage = entry.kind
-        elif is_end(entry):
-            stage = FIRST
-    return None
+@_check("ledger", FINISHED, needs="the ledger")
+def _check_finished(found: CheckedLedger) -> str:
+    """The run came to a settlement, and nothing failed after it; otherwise nobody is paid."""
+    last: Entry | None = None
+    for entry in found.chain.entries:
+        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
+        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
+            last = entry
+    if last is not None and last.kind == SETTLED:
+        return "the run has come to its settlement"
+    if last is None or last.kind != FAILED:
+        raise ClaimOpen("the run is not settled yet")
+    reason, about = str(last.content.get("reason")), last.content.get("agents")
+    told = "; ".join(f'"{name}": {why}' for name, why in about.items()) if isinstance(about, dict) else ""
+    reason = reason if not told or told in reason else f"{reason}: {told}"
+    raise ClaimBroken(f"the run failed ({last.content.get('phase')}): {reason:.400}")
 
 
-def _second_run(found: CheckedLedger) -> str | None:
-    """Where a second run begins, in words: a ledger holds one, and of two the first would go unchecked."""
-    settled = False
-    for entry in found.chain.entries[1:]:
-        if entry.kind == FIRST or (entry.kind == AGREED and settled):
-            return (
-                f'line {entry.seq + 1}, "{entry.kind}", begins a second run; a ledger holds one, name a file for each'
-            )
-        settled |= entry.kind == SETTLED
-    return None
+@_check("ledger", "budget-balance", needs="a deal", applies=_has_deal)
+def _check_balance(found: CheckedLedger) -> str:
+    """Payments sum to zero, and cents exactly."""
+    balanced = _check_balanced(found.stated_deal, found.stated_deal.balance_tolerance)
+    if SETTLED in found.entries:
+        cents = list(found.entries[SETTLED].content["cents"].values())
+        if not all(type(each) is int for each in cents) or sum(cents):
+            raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
+    return balanced
+
+
+@_check("ledger", "prices", needs="a deal with prices", applies=_has_deal)
+def _check_prices(found: CheckedLedger) -> str:
+    """Everybody is paid what its prices say, and what one pays another receives."""
+    deal = found.stated_deal
+    if deal.prices is None:
+        raise ClaimOpen("the deal does not say its prices")
+    if deal.price_contradiction:
+        raise ClaimBroken(deal.price_contradiction)
+    sums = deal.prices.sum(axis=0) * deal.contributions
+    if not np.abs(sums).max(initial=0.0) <= deal.balance_tolerance:
+        raise ClaimBroken("what members pay for somebody's data is not what it is paid for it")
+    return "everybody is paid what its prices say, and what one pays for data another receives"
+
+
+@_check("ledger", "recomputed", needs="the transcript beside the ledger", applies=_has_deal)
+def _check_transcript(found: CheckedLedger) -> str:
+    """The deal is the one that the recorded answers come to; not that the answers were true."""
+    agreed = found.entries[AGREED].content
+    stated = agreed.get("transcript")
+    if stated is None:
+        raise ClaimOpen("the deal was not negotiated here")
+    path = found.file(stated)
+    with error_context(path.name):
+        transcript = read_transcript(path)
+        recomputed = recompute(transcript)
+    if recomputed.agents != found.stated_deal.agents:
+        raise ClaimBroken(f"{path.name} is of other members")
+    told = CheckedTranscript(
+        transcript=transcript, recomputed=recomputed, deal=found.stated_deal, stated=agreed["deal"]
+    )
+    if stated["exchanges"] != transcript.count:
+        raise ClaimBroken(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
+    for check in (_check_recomputed, _check_negotiation):
+        try:
+            check(told)
+        except ClaimBroken as reason:
+            raise ClaimBroken(f"by {path.name} {reason}") from reason
+    return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
+
+
+@_check("ledger", "contributions", needs="a training", applies=_has_deal)
+def _check_contributions(found: CheckedLedger) -> str:
+    """Nobody's samples were used beyond what it agreed to, by the counts stated."""
+    content, deal = found.content(TRAINED, "nothing was trained yet"), found.stated_deal
+    agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
+    asked = {name: [rounds] for name, rounds in (content.get("asked") or {}).items()}
+    for name, used in content["samples"].items():
+        own = agreed[deal.agents.index(name)]
+        if any(type(count) is not int or count < 0 for count in [*used, *asked.get(name, [])]):
+            raise ClaimBroken(f'samples and rounds of member "{name}" must be whole numbers, none below 0')
+        if max(used, default=0) > own:
+            raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
+    return "nobody's samples were used beyond what it agreed to"
+
+
+@_check("ledger", "model", needs="the model beside the ledger", applies=_has_deal)
+def _check_model(found: CheckedLedger) -> str:
+    """The file is the model that was trained."""
+    trained = found.content(TRAINED, "no model is kept")
+    if "models" in trained:
+        files = dict.fromkeys(found.file(stated).name for stated in trained["models"].values())
+        return f"{join_names(list(files))} are the models that were trained, of every member its own"
+    if trained.get("model") is None:
+        raise ClaimOpen("no model is kept")
+    return f"{found.file(trained['model']).name} is the model that was trained"
+
+
+@_check(
+    "ledger",
+    "updates",
+    needs="the updates beside the ledger, and a verification",
+    applies=lambda found: VERIFIED in found.entries,
+)
+def _check_updates(found: CheckedLedger) -> str:
+    """The models that were measured are made of the updates that members signed."""
+    trained = found.content(TRAINED, "nothing was trained yet")
+    stated, models = trained.get("updates"), found.entries[VERIFIED].content["models"]
+    if stated is None:
+        raise ClaimOpen("the updates are not kept beside the ledger")
+    updates = TrainingUpdates.load(found.file(stated), stated["sha256"])
+    signed = {name: listed for name, listed in trained.get("deliveries", {}).items() if listed}
+    digests, counts = (
+        {name: [each[part] for each in listed] for name, listed in signed.items()} for part in ("update", "samples")
+    )
+    if updates.digests() != digests or updates.counts() != counts:
+        raise ClaimBroken("the updates kept are not those that members signed")
+    for model in models:
+        if model_digest(updates.model_of(model["subset"])) != model.get("model"):
+            whose = ", ".join(model["subset"])
+            raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
+    return f"{len(models)} models are made of the updates that members signed"
+
+
+@_check("ledger", "settlement", needs="a settlement", applies=_has_deal)
+def _check_settlement(found: CheckedLedger) -> str:
+    """Cents and transfers are those due for what was delivered, at the prices agreed."""
+    content, deal = found.content(SETTLED, "nothing is settled yet"), found.stated_deal
+    if content["deal"] != found.entries[AGREED].hash:
+        raise ClaimBroken("what was settled is another deal")
+    if found.chain.is_signed and TRAINED not in found.entries:
+        raise ClaimBroken("it is settled without having been trained")
+    delivered = found.delivered
+    is_short = delivered is not None and bool((delivered != deal.contributions).any())
+    if is_short and deal.prices is None and deal.payments.any():
+        raise ClaimOpen("less was delivered than agreed, and the deal names no prices: what is due needs the scenario")
+    due = found.settlement()
+    if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
+        raise ClaimBroken("the cents settled are not those due for what was delivered at the prices agreed")
+    stated = due.record()
+    for part, why in (
+        ("transfers", "the transfers do not carry out what is settled"),
+        ("minimal", "whether fewer transfers would do is stated wrongly"),
+        ("balances", "the balances are not those of the payments due"),
+        ("delivered", "what is stated as delivered is not what the training came to"),
+        ("agreed_balances", "the pay stated as agreed is not that of the deal"),
+        ("agreed", "the contributions stated as agreed are not those of the deal"),
+    ):
+        must_be = found.chain.is_signed or part in ("transfers", "minimal", "balances")
+        if (must_be or content.get(part) is not None) and content.get(part) != stated.get(part):
+            raise ClaimBroken(why)
+    return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
 
 
 def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
@@ -585,16 +695,82 @@ def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
     return payments_for_shares(deal, shares)
 
 
-def unmeasured_text(entry: Entry) -> str:
-    """Who has not measured what an entry lists, and why."""
-    reasons = missing_measurements(entry.content["models"] if entry.kind == VERIFIED else [entry.content])
-    return "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
+@_check(
+    "ledger",
+    "order",
+    needs="the ledger",
+    applies=lambda found: _is_signed(found) or _misplaced(found) is not None,
+)
+def _check_order(found: CheckedLedger) -> str:
+    """It holds one run, in the order of a run."""
+    misplaced = _misplaced(found)
+    if misplaced is not None:
+        raise ClaimBroken(misplaced)
+    return "entries come in the order of a run"
 
 
-# What is signed in a ledger: what is wrong with an entry beside its signatures, in words
+def _misplaced(found: CheckedLedger) -> str | None:
+    """The first entry that cannot stand where it does, in words.
+
+    Without signatures: where a second run begins. A ledger holds one, and of two the first would go unchecked.
+    """
+    stage, signed = FIRST, found.chain.is_signed
+    for entry in found.chain.entries[1:]:
+        line = f"line {entry.seq + 1}, {short_repr(entry.kind)}" if signed else f'line {entry.seq + 1}, "{entry.kind}"'
+        if stage == SETTLED and signed:
+            return f"{line}, comes after the settlement, where a run ends"
+        if not signed and (entry.kind == FIRST or (entry.kind == AGREED and stage == SETTLED)):
+            return f"{line}, begins a second run; a ledger holds one, name a file for each"
+        if signed and entry.kind != KEYS and entry.kind not in ORDER[stage]:
+            return f'{line}, cannot come after "{stage}"'
+        if entry.kind == FAILED:
+            stage = FIRST if is_end(entry) and signed else stage
+        elif (entry.kind == SETTLED) if not signed else entry.kind != KEYS:
+            stage = entry.kind
+    return None
 
 
+# Signatures: of every kind of entry what is wrong beside them, what is said where they hold, and where nothing is
+# signed with a key
+
+
+def _check_signed(
+    name: str,
+    *kinds: str,
+    needs: str,
+    says: Run,
+    unsigned: Run | None = None,
+    applies: Applies = _is_signed,
+) -> Callable[[Wrong], Wrong]:
+    """Put the check of signatures in entries of some kinds into the table; its docstring says what it proves."""
+
+    def add(wrong_in: Wrong) -> Wrong:
+        def run(found: CheckedLedger) -> str:
+            if unsigned is not None and not found.chain.is_signed:
+                return unsigned(found)
+            found.check_signatures(kinds, wrong_in)
+            return says(found)
+
+        run.__doc__ = wrong_in.__doc__
+        _check("ledger", name, needs=needs, applies=applies)(run)
+        return wrong_in
+
+    return add
+
+
+def _says_keys(found: CheckedLedger) -> str:
+    names = [part.name for part in found.signed_parts if part.kind == KEYS]
+    whose = f"of {join_names(names)}, each signed for this run"
+    if found.keys.is_given:
+        return f"{whose}; they are the keys known"
+    if not names:
+        raise ClaimOpen("none is stated yet")
+    return f"{whose}; they are those the ledger states; --keys compares them with keys that you know"
+
+
+@_check_signed("keys", KEYS, needs="members' keys; whose they are only with --keys", says=_says_keys)
 def _wrong_keys(found: CheckedLedger, entry: Entry, _: SignedDeal) -> Iterator[str]:
+    """Every key was signed for this run by its holder, and is the one known where keys are given."""
     before = stated_keys(found.chain.entries[: entry.seq])
     for name, stated in entry.content["keys"].items():
         if name in before:
@@ -608,7 +784,35 @@ def _wrong_keys(found: CheckedLedger, entry: Entry, _: SignedDeal) -> Iterator[s
         before.setdefault(name, stated["key"])
 
 
+def _says_recorded(found: CheckedLedger) -> str:
+    """Of a deal in a ledger without signatures, who is said to have signed it."""
+    if found.must_be_signed:
+        raise ClaimBroken(UNSIGNED)
+    content, deal = found.content(SIGNED, f"nobody has signed the deal: {UNSIGNED}"), found.stated_deal
+    if content["deal"] != found.entries[AGREED].hash:
+        raise ClaimBroken("what was signed is another deal")
+    members, said = [deal.agents[place] for place in deal.members], content["signatures"]
+    missing = [name for name in members if name not in said]
+    if missing:
+        raise ClaimBroken(f"not signed by {', '.join(missing)}")
+    refused = [name for name in members if not isinstance(said[name], dict) or said[name].get("signed") is False]
+    if refused:
+        raise ClaimBroken(f"{', '.join(refused)} refused to sign")
+    raise ClaimOpen(f"recorded as signed by {', '.join(members)}, but {UNSIGNED}")
+
+
+@_check_signed(
+    "signed",
+    *(SIGNED, FAILED),
+    needs="members' keys",
+    says=lambda found: (
+        f"one deal, and its own part of it, signed by {found.signers(SIGNED, 'nobody has signed the deal')[0]}"
+    ),
+    unsigned=_says_recorded,
+    applies=lambda found: _has_deal(found) or _is_signed(found) or found.must_be_signed,
+)
 def _wrong_deal(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    """Every member of the deal signed the same deal and its own prices."""
     if entry.kind == FAILED:  # what was signed until then stays signed
         return
     content, document, members = entry.content, under.document, under.members
@@ -627,7 +831,16 @@ def _wrong_deal(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[s
             yield f'"{name}" has refused to sign: {said.get("reason")!s:.80}'
 
 
+@_check_signed(
+    "delivered",
+    TRAINED,
+    needs="a training, members' keys",
+    says=lambda found: (
+        f"samples and updates of every round, signed by {found.signers(TRAINED, 'nothing was trained yet')[0]}"
+    ),
+)
 def _wrong_delivery(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    """Samples and update of every round are those that each member signed; not that the samples were used."""
     content, document = entry.content, under.signed_document("trained")
     under.delivered()  # raises where a round is missing or not signed
     counts = whole_samples(document["contributions"], document["samples_per_unit"])
@@ -640,7 +853,48 @@ def _wrong_delivery(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterat
         yield "the samples stated as agreed are not those of the deal"
 
 
+def _says_measured(found: CheckedLedger, kind: str, otherwise: str) -> str:
+    names, missing = found.signers(kind, otherwise)
+    untold = _unmeasured_text(found.entries[kind])
+    if not names:
+        raise ClaimOpen(f"not by {join_names(missing)}{untold}")
+    what = "what it measured of every model" if kind == VERIFIED else "its accuracy"
+    return f"{what} signed by {names}{untold}"
+
+
+def _unmeasured_text(entry: Entry) -> str:
+    """Who has not measured what an entry lists, and why."""
+    reasons = missing_measurements(entry.content["models"] if entry.kind == VERIFIED else [entry.content])
+    return "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
+
+
+def _says_unsigned_measures(found: CheckedLedger) -> str:
+    entry = found.entries[VERIFIED]
+    models = entry.content["models"]
+    out = missing_measurements(models)
+    said = dict.fromkeys(name for model in models for name in model["accuracies"] if name not in out)
+    raise ClaimOpen(f"recorded as measured by {join_names(list(said))}{_unmeasured_text(entry)}; nobody has signed it")
+
+
+def _is_verified(found: CheckedLedger) -> bool:
+    """Whether models of subsets were measured, or some deal says that they are."""
+    if not found.chain.is_signed:
+        return VERIFIED in found.entries
+    entries = found.chain.entries
+    is_agreed = any(entry.content.get("verification") is not None for entry in entries if entry.kind == AGREED)
+    return is_agreed or any(entry.kind == VERIFIED for entry in entries)
+
+
+@_check_signed(
+    "verified",
+    VERIFIED,
+    needs="a verification, members' keys",
+    says=lambda found: _says_measured(found, VERIFIED, "what arrived was not verified by models of subsets"),
+    unsigned=_says_unsigned_measures,
+    applies=_is_verified,
+)
 def _wrong_verification(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    """What members measured of models with and without an update is what they signed."""
     document = under.signed_document("verified")
     if TRAINED not in under.entries or "verification" not in document:
         yield "the deal does not say that it is verified, or nothing was trained"
@@ -648,7 +902,14 @@ def _wrong_verification(_: CheckedLedger, entry: Entry, under: SignedDeal) -> It
         check_subsets(document, under.entries[TRAINED].content["deliveries"], entry.content["models"])
 
 
+@_check_signed(
+    "measured",
+    MEASURED,
+    needs="accuracies, members' keys",
+    says=lambda found: _says_measured(found, MEASURED, "nothing was measured yet"),
+)
 def _wrong_accuracies(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    """Each accuracy is the one that the member signed, of the model trained; not that it measured it well."""
     under.signed_document("measured")
     for name, said in entry.content["accuracies"].items():
         model = stated_model(under.entries[TRAINED].content, name) if TRAINED in under.entries else {}
@@ -656,7 +917,16 @@ def _wrong_accuracies(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iter
             yield f'"{name}" has measured another model than the one trained'
 
 
+def _says_confirmed(found: CheckedLedger) -> str:
+    names, missing = found.signers(SETTLED, "nothing is settled yet")
+    if missing:
+        raise ClaimOpen(f"not by {join_names(missing)}; what it is paid follows from what all have signed")
+    return f"the settlement signed by {names}"
+
+
+@_check_signed("confirmed", SETTLED, needs="a settlement, members' keys", says=_says_confirmed)
 def _wrong_settlement(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+    """Everybody signed what was delivered and all cents; open where some did not, which moves no money."""
     content, document = entry.content, under.signed_document("settled")
     if content["delivered_by"] != under.delivered():
         yield "what is paid for is not what members signed to have delivered"
@@ -668,36 +938,6 @@ def _wrong_settlement(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iter
         yield "who has confirmed is not who has signed"
     if not content["signatures"]:
         yield "nobody has confirmed the settlement"
-
-
-# By claim: the kinds of entries that hold the signatures, and what else must be right of them.
-SIGNATURE_RULES: Mapping[str, tuple[tuple[str, ...], Callable[[CheckedLedger, Entry, SignedDeal], Iterator[str]]]] = {
-    "keys": ((KEYS,), _wrong_keys),
-    "signed": ((SIGNED, FAILED), _wrong_deal),
-    "delivered": ((TRAINED,), _wrong_delivery),
-    "verified": ((VERIFIED,), _wrong_verification),
-    "measured": ((MEASURED,), _wrong_accuracies),
-    "confirmed": ((SETTLED,), _wrong_settlement),
-}
-
-
-def _signers(found: CheckedLedger, claim: str, kind: str, otherwise: str) -> tuple[str, list[str]]:
-    """Who has signed an entry, in words, and who of the deal has not; open where there is no such entry."""
-    found.check_signatures(claim)
-    found.content(kind, otherwise)
-    entry = found.entries[kind]
-    names = list(dict.fromkeys(part.name for part in found.signed_parts if part.entry == entry.seq))
-    missing = [name for name in found.deals[entry.seq].document["keys"] if name not in names]
-    return join_names(names) if names else "", missing
-
-
-def _measured_by(found: CheckedLedger, claim: str, kind: str, otherwise: str) -> str:
-    names, missing = _signers(found, claim, kind, otherwise)
-    untold = unmeasured_text(found.entries[kind])
-    if not names:
-        raise ClaimOpen(f"not by {join_names(missing)}{untold}")
-    what = "what it measured of every model" if kind == VERIFIED else "its accuracy"
-    return f"{what} signed by {names}{untold}"
 
 
 def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
@@ -726,304 +966,15 @@ def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
     return f'what "{name}" signed last ({about}) is there{before}'
 
 
-def _has_deal(found: CheckedLedger) -> bool:
-    return AGREED in found.entries
-
-
-def _is_signed(found: CheckedLedger) -> bool:
-    return found.chain.is_signed
-
-
-def _is_verified(found: CheckedLedger) -> bool:
-    """Whether models of subsets were measured, or some deal says that they are."""
-    if not found.chain.is_signed:
-        return VERIFIED in found.entries
-    agreed = [entry.content for entry in found.chain.entries if entry.kind == AGREED]
-    is_agreed = any(content.get("verification") is not None for content in agreed)
-    return is_agreed or any(entry.kind == VERIFIED for entry in found.chain.entries)
-
-
-@_check_of(LEDGER_CHECKS, "chain", needs="the ledger")
-def _check_chain(found: CheckedLedger) -> str:
-    """No line was changed, moved or taken out without making all later hashes anew."""
-    chain = found.chain
-    count = len(chain.entries)
-    if chain.broken is not None:
-        raise ClaimBroken(f"line {count + 1} {chain.broken}; what stands before it holds")
-    dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
-    return f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
-
-
-@_check_of(LEDGER_CHECKS, "entries", needs="the ledger")
-def _check_entries(found: CheckedLedger) -> str:
-    """Every entry has the parts of its kind."""
-    for entry in found.chain.entries:
-        why = _unsound_part(entry)
-        if why is not None:
-            raise ClaimBroken(f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
-    return "every entry holds what one of its kind must"
-
-
-@_check_of(LEDGER_CHECKS, FINISHED, needs="the ledger")
-def _check_finished(found: CheckedLedger) -> str:
-    """The run came to a settlement, and nothing failed after it; otherwise nobody is paid."""
-    last: Entry | None = None
-    for entry in found.chain.entries:
-        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
-        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
-            last = entry
-    if last is not None and last.kind == SETTLED:
-        return "the run has come to its settlement"
-    if last is None or last.kind != FAILED:
-        raise ClaimOpen("the run is not settled yet")
-    reason, about = str(last.content.get("reason")), last.content.get("agents")
-    told = "; ".join(f'"{name}": {why}' for name, why in about.items()) if isinstance(about, dict) else ""
-    reason = reason if not told or told in reason else f"{reason}: {told}"
-    raise ClaimBroken(f"the run failed ({last.content.get('phase')}): {reason:.400}")
-
-
-@_check_of(LEDGER_CHECKS, "budget-balance", needs="a deal", applies=_has_deal)
-def _check_balance(found: CheckedLedger) -> str:
-    """Payments sum to zero, and cents exactly."""
-    deal = found.stated_deal
-    total = float(deal.payments.sum())
-    if not abs(total) <= deal.balance_tolerance:
-        raise ClaimBroken(f"the payments agreed sum to {total:+.3g}")
-    if SETTLED in found.entries:
-        cents = list(found.entries[SETTLED].content["cents"].values())
-        if not all(type(each) is int for each in cents) or sum(cents):
-            raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
-    return f"payments sum to {_sum_text(total)}"
-
-
-@_check_of(LEDGER_CHECKS, "prices", needs="a deal with prices", applies=_has_deal)
-def _check_prices(found: CheckedLedger) -> str:
-    """Everybody is paid what its prices say, and what one pays another receives."""
-    deal = found.stated_deal
-    if deal.prices is None:
-        raise ClaimOpen("the deal does not say its prices")
-    if deal.price_contradiction:
-        raise ClaimBroken(deal.price_contradiction)
-    sums = deal.prices.sum(axis=0) * deal.contributions
-    if not np.abs(sums).max(initial=0.0) <= deal.balance_tolerance:
-        raise ClaimBroken("what members pay for somebody's data is not what it is paid for it")
-    return "everybody is paid what its prices say, and what one pays for data another receives"
-
-
-@_check_of(LEDGER_CHECKS, "recomputed", needs="the transcript beside the ledger", applies=_has_deal)
-def _check_transcript(found: CheckedLedger) -> str:
-    """The deal is the one that the recorded answers come to; not that the answers were true."""
-    agreed = found.entries[AGREED].content
-    stated = agreed.get("transcript")
-    if stated is None:
-        raise ClaimOpen("the deal was not negotiated here")
-    path = found.file(stated)
-    with error_context(path.name):
-        transcript = read_transcript(path)
-        recomputed = recompute(transcript)
-    if recomputed.agents != found.stated_deal.agents:
-        raise ClaimBroken(f"{path.name} is of other members")
-    told = CheckedTranscript(
-        transcript=transcript, recomputed=recomputed, deal=found.stated_deal, stated=agreed["deal"]
-    )
-    if stated["exchanges"] != transcript.count:
-        raise ClaimBroken(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
-    for check in (_check_recomputed, _check_negotiation):
-        try:
-            check(told)
-        except ClaimBroken as reason:
-            raise ClaimBroken(f"by {path.name} {reason}") from reason
-    return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
-
-
-@_check_of(
-    LEDGER_CHECKS,
-    "signed",
-    needs="members' keys",
-    applies=lambda found: _has_deal(found) or _is_signed(found) or found.must_be_signed,
-)
-def _check_signed(found: CheckedLedger) -> str:
-    """Every member of the deal signed the same deal and its own prices."""
-    if found.chain.is_signed:
-        names, _ = _signers(found, "signed", SIGNED, "nobody has signed the deal")
-        return f"one deal, and its own part of it, signed by {names}"
-    if found.must_be_signed:
-        raise ClaimBroken(UNSIGNED)
-    content, deal = found.content(SIGNED, f"nobody has signed the deal: {UNSIGNED}"), found.stated_deal
-    if content["deal"] != found.entries[AGREED].hash:
-        raise ClaimBroken("what was signed is another deal")
-    members, said = [deal.agents[place] for place in deal.members], content["signatures"]
-    missing = [name for name in members if name not in said]
-    if missing:
-        raise ClaimBroken(f"not signed by {', '.join(missing)}")
-    refused = [name for name in members if not isinstance(said[name], dict) or said[name].get("signed") is False]
-    if refused:
-        raise ClaimBroken(f"{', '.join(refused)} refused to sign")
-    raise ClaimOpen(f"recorded as signed by {', '.join(members)}, but {UNSIGNED}")
-
-
-@_check_of(LEDGER_CHECKS, "contributions", needs="a training", applies=_has_deal)
-def _check_contributions(found: CheckedLedger) -> str:
-    """Nobody's samples were used beyond what it agreed to, by the counts stated."""
-    content, deal = found.content(TRAINED, "nothing was trained yet"), found.stated_deal
-    agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
-    asked = {name: [rounds] for name, rounds in (content.get("asked") or {}).items()}
-    for name, used in content["samples"].items():
-        own = agreed[deal.agents.index(name)]
-        if any(type(count) is not int or count < 0 for count in [*used, *asked.get(name, [])]):
-            raise ClaimBroken(f'samples and rounds of member "{name}" must be whole numbers, none below 0')
-        if max(used, default=0) > own:
-            raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
-    return "nobody's samples were used beyond what it agreed to"
-
-
-@_check_of(LEDGER_CHECKS, "model", needs="the model beside the ledger", applies=_has_deal)
-def _check_model(found: CheckedLedger) -> str:
-    """The file is the model that was trained."""
-    trained = found.content(TRAINED, "no model is kept")
-    if "models" in trained:
-        files = dict.fromkeys(found.file(stated).name for stated in trained["models"].values())
-        return f"{join_names(list(files))} are the models that were trained, of every member its own"
-    if trained.get("model") is None:
-        raise ClaimOpen("no model is kept")
-    return f"{found.file(trained['model']).name} is the model that was trained"
-
-
-@_check_of(
-    LEDGER_CHECKS,
-    "updates",
-    needs="the updates beside the ledger, and a verification",
-    applies=lambda found: VERIFIED in found.entries,
-)
-def _check_updates(found: CheckedLedger) -> str:
-    """The models that were measured are made of the updates that members signed."""
-    trained = found.content(TRAINED, "nothing was trained yet")
-    stated, models = trained.get("updates"), found.entries[VERIFIED].content["models"]
-    if stated is None:
-        raise ClaimOpen("the updates are not kept beside the ledger")
-    updates = TrainingUpdates.load(found.file(stated), stated["sha256"])
-    signed = {name: listed for name, listed in trained.get("deliveries", {}).items() if listed}
-    digests = {name: [each["update"] for each in listed] for name, listed in signed.items()}
-    counts = {name: [each["samples"] for each in listed] for name, listed in signed.items()}
-    if updates.digests() != digests or updates.counts() != counts:
-        raise ClaimBroken("the updates kept are not those that members signed")
-    for model in models:
-        if model_digest(updates.model_of(model["subset"])) != model.get("model"):
-            whose = ", ".join(model["subset"])
-            raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
-    return f"{len(models)} models are made of the updates that members signed"
-
-
-@_check_of(LEDGER_CHECKS, "verified", needs="a verification, members' keys", applies=_is_verified)
-def _check_verified(found: CheckedLedger) -> str:
-    """What members measured of models with and without an update is what they signed."""
-    if found.chain.is_signed:
-        return _measured_by(found, "verified", VERIFIED, "what arrived was not verified by models of subsets")
-    entry = found.entries[VERIFIED]
-    models = entry.content["models"]
-    out = missing_measurements(models)
-    said = dict.fromkeys(name for model in models for name in model["accuracies"] if name not in out)
-    raise ClaimOpen(f"recorded as measured by {join_names(list(said))}{unmeasured_text(entry)}; nobody has signed it")
-
-
-@_check_of(LEDGER_CHECKS, "settlement", needs="a settlement", applies=_has_deal)
-def _check_settlement(found: CheckedLedger) -> str:
-    """Cents and transfers are those due for what was delivered, at the prices agreed."""
-    content, deal = found.content(SETTLED, "nothing is settled yet"), found.stated_deal
-    if content["deal"] != found.entries[AGREED].hash:
-        raise ClaimBroken("what was settled is another deal")
-    if found.chain.is_signed and TRAINED not in found.entries:
-        raise ClaimBroken("it is settled without having been trained")
-    delivered = found.delivered
-    is_short = delivered is not None and bool((delivered != deal.contributions).any())
-    if is_short and deal.prices is None and deal.payments.any():
-        raise ClaimOpen("less was delivered than agreed, and the deal names no prices: what is due needs the scenario")
-    due = found.settlement()
-    if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
-        raise ClaimBroken("the cents settled are not those due for what was delivered at the prices agreed")
-    stated = due.record()
-    for parts, why in (
-        (("transfers", "minimal"), "the transfers do not carry out what is settled"),
-        (("balances",), "the balances are not those of the payments due"),
-    ):
-        if any(stated[part] != content[part] for part in parts):
-            raise ClaimBroken(why)
-    for part, why in (
-        ("delivered", "what is stated as delivered is not what the training came to"),
-        ("agreed_balances", "the pay stated as agreed is not that of the deal"),
-        ("agreed", "the contributions stated as agreed are not those of the deal"),
-    ):
-        if (found.chain.is_signed or content.get(part) is not None) and content.get(part) != stated.get(part):
-            raise ClaimBroken(why)
-    return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
-
-
-@_check_of(LEDGER_CHECKS, "keys", needs="members' keys; whose they are only with --keys", applies=_is_signed)
-def _check_keys(found: CheckedLedger) -> str:
-    """Every key was signed for this run by its holder, and is the one known where keys are given."""
-    found.check_signatures("keys")
-    names = [part.name for part in found.signed_parts if part.kind == KEYS]
-    whose = f"of {join_names(names)}, each signed for this run"
-    if found.keys.is_given:
-        return f"{whose}; they are the keys known"
-    if not names:
-        raise ClaimOpen("none is stated yet")
-    return f"{whose}; they are those the ledger states; --keys compares them with keys that you know"
-
-
-@_check_of(
-    LEDGER_CHECKS,
-    "order",
-    needs="the ledger",
-    applies=lambda found: _is_signed(found) or _second_run(found) is not None,
-)
-def _check_order(found: CheckedLedger) -> str:
-    """It holds one run, in the order of a run."""
-    misplaced = _misplaced(found.chain.entries) if found.chain.is_signed else _second_run(found)
-    if misplaced is not None:
-        raise ClaimBroken(misplaced)
-    return "entries come in the order of a run"
-
-
-@_check_of(LEDGER_CHECKS, "delivered", needs="a training, members' keys", applies=_is_signed)
-def _check_delivered(found: CheckedLedger) -> str:
-    """Samples and update of every round are those that each member signed; not that the samples were used."""
-    names, _ = _signers(found, "delivered", TRAINED, "nothing was trained yet")
-    return f"samples and updates of every round, signed by {names}"
-
-
-@_check_of(LEDGER_CHECKS, "measured", needs="accuracies, members' keys", applies=_is_signed)
-def _check_measured(found: CheckedLedger) -> str:
-    """Each accuracy is the one that the member signed, of the model trained; not that it measured it well."""
-    return _measured_by(found, "measured", MEASURED, "nothing was measured yet")
-
-
-@_check_of(LEDGER_CHECKS, "confirmed", needs="a settlement, members' keys", applies=_is_signed)
-def _check_confirmed(found: CheckedLedger) -> str:
-    """Everybody signed what was delivered and all cents; open where some did not, which moves no money."""
-    names, missing = _signers(found, "confirmed", SETTLED, "nothing is settled yet")
-    if missing:
-        raise ClaimOpen(f"not by {join_names(missing)}; what it is paid follows from what all have signed")
-    return f"the settlement signed by {names}"
-
-
 # Deals
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PaymentCheck:
-    """How far the payments of a deal can be from those of the exact equilibrium.
+    """How far the payments of a deal can be from those of the exact equilibrium, and what that rests on.
 
-    Attributes
-    ----------
-    errors
-        By member, in units of payoff; NaN where nothing is known.
-    tol
-        What may be in the wrong pocket, in units of payoff.
-    method
-        What this rests on, in words.
-    agent
-        Whose payment is furthest off.
+    `errors` are by member, NaN where nothing is known; `tol` is what may be in the wrong pocket; both in units of
+    payoff. The payment of `agent` is furthest off.
     """
 
     errors: FloatArray
@@ -1086,8 +1037,6 @@ class CheckedDeal(Checked):
         The members of the scenario that are not in it, and why; an empty text where the deal does not say it.
     record
         The ledger or transcript it comes from, checked, if it comes from one.
-    money
-        What payoff is worth, where the scenario says it.
     contradictions
         What its file states otherwise than it follows from contributions and payments, in words.
     unchecked
@@ -1108,7 +1057,7 @@ class CheckedDeal(Checked):
     def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
         """By claim: its certificates, the checks of a deal, and those of the record it comes from."""
         found = {claim.value: _finding(partial(_check_certificate, claim), self) for claim in self.claims}
-        found |= {check.name: _finding(check.run, self) for check in DEAL_CHECKS if check.applies(self)}
+        found |= _findings("deal", self)
         for name, finding in self.record.findings.items() if self.record is not None else ():
             if finding.holds is False or name not in found:
                 found = {key: each for key, each in found.items() if key != name} | {name: finding}
@@ -1152,12 +1101,10 @@ class CheckedDeal(Checked):
     def difference(self) -> str:
         """What is wrong first of all: the record it comes from, a payment, or a claim."""
         failures = self.failures
-        first = [
-            *(self.record.failed if self.record is not None else ()),
-            *([LEFT_OUT] if LEFT_OUT in failures else []),
-        ]
-        if first:
-            return f"{quote_claim(first[0])}: {failures[first[0]]}"
+        first = [*(self.record.failed if self.record is not None else ()), LEFT_OUT]
+        for claim in first:
+            if claim in failures:
+                return f"{quote_claim(claim)}: {failures[claim]}"
         with suppress(*SOLVER_ERRORS):  # where the rules come to no deal
             due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
             for name in self.outcome.deal.differences(due.deal):
@@ -1205,12 +1152,14 @@ def check_deal(
             stated_in = {key: entry for key, entry in stated_in.items() if key != "welfare"}
         if named is not None:
             stated = [*stated, *_contradictions(stated_in, deal, outcome, named, federation)]
+    reasons = {name: deal.excluded.get(name, "").strip() for name in federation.names if name not in outcome.agents}
     return CheckedDeal(
         deal=deal,
         rules=chosen,
         outcome=outcome,
         claims=chosen.promises(outcome.federation) if claims is None else claims,
-        out={name: _reason(deal, name) for name in federation.names if name not in outcome.agents},
+        # A text without a letter or digit says nothing.
+        out={name: reason if any(map(str.isalnum, reason)) else "" for name, reason in reasons.items()},
         record=record,
         money=money,
         contradictions=stated,
@@ -1225,12 +1174,6 @@ def check_solved(
     outcome = rules.solve(federation)
     held_to = rules.promises(federation) if claims is None else claims
     return CheckedDeal(deal=outcome.deal, rules=rules, outcome=outcome, claims=held_to, money=money)
-
-
-def _reason(deal: Deal, name: str) -> str:
-    """Why somebody is out, if the deal says it in words: a text without a letter or digit says nothing."""
-    given = deal.excluded.get(name, "").strip()
-    return given if any(map(str.isalnum, given)) else ""
 
 
 def _contradictions(
@@ -1249,7 +1192,7 @@ def _contradictions(
     terms, _ = deal.belonging_to(federation)
     stated = {"agents": terms.agents, "prices": terms.prices, "side_payments": terms.side_payments}
     stated = {key: entry for key, entry in jsonable(stated).items() if entry is not None}
-    beside = {key: entry for key, entry in record.items() if key not in TERMS}
+    beside = {key: entry for key, entry in record.items() if key not in ("prices", "side_payments")}
     if rules.name not in MECHANISMS:  # how many equilibria there are, and what is paid beside, is for its rules to say
         for key in ("equilibria", "worst_reciprocity", "side_payments"):
             beside.pop(key, None)
@@ -1277,17 +1220,20 @@ def _check_certificate(claim: Claim, found: CheckedDeal) -> str:
     return f"proved for {proof.scope}"
 
 
-@_check_of(DEAL_CHECKS, LEFT_OUT, needs="the scenario")
+@_check("deal", LEFT_OUT, needs="the scenario")
 def _check_members(found: CheckedDeal) -> str:
     """All its members are in the deal, or it says who is not, and why."""
     unexplained = [name for name, reason in found.out.items() if not reason]
     if unexplained:
-        raise ClaimBroken(f"{join_names(unexplained)} {'is' if len(unexplained) == 1 else 'are'} {UNEXPLAINED}")
+        are = "is" if len(unexplained) == 1 else "are"
+        raise ClaimBroken(
+            f"{join_names(unexplained)} {are} in the scenario and not in the deal, which does not say why"
+        )
     return "everybody of the scenario is in it, or it says why not"
 
 
-@_check_of(
-    DEAL_CHECKS,
+@_check(
+    "deal",
     PAYMENTS,
     needs="the scenario, and rules that come to an equilibrium",
     applies=lambda found: found.holds_payments,
@@ -1302,7 +1248,7 @@ def _check_payments(found: CheckedDeal) -> str:
     return payments.method
 
 
-@_check_of(DEAL_CHECKS, "prices", needs="a deal with prices", applies=lambda found: found.deal.prices is not None)
+@_check("deal", "prices", needs="a deal with prices", applies=lambda found: found.deal.prices is not None)
 def _check_deal_prices(found: CheckedDeal) -> str:
     """Everybody is paid what its prices say."""
     if found.deal.price_contradiction:
@@ -1310,9 +1256,9 @@ def _check_deal_prices(found: CheckedDeal) -> str:
     return "everybody is paid what its prices say"
 
 
-@_check_of(DEAL_CHECKS, STATED, needs="the scenario, and a file")
+@_check("deal", STATED, needs="the scenario, and a file")
 def _check_stated(found: CheckedDeal) -> str:
-    """Payoffs, costs, shares, certificates and all else in the file follow from contributions and payments."""
+    """Payoffs, costs, shares, verdicts and all else in the file follow from contributions and payments."""
     if found.contradictions:
         raise ClaimBroken(found.contradictions[0])
     return "all else that is stated follows from contributions and payments"

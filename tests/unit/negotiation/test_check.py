@@ -15,9 +15,7 @@ from fedpact.deals import Ledger
 from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
 from fedpact.deals.settlement import settle_payments
 from fedpact.negotiation.check import (
-    DEAL_CHECKS,
-    LEDGER_CHECKS,
-    TRANSCRIPT_CHECKS,
+    CHECKS,
     check_ledger,
     check_record,
     check_transcript,
@@ -271,5 +269,5 @@ def test_agents_of_a_transcript_keep_their_places(transcript: Path) -> None:
 
 def test_the_documentation_lists_every_check() -> None:
     page = (Path(__file__).parents[3] / "docs" / "what-if-somebody-cheats.md").read_text(encoding="utf-8")
-    for check in (*LEDGER_CHECKS, *TRANSCRIPT_CHECKS, *DEAL_CHECKS):
+    for check in CHECKS:
         assert f"| {check.name} | {check.needs} | {check.proves} |" in page
