@@ -112,12 +112,12 @@ def document_digest(document: Mapping[str, Any]) -> str:
 
 
 def is_signed_by(public: Any, document: Mapping[str, Any], signature: Any) -> bool:
-    """Whether a signature is that of a document by the owner of a public key; whatever is not one is none."""
+    """Whether a signature is that of a document by the owner of a public key."""
     return is_signature(public, PURPOSE + canonical_json(document), signature)
 
 
 def is_signature(public: Any, content: bytes, signature: Any) -> bool:
-    """Whether a signature is that of bytes by the owner of a public key."""
+    """Whether a signature is that of bytes by the owner of a public key; whatever is not one is none."""
     package = _cryptography()
     if not isinstance(signature, str) or not isinstance(public, str):
         return False
@@ -176,15 +176,7 @@ def parse_signing_key(content: bytes) -> SigningKey:
 def write_signing_key(path: Path, *, name: str = "") -> SigningKey:
     """Make a key: the private one goes to `path`, which nobody else may read, the public one to `path`.pub.
 
-    Parameters
-    ----------
-    name
-        Whose key it is; it is the comment of the public one.
-
-    Raises
-    ------
-    InvalidInput
-        If one of the files is there already: keys are not replaced.
+    `name` is whose key it is, the comment of the public one. Keys that are there are not replaced.
     """
     key, public = new_signing_key(), path.with_name(path.name + ".pub")
     comment = " ".join(name.split())
@@ -205,13 +197,7 @@ def write_signing_key(path: Path, *, name: str = "") -> SigningKey:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownKeys:
-    """Public keys that are known from elsewhere than the coordinator.
-
-    Attributes
-    ----------
-    by_name, by_place
-        Those whose comment is a member's name, and those of files `node-PLACE.key.pub`.
-    """
+    """Public keys that are known from elsewhere: by the names in their comments, or of files `node-PLACE.key.pub`."""
 
     by_name: Mapping[str, str] = field(default_factory=dict)
     by_place: Mapping[int, str] = field(default_factory=dict)
@@ -333,10 +319,7 @@ def statement_document(
 def own_document(
     about: str, deal: Mapping[str, Any], name: str, said: Mapping[str, Any], *, head: str | None = None
 ) -> dict[str, Any]:
-    """What a member has delivered in a round, or measured of a model or of several, under a deal's document.
-
-    Measurements name the `head` of the ledger that they are made for.
-    """
+    """What a member has delivered in a round, or measured; measurements name the `head` they are made for."""
     parts = {part: said.get(part) for part in OWN_PARTS[about][0]} | ({} if head is None else {"head": head})
     return {"about": about, "run": deal["run"], "deal": document_digest(deal), "name": name, **parts}
 
@@ -357,13 +340,7 @@ def own_statement_key(document: Mapping[str, Any]) -> str | None:
 
 
 def own_statement_words(key: str) -> str:
-    """What such a statement says, in words.
-
-    Examples
-    --------
-    >>> own_statement_words("delivery 3")
-    'what it delivered in round 3'
-    """
+    """What such a statement says, in words, such as "what it delivered in round 3"."""
     about, _, number = key.partition(" ")
     return OWN_PARTS[about][1].format(number) if about in OWN_PARTS else key
 
@@ -402,19 +379,8 @@ def stated_model(trained: Mapping[str, Any], name: str) -> dict[str, Any]:
 def signed_delivery(document: Mapping[str, Any], deliveries: Any) -> dict[str, float]:
     """What each member has delivered, in units of contribution, by what it has signed; nothing else counts.
 
-    Of less than one agreed sample nothing is delivered, except where a deal names no prices to leave it out by.
-
-    Parameters
-    ----------
-    document
-        The deal's, which holds the keys.
-    deliveries
-        By name, a list of `round`, `samples`, `update` and `signature`.
-
-    Raises
-    ------
-    InvalidInput
-        If a round is missing or doubled, more is counted than agreed, or a signature is not its member's.
+    Of less than one agreed sample nothing is delivered, except where a deal names no prices to leave it out by. It is
+    an error if a round is missing or doubled, more is counted than agreed, or a signature is not its member's.
     """
     counts = whole_samples(document["contributions"], document["samples_per_unit"])
     listed = deliveries if isinstance(deliveries, dict) else {}
@@ -453,10 +419,7 @@ def _signed_samples(document: Mapping[str, Any], name: str, agreed: int, listed:
 def signed_subsets(
     document: Mapping[str, Any], deliveries: Mapping[str, Any], *, most: int | None = None
 ) -> list[list[str]]:
-    """Of which members' updates the models are made that members measure, as the updates they signed decide.
-
-    Of `most` or more the first `most`.
-    """
+    """Of which members' updates the models are made that members measure, at most so many, as updates decide."""
     listed = [name for name in document["agents"] if deliveries.get(name)]
     digests = {name: [str(each["update"]) for each in deliveries[name]] for name in listed}
     count = document["verification"]["subsets"]
@@ -474,13 +437,7 @@ def check_subsets(document: Mapping[str, Any], deliveries: Mapping[str, Any], mo
 def verification_documents(
     document: Mapping[str, Any], models: Sequence[Mapping[str, Any]], *, head: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What each member that measured some of the models made of subsets has to have signed: all of them at once.
-
-    Raises
-    ------
-    InvalidInput
-        If a member is said to have tested models on different numbers of samples: it signs one number.
-    """
+    """What each member that measured some of the models made of subsets has to have signed: all of them at once."""
     for name in dict.fromkeys(name for model in models for name in model["accuracies"]):
         scores = [model["accuracies"].get(name, {}) for model in models]
         if any(score.get("accuracy") is not None for score in scores):
@@ -511,19 +468,7 @@ def own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[
 
 @dataclass(frozen=True, kw_only=True)
 class SignedPart:
-    """A document that a member has signed, or is said to have.
-
-    Attributes
-    ----------
-    entry, kind
-        The place and kind of the ledger's entry that holds the signature.
-    about, name
-        Which document, and whose signature.
-    digest
-        The document's.
-    signature, holds
-        What stands there, and whether it is that member's on that document.
-    """
+    """A document that a member has signed, or is said to have; `entry` is the place of what holds the signature."""
 
     entry: int
     kind: str
@@ -538,12 +483,7 @@ class SignedPart:
 class SignedDeal:
     """A deal on a ledger, up to the next one or to where it failed: its document, and what is signed under it.
 
-    Attributes
-    ----------
-    ledger
-        All entries.
-    entries
-        The deal's own and those that follow it, by kind.
+    `entries` are the deal's own and those that follow it, by kind; `ledger` all of them.
     """
 
     ledger: Sequence[Entry]
@@ -575,17 +515,26 @@ class SignedDeal:
 
     def signed_parts(self, entry: Entry) -> Iterator[SignedPart]:
         """Every document that an entry says a member has signed, made anew, and whether it bears the signature."""
-        if entry.kind == KEYS:
-            for name, stated in entry.content["keys"].items():
-                made = key_document(self.ledger[0].hash, name, stated["place"], stated["key"])
-                yield _signed_part(entry, name, stated["key"], made, stated.get("signature"))
-        else:
-            for name, made, signature in self._documents(entry):
-                yield _signed_part(entry, name, self.document["keys"].get(name), made, signature)
+        keys = {name: stated["key"] for name, stated in entry.content["keys"].items()} if entry.kind == KEYS else None
+        for name, made, signature in self._documents(entry):
+            key = (self.document["keys"] if keys is None else keys).get(name)
+            yield SignedPart(
+                entry=entry.seq,
+                kind=entry.kind,
+                about=str(made["about"]),
+                name=name,
+                digest=document_digest(made),
+                signature=signature,
+                holds=is_signed_by(key, made, signature),
+            )
 
     def _documents(self, entry: Entry) -> Iterator[tuple[str, dict[str, Any], Any]]:
         """Who is said to have signed what: name, document and signature."""
         content = entry.content
+        if entry.kind == KEYS:
+            for name, stated in content["keys"].items():
+                made = key_document(self.ledger[0].hash, name, stated["place"], stated["key"])
+                yield name, made, stated.get("signature")
         if entry.kind not in SIGNED_KINDS or (entry.kind == FAILED and AGREED not in self.entries):
             return
         signatures = content.get("signatures") or {}
@@ -613,18 +562,6 @@ class SignedDeal:
             claims=said.get("claims") or [],
             wants=said.get("wants"),
         )
-
-
-def _signed_part(entry: Entry, name: str, key: Any, document: Mapping[str, Any], signature: Any) -> SignedPart:
-    return SignedPart(
-        entry=entry.seq,
-        kind=entry.kind,
-        about=str(document["about"]),
-        name=name,
-        digest=document_digest(document),
-        signature=signature,
-        holds=is_signed_by(key, document, signature),
-    )
 
 
 def signed_deals(ledger: Sequence[Entry]) -> list[SignedDeal]:
