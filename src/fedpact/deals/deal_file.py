@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedpact.certificates import Certificate
 from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
 from fedpact.deals.ledger import AGREED, SIGNED, is_end, is_ledger, read_ledger
 from fedpact.deals.outcome import PER_AGENT, Outcome
@@ -24,7 +24,10 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, read_text, replace_text
 from fedpact.utils.jsonl import jsonable
 
-REQUIRED = ("mechanism", "agents", "contributions", "payments")
+PARTS = ("mechanism", "agents", "contributions", "payments", "prices", "side_payments", "excluded")
+REQUIRED = PARTS[:4]
+OF_LOTS = ("lot_owners", "lot_names")
+NEGOTIATED = ("protocol", "settled_by", "rounds", "welfare", "residual")  # what is known of a negotiation
 MAX_NUMBER = 1e300
 OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "budget", "leavers", "diagnosis")
 NO_DEAL_YET = "there is no deal in it yet; `fedpact negotiate` with this transcript goes on"
@@ -46,8 +49,14 @@ def load_deal(path: Path | str, *, mechanism: str | None = None) -> Deal:
         If there is no such file, no deal in it, or the deal is not what a deal must be.
     """
     path = Path(path)
-    read = _from_ledger if is_ledger(path) else _from_transcript if is_transcript(path) else None
-    deal = read(path) if read is not None else _from_json(path, mechanism)
+    if is_ledger(path):
+        deal = _from_ledger(path)
+    elif is_transcript(path):
+        deal = stated_deal(read_transcript(path))
+    else:
+        record = read_record(path, mechanism=mechanism)
+        with error_context(str(path)):
+            deal = deal_from_record(record)
     if mechanism is not None and deal.mechanism != mechanism:
         raise InvalidInput(f"{path}: the deal in it is one of {deal.mechanism}, not of {mechanism}")
     return deal
@@ -64,27 +73,15 @@ def save_deal(deal: Deal, path: Path | str) -> None:
 def deal_record(deal: Deal) -> dict[str, Any]:
     """A deal as plain data, which `deal_from_record` reads."""
     by = deal.provenance
-    record: dict[str, Any] = {
-        "mechanism": deal.mechanism,
-        "agents": deal.agents,
-        "contributions": deal.contributions,
-        "payments": deal.payments,
-        "prices": deal.prices,
-        "side_payments": deal.side_payments,
-        "excluded": deal.excluded,
-        **({"lot_owners": deal.lot_owners, "lot_names": deal.lot_names} if deal.has_lots else {}),
-        "scenario": deal.scenario,
-        "source": by.source,
-    }
-    if by.protocol is not None:
-        record |= {name: getattr(by, name) for name in ("protocol", "settled_by", "rounds", "welfare", "residual")}
+    record = {part: getattr(deal, part) for part in (*PARTS, *(OF_LOTS if deal.has_lots else ()), "scenario")}
+    record |= {"source": by.source}
+    record |= {name: getattr(by, name) for name in NEGOTIATED if by.protocol is not None}
     plain: dict[str, Any] = jsonable(record)
     return plain
 
 
 def outcome_record(outcome: Outcome) -> dict[str, Any]:
     """Everything an outcome says, as plain data; `deal_from_record` reads the deal in it."""
-    worst = outcome.worst_reciprocity
     record = deal_record(outcome.deal)
     record |= {field: getattr(outcome, field) for field in OUTCOME_FIELDS}
     federation = outcome.federation
@@ -97,61 +94,47 @@ def outcome_record(outcome: Outcome) -> dict[str, Any]:
             {"lots": [labels[lot] for lot in shared.lots], "cap": shared.cap} for shared in federation.shared_caps
         ]
         record["shared_cap_prices"] = outcome.shared_cap_prices
-    record["worst_reciprocity"] = {
-        "value": worst.value,
-        "contributions": worst.contributions,
-        "payments": worst.payments,
+    worst = outcome.worst_reciprocity
+    record["worst_reciprocity"] = {part: getattr(worst, part) for part in ("value", "contributions", "payments")}
+    parts = ("claim", "verdict", "margin", "tol", "scope", "witness")
+    record["certificates"] = {
+        claim: {part: getattr(entry, part) for part in parts} for claim, entry in outcome.certificates.items()
     }
-    record["certificates"] = {claim: _certificate(entry) for claim, entry in outcome.certificates.items()}
-    record["assumptions"] = [
-        {"name": entry.name, "holds": entry.holds, "agents": entry.agents, "consequence": entry.consequence}
-        for entry in outcome.assumptions
-    ]
-    record["equilibria"] = {
-        "unique": outcome.equilibria.unique,
-        "dimension": outcome.equilibria.dimension,
-        "note": outcome.equilibria.note,
-    }
+    parts = ("name", "holds", "agents", "consequence")
+    record["assumptions"] = [{part: getattr(entry, part) for part in parts} for entry in outcome.assumptions]
+    record["equilibria"] = asdict(outcome.equilibria)
     plain: dict[str, Any] = jsonable(record)
     return plain
 
 
 def deal_from_record(record: Mapping[str, Any]) -> Deal:
-    """The deal that a record states.
-
-    Raises
-    ------
-    InvalidInput
-        With the key, the rule it breaks and what was given.
-    """
+    """The deal that a record states; an error names the key, the rule it breaks and what was given."""
     if record.get("agents") == []:  # everybody left
         raise InvalidInput("nobody is in this deal")
     for key in REQUIRED:
         if key not in record:
             raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
-    agents = checked_agents(record["agents"])
-    size = len(agents)
-    lots = {key: record[key] for key in ("lot_owners", "lot_names") if record.get(key) is not None}
-    n_lots = len(lots["lot_owners"]) if isinstance(lots.get("lot_owners"), list | tuple) else size
-    side = record.get("side_payments")
-    return Deal(
-        mechanism=record["mechanism"],
-        agents=agents,
-        contributions=_numbers("contributions", record["contributions"], n_lots),
-        payments=_numbers("payments", record["payments"], size),
-        side_payments=None if side is None else _numbers("side_payments", side, size),
-        prices=_prices(record.get("prices"), size, n_lots),
-        excluded={} if record.get("excluded") is None else record["excluded"],
-        scenario=record.get("scenario"),
-        provenance=_provenance(record),
-        **lots,
-    )
+    size = len(checked_agents(record["agents"]))
+    parts = {part: record.get(part) for part in (*PARTS, *OF_LOTS, "scenario")}
+    owners, prices = parts["lot_owners"], parts["prices"]
+    n_lots = len(owners) if isinstance(owners, list | tuple) else size
+    for key, count in (("contributions", n_lots), ("payments", size), ("side_payments", size)):
+        if key in REQUIRED or parts[key] is not None:
+            parts[key] = _numbers(key, parts[key], count)
+    if prices is not None:
+        if not isinstance(prices, list) or len(prices) != size:
+            raise InvalidInput(f"prices must be a list of {size} lists, got {short_repr(prices)}")
+        parts["prices"] = np.array([_numbers(f"prices[{row}]", each, n_lots) for row, each in enumerate(prices)])
+    excluded = {} if parts["excluded"] is None else parts["excluded"]
+    return Deal(**parts | {"excluded": excluded, "provenance": _provenance(record)})
 
 
 def stated_deal(transcript: Transcript) -> Deal:
     """The deal that the last line of a transcript states."""
+    if transcript.deal is None:
+        raise InvalidInput(f"{transcript.path}: {NO_DEAL_YET}")
     with error_context(f"{transcript.path}: the deal"):
-        record = transcript.deal or {}
+        record = transcript.deal
         if record.get("agents") != list(transcript.header.agents):
             raise InvalidInput("agents must be those of the first line, in their order")
         return deal_from_record({"source": Source.NEGOTIATED.value, "scenario": transcript.header.scenario, **record})
@@ -204,19 +187,6 @@ def _from_ledger(path: Path) -> Deal:
         return deal_from_record({**record, "source": source, "ledger": agreed.hash})
 
 
-def _from_transcript(path: Path) -> Deal:
-    transcript = read_transcript(path)
-    if transcript.deal is None:
-        raise InvalidInput(f"{path}: {NO_DEAL_YET}")
-    return stated_deal(transcript)
-
-
-def _from_json(path: Path, mechanism: str | None) -> Deal:
-    record = read_record(path, mechanism=mechanism)
-    with error_context(str(path)):
-        return deal_from_record(record)
-
-
 def read_record(path: Path, *, mechanism: str | None = None) -> dict[str, Any]:
     """All that a JSON file states of a deal: of one, where it holds the outcomes of several mechanisms."""
     with error_context(str(path)):
@@ -241,17 +211,21 @@ def _provenance(record: Mapping[str, Any]) -> Provenance:
     named = record.get("source", Source.NEGOTIATED.value if negotiated else Source.STATED.value)
     if named not in [source.value for source in Source]:
         raise InvalidInput(f"source must be one of {', '.join(s.value for s in Source)}, got {short_repr(named)}")
-    ledger = _text("ledger", record.get("ledger"))
+    for key in ("ledger", "settled_by"):
+        if not isinstance(record.get(key), str | None):
+            raise InvalidInput(f"{key} must be a text, got {short_repr(record[key])}")
+    by = Provenance(source=Source(named), ledger=record.get("ledger"))
     if not negotiated:
-        return Provenance(source=Source(named), ledger=ledger)
-    return Provenance(
-        source=Source(named),
+        return by
+    welfare, residual = (float(n) if is_number(n := record.get(key)) else np.nan for key in ("welfare", "residual"))
+    rounds = record["rounds"] if isinstance(record.get("rounds"), int) else 0
+    return replace(
+        by,
         protocol=record["protocol"],
-        rounds=record["rounds"] if isinstance(record.get("rounds"), int) else 0,
-        welfare=_float(record.get("welfare")),
-        residual=_float(record.get("residual")),
-        settled_by=_text("settled_by", record.get("settled_by")),
-        ledger=ledger,
+        rounds=rounds,
+        welfare=welfare,
+        residual=residual,
+        settled_by=record.get("settled_by"),
     )
 
 
@@ -264,35 +238,6 @@ def _numbers(key: str, given: Any, count: int) -> FloatArray:
     return np.array(given, dtype=np.float64)
 
 
-def _prices(given: Any, count: int, n_lots: int) -> Any:
-    if given is None:
-        return None
-    if not isinstance(given, list) or len(given) != count:
-        raise InvalidInput(f"prices must be a list of {count} lists, got {short_repr(given)}")
-    return np.array([_numbers(f"prices[{row}]", entries, n_lots) for row, entries in enumerate(given)])
-
-
-def _text(key: str, given: Any) -> str | None:
-    if not isinstance(given, str | None):
-        raise InvalidInput(f"{key} must be a text, got {short_repr(given)}")
-    return given
-
-
-def _float(given: Any) -> float:
-    return float(given) if is_number(given) else np.nan
-
-
 def is_number(given: Any) -> bool:
     """Whether plain data is a finite number."""
     return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= MAX_NUMBER
-
-
-def _certificate(certificate: Certificate) -> dict[str, Any]:
-    return {
-        "claim": certificate.claim,
-        "verdict": certificate.verdict,
-        "margin": certificate.margin,
-        "tol": certificate.tol,
-        "scope": certificate.scope,
-        "witness": certificate.witness,
-    }
