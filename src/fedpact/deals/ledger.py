@@ -22,10 +22,9 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
@@ -53,19 +52,7 @@ MAX_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other file
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of a ledger.
-
-    Attributes
-    ----------
-    seq
-        Its place, from 0.
-    time
-        When it was written, in UTC.
-    kind, content
-        What happened.
-    previous, hash
-        The hash of the entry before, and its own.
-    """
+    """One line of a ledger: its place from 0, when it was written in UTC, what happened, and the chain of hashes."""
 
     seq: int
     time: str
@@ -77,18 +64,9 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """What a ledger's file holds.
+    """What a ledger's file holds: entries that are sound, from the first, in so many bytes.
 
-    Attributes
-    ----------
-    entries
-        Those that are sound, from the first.
-    length
-        Their bytes.
-    broken
-        What is wrong with the line after them, or None; the end of a line that was cut off does not count.
-    cut_off
-        Whether the file ends in a line that was cut off.
+    `broken` is what is wrong with the line after them, or None; the end of a line that was cut off does not count.
     """
 
     entries: tuple[Entry, ...]
@@ -113,13 +91,7 @@ def is_end(entry: Entry) -> bool:
 
 
 def read_ledger(path: Path) -> Chain:
-    """A ledger as far as its chain holds.
-
-    Raises
-    ------
-    InvalidInput
-        If the file cannot be read, or its first line is not a ledger's.
-    """
+    """A ledger as far as its chain holds; its first line must be a ledger's."""
     with error_context(str(path)):
         content = read_bytes(path)
         chain = _follow_chain(content)
@@ -143,12 +115,7 @@ def is_ledger(path: Path) -> bool:
 class Ledger:
     """A ledger open for writing; nobody else can write to it at the same time. Use it in a `with` statement.
 
-    Parameters
-    ----------
-    path
-        Made if there is none.
-    patience
-        For how many seconds to wait if another process is writing to it.
+    If another process is writing to it, it is waited for so many seconds of `patience`.
     """
 
     def __init__(self, path: Path, *, patience: float = 0.0) -> None:
@@ -189,13 +156,8 @@ class Ledger:
             if kind != FIRST:
                 raise InvalidInput(f"the first entry must be of kind {FIRST!r}, got {kind!r}")
             content = {"ledger": VERSION, **content}
-        fields = {
-            "seq": len(self._entries),
-            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "kind": kind,
-            "content": content,
-            "previous": self.head,
-        }
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        fields = {"seq": len(self._entries), "time": now, "kind": kind, "content": content, "previous": self.head}
         with error_context(str(self.path)):
             plain = json.loads(canonical_json(fields))
             entry = Entry(**plain, hash=_digest(plain))
@@ -210,9 +172,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _lock(self, deadline: float) -> None:
@@ -296,13 +256,7 @@ def _entry(line: bytes, seq: int, previous: str) -> Entry:
 
 
 def chained_entries(stated: Any, *, after: str) -> list[Entry]:
-    """Entries that somebody shows, as plain data, each chained to the last and the first to the entry of this hash.
-
-    Raises
-    ------
-    InvalidInput
-        If they are not.
-    """
+    """Entries that somebody shows, as plain data, if each is chained to the last and the first to this hash."""
     found: list[Entry] = []
     for each in stated if isinstance(stated, list) else []:
         if not isinstance(each, dict) or each.keys() != Entry.__dataclass_fields__.keys():
@@ -316,13 +270,11 @@ def chained_entries(stated: Any, *, after: str) -> list[Entry]:
 
 def _own_hash(entry: Entry) -> str:
     """The hash of what an entry says."""
-    fields = asdict(entry)
-    del fields["hash"]
-    return _digest(fields)
+    return _digest({key: part for key, part in vars(entry).items() if key != "hash"})
 
 
 def _line(entry: Entry) -> bytes:
-    return canonical_json(asdict(entry)) + b"\n"
+    return canonical_json(vars(entry)) + b"\n"
 
 
 def _digest(fields: Mapping[str, Any]) -> str:

@@ -30,14 +30,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.deals.deal import Deal, whole_samples
 from fedpact.deals.outcome import Outcome
 from fedpact.deals.transfers import fewest_transfers, whole_cents
 from fedpact.federation.lots import check_names
 from fedpact.scenario import Money
-from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative, positive
+from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative, one_number, positive
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.files import replace_text
 from fedpact.utils.tables import csv_rows
@@ -82,8 +82,6 @@ class Settlement:
     ----------
     names, cents
         The agents and what each receives (negative: pays), in cents; the cents sum to zero.
-    transfers
-        In the order of the payers, then of the payees.
     currency, per_payoff, decimals
         The unit of money, how much of it one unit of payoff is worth, and its number of decimals.
     minimal
@@ -179,8 +177,6 @@ def settle(
 
     Parameters
     ----------
-    deal
-        A deal, or an outcome with its deal.
     money
         The exchange rate, such as a scenario's; without one, amounts are units of payoff.
     decimals
@@ -251,24 +247,9 @@ def settle_payments(
 ) -> Settlement:
     """Turn payments into balances in whole cents and into few transfers between agents.
 
-    Parameters
-    ----------
-    payments
-        One per agent, in units of payoff; positive means that the agent receives. Their sum must be zero to within
-        1e-9 of the sum of their absolute values.
-    names
-        One distinct name per agent.
-    per_payoff
-        Money per unit of payoff.
-    currency, decimals
-        The unit of money and how many decimals it has: 2 for the euro, 0 for the yen, 3 for the dinar.
-    sponsor
-        As in `settle`.
-
-    Raises
-    ------
-    InvalidInput
-        If the payments do not balance, or an argument breaks its rule.
+    Payments are one per agent, in units of payoff; positive means that the agent receives. Their sum must be zero to
+    within 1e-9 of the sum of their absolute values, or a `sponsor` (as in `settle`) pays what they lack. Money has so
+    many `decimals`: 2 for the euro, 0 for the yen, 3 for the dinar.
 
     Examples
     --------
@@ -290,18 +271,19 @@ def settle_payments(
             rule = "must be somebody who is not in the deal"
             raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
         payments, names = np.append(payments, -math.fsum(np.asarray(payments))), (*names, sponsor)
-    agents = _check_names(names)
-    rate = checked_numbers("per_payoff", per_payoff, positive, "positive and finite")
-    if rate.ndim:
-        shape = f", got an array of shape {rate.shape}"
-        raise InvalidInput(field="per_payoff", rule="must be one number", value=per_payoff, given=shape)
+    agents = check_names("names", names, None)
+    if len(agents) > MAX_SETTLED_AGENTS:
+        given = f", got {len(agents)}: settle parts of the federation"
+        rule = f"must number at most {MAX_SETTLED_AGENTS}"
+        raise InvalidInput(field="names", rule=rule, value=len(agents), given=given)
+    rate = one_number("per_payoff", per_payoff, positive, "positive and finite")
     if isinstance(decimals, bool) or not isinstance(decimals, int | np.integer) or not 0 <= decimals <= MAX_DECIMALS:
         rule = f"must be a whole number from 0 to {MAX_DECIMALS}"
         raise InvalidInput(field="decimals", rule=rule, value=decimals, given=f", got {short_repr(decimals)}")
     if not isinstance(currency, str) or not currency.strip():
         raise InvalidInput(field="currency", rule="must be a non-empty string", value=currency)
-    cents_per_payoff = Fraction(float(rate)) * 10 ** int(decimals)
-    exact = _checked_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff, Fraction(float(rate)), currency)
+    cents_per_payoff = Fraction(rate) * 10 ** int(decimals)
+    exact = _exact_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff, Fraction(rate), currency)
     cents = whole_cents([payment * cents_per_payoff for payment in exact])
     transfers, minimal = fewest_transfers(cents)
     return Settlement(
@@ -311,24 +293,13 @@ def settle_payments(
             Transfer(payer=agents[payer], payee=agents[payee], cents=paid) for payer, payee, paid in sorted(transfers)
         ),
         currency=currency,
-        per_payoff=float(rate),
+        per_payoff=rate,
         decimals=int(decimals),
         minimal=minimal,
     )
 
 
-def _check_names(given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInput(field="names", rule="must be a list of strings, one per member", value=given)
-    names = tuple(given)
-    if len(names) > MAX_SETTLED_AGENTS:
-        rule = f"must number at most {MAX_SETTLED_AGENTS}"
-        given = f", got {len(names)}: settle parts of the federation"
-        raise InvalidInput(field="names", rule=rule, value=len(names), given=given)
-    return check_names("names", names, None)
-
-
-def _checked_payments(
+def _exact_payments(
     given: ArrayLike, names: Sequence[str], negligible: Fraction, rate: Fraction, currency: str
 ) -> list[Fraction]:
     payments = checked_numbers("payments", given, np.isfinite, "finite", names=names)
@@ -338,18 +309,14 @@ def _checked_payments(
     exact = [Fraction(payment) for payment in payments.tolist()]
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
-        unit = "" if currency == PAYOFF_UNIT else f" {currency}"
+        money = Decimal((total * rate).numerator) / Decimal((total * rate).denominator)
+        text = f"{money:,.2f}" if MIN_GROUPED <= abs(money) < MAX_GROUPED else f"{money:.6g}"
         given_sum = (
-            f", got a sum of {_short_text(total * rate)}{unit}; name whoever covers it as the sponsor (--sponsor), or "
-            f"as one more member"
+            f", got a sum of {text}{'' if currency == PAYOFF_UNIT else f' {currency}'}; name whoever covers it as the "
+            f"sponsor (--sponsor), or as one more member"
         )
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
     return exact
-
-
-def _short_text(number: Fraction) -> str:
-    value = Decimal(number.numerator) / Decimal(number.denominator)
-    return f"{value:,.2f}" if MIN_GROUPED <= abs(value) < MAX_GROUPED else f"{value:.6g}"
 
 
 def _write_text(text: str, path: str | Path | None) -> str:
@@ -364,22 +331,11 @@ def _write_text(text: str, path: str | Path | None) -> str:
 def payments_for_delivered(
     deal: Deal | Outcome, delivered: ArrayLike, *, between_members: Outcome | None = None
 ) -> FloatArray:
-    """What each agent is paid for what was delivered, in units of payoff.
+    """What each agent is paid for what was delivered of each contribution, in units of payoff.
 
-    Parameters
-    ----------
-    deal
-        A deal with prices, or an outcome with its federation.
-    delivered
-        What each (of each lot) has delivered, in units of contribution; at most what was agreed.
-    between_members
-        Of a deal without prices: its outcome between those who are in it (`Mechanism.outcome_of`), by whose rule they
-        are paid. Who is out has delivered nothing to the others and is paid nothing.
-
-    Raises
-    ------
-    InvalidInput
-        If more was delivered than agreed, or the payments do not follow from what is known.
+    `between_members` is for a deal without prices: its outcome between those who are in it (`Mechanism.outcome_of`), by
+    whose rule they are paid. Who is out has delivered nothing to the others and is paid nothing. It is an error if more
+    was delivered than agreed, or the payments do not follow from what is known.
 
     Examples
     --------
@@ -401,25 +357,18 @@ def payments_for_delivered(
         change[owners, np.arange(len(owners))] = 0.0
         received = np.bincount(owners, weights=change.sum(axis=0), minlength=len(agreed.agents))
         return agreed.payments - change.sum(axis=1) + received
-    if between_members is not None:
-        return _payments_between_members(agreed, between_members, given)
+    if between_members is not None:  # who may stand in another order there
+        shares = dict(zip(_lots(agreed), given.tolist(), strict=True))
+        due = payments_for_delivered(between_members, [shares[lot] for lot in _lots(between_members.deal)])
+        paid = dict(zip(between_members.agents, due.tolist(), strict=True))
+        return np.array([paid.get(name, 0.0) for name in agreed.agents])
     if isinstance(deal, Outcome):
         assert agreed.side_payments is not None
         due = np.asarray(deal.rules.payments(deal.arrays, given), dtype=np.float64)
-        members = np.zeros(len(agreed.agents), dtype=bool)
-        members[agreed.members] = True
-        return np.where(members, due + agreed.side_payments, 0.0)
+        return np.where(_inside(agreed), due + agreed.side_payments, 0.0)
     if not agreed.payments.any():
         return agreed.payments
     raise InvalidInput(NO_PRICES)
-
-
-def _payments_between_members(deal: Deal, outcome: Outcome, given: FloatArray) -> FloatArray:
-    """By the rule at what those in the deal have delivered; they may stand in another order in the outcome."""
-    delivered = dict(zip(_lots(deal), given.tolist(), strict=True))
-    due = payments_for_delivered(outcome, [delivered[lot] for lot in _lots(outcome.deal)])
-    paid = dict(zip(outcome.agents, due.tolist(), strict=True))
-    return np.array([paid.get(name, 0.0) for name in deal.agents])
 
 
 def _lots(deal: Deal) -> list[tuple[str, str]]:
@@ -427,12 +376,15 @@ def _lots(deal: Deal) -> list[tuple[str, str]]:
     return list(zip(deal.lot_owners or deal.agents, deal.lot_names or deal.agents, strict=True))
 
 
+def _inside(deal: Deal) -> NDArray[np.bool_]:
+    return np.array([name not in deal.excluded for name in deal.agents])
+
+
 def agreed_transfers(deal: Deal) -> FloatArray:
     """(n, n): what the row's member pays the column's for its data if all was delivered, at the deal's prices."""
     if deal.prices is None:
         raise InvalidInput(NO_PRICES)
-    inside = np.zeros(len(deal.agents), dtype=bool)
-    inside[deal.members] = True
+    inside = _inside(deal)
     owed = np.where(inside[:, None] & inside, deal.prices * deal.contributions, 0.0)
     np.fill_diagonal(owed, 0.0)
     return owed

@@ -25,6 +25,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import count as count_from_zero
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -36,7 +37,6 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_arrays, read_bytes, replace_files
 
 Arrays = Mapping[str, NDArray[Any]]  # by name, in a model's own order
-MAX_MEMBERS_BY_SUBSETS = 12  # members: with so many or fewer all subsets are listed and drawn from
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,64 +150,35 @@ def model_digest(arrays: Arrays) -> str:
 def draw_subsets(digests: Mapping[str, Sequence[str]], count: int, *, salt: str = "") -> list[list[str]]:
     """Different subsets of the members, at most so many, as the digests of their updates decide.
 
-    Parameters
-    ----------
-    digests
-        Of every member's updates; members in the order in which subsets list them.
-    salt
-        What else decides, such as the digest of the deal.
+    Subsets list members in the order of `digests`; `salt` is what else decides, such as the digest of the deal.
 
     Examples
     --------
-    >>> draw_subsets({"Ada": ["1"], "Ben": ["2"]}, 30)
+    >>> sorted(draw_subsets({"Ada": ["1"], "Ben": ["2"]}, 30))
     [['Ada'], ['Ada', 'Ben'], ['Ben']]
     """
     members = list(digests)
-    seed = hashlib.sha256(json.dumps([salt, sorted((name, list(digests[name])) for name in members)]).encode())
-    wanted = min(count, 2 ** len(members) - 1)
+    size = len(members)
+    seed = hashlib.sha256(json.dumps([salt, sorted((name, list(digests[name])) for name in members)]).encode()).digest()
     found: dict[int, None] = {}
-    if len(members) <= MAX_MEMBERS_BY_SUBSETS:
-        ranked = sorted(
-            range(1, 2 ** len(members)), key=lambda number: _drawn_bits(seed.digest(), number, len(members))
-        )
-        found = dict.fromkeys(ranked[:wanted])
-    number = 0
-    while len(found) < wanted:
-        drawn = int.from_bytes(_drawn_bits(seed.digest(), number, len(members)), "big") % 2 ** len(members)
-        number += 1
-        if drawn:
-            found[drawn] = None
+    for number in count_from_zero():
+        if len(found) == min(count, 2**size - 1):
+            break
+        drawn = hashlib.shake_256(seed + number.to_bytes(8, "big")).digest(size // 8 + 16)  # more than enough bits
+        if chosen := int.from_bytes(drawn, "big") % 2**size:
+            found[chosen] = None
     return [[name for place, name in enumerate(members) if chosen >> place & 1] for chosen in found]
-
-
-def _drawn_bits(seed: bytes, number: int, count: int) -> bytes:
-    """At least so many bits, and some more so that no two numbers share them by chance."""
-    return hashlib.shake_256(seed + number.to_bytes(8, "big")).digest(count // 8 + 16)
 
 
 def verified_content(
     subsets: Sequence[Sequence[str]], models: Sequence[str], said: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """An entry of a ledger, without its signatures.
-
-    Parameters
-    ----------
-    models
-        The digest of every model.
-    said
-        By member `accuracies` and `samples`, or `accuracies` None and a `reason`.
-    """
-
-    return {
-        "models": [
-            {
-                "subset": list(subset),
-                "model": digest,
-                "accuracies": {name: score_of(each, place) for name, each in said.items()},
-            }
-            for place, (subset, digest) in enumerate(zip(subsets, models, strict=True))
-        ]
-    }
+    """An entry of a ledger: subsets, digests of their models, and what each member has `said` of these (`score_of`)."""
+    listed = []
+    for place, (subset, digest) in enumerate(zip(subsets, models, strict=True)):
+        scores = {name: score_of(each, place) for name, each in said.items()}
+        listed.append({"subset": list(subset), "model": digest, "accuracies": scores})
+    return {"models": listed}
 
 
 def score_of(said: Mapping[str, Any], place: int) -> dict[str, Any]:

@@ -305,9 +305,9 @@ class TestInput:
             ({"decimals": 2.0}, r"decimals must be a whole number from 0 to 18, got 2\.0"),
             ({"decimals": True}, "decimals must be a whole number"),
             ({"currency": " "}, "currency must be a non-empty string"),
-            ({"names": "AB"}, "names must be a list of strings"),
-            ({"names": None}, "names must be a list of strings"),
-            ({"names": ["A", ""]}, r"names must be non-empty strings, one per member, got \('A', ''\)"),
+            ({"names": "AB"}, "names must be non-empty strings, one per member"),
+            ({"names": None}, "names must be non-empty strings, one per member"),
+            ({"names": ["A", ""]}, r"names must be non-empty strings, one per member, got \['A', ''\]"),
             ({"names": ["A", "A"]}, r'names\[1\] must differ from the others, "A" appears twice'),
         ],
     )
