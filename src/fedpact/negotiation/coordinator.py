@@ -158,7 +158,12 @@ def coordinate(
     if before is not None and listener is not None:
         listener({"event": "resumed", "exchanges": before.count, "over": before.deal is not None})
     if before is not None and before.deal is not None:
-        return _negotiated_deal(before)
+        deal = recompute(before)
+        if stated_deal(before).differences(deal) or negotiation_contradictions(before.deal, deal):
+            raise InvalidInput(
+                f"{path} states another deal than its exchanges come to; `fedpact check {path}` shows the difference"
+            )
+        return deal
     with Recording(before, channel) if before else Recording.begin(channel, path, header) as recording:
         deal = _reach_deal(recording, header, listener)
         recording.finish(deal_record(deal))
@@ -168,10 +173,7 @@ def coordinate(
 def recompute(transcript: Transcript | Path | str, *, listener: Listener | None = None) -> Deal:
     """The deal that follows from a transcript's exchanges alone, whatever deal it states.
 
-    Raises
-    ------
-    InvalidInput
-        If the exchanges end before there is a deal, or are not those of a negotiation by the rules of its header.
+    It is an error if they end before there is a deal, or are not those of a negotiation by the rules of its header.
     """
     found = transcript if isinstance(transcript, Transcript) else read_transcript(Path(transcript))
     recording = Recording(found)
@@ -209,17 +211,6 @@ def check_negotiable(mechanism: str, protocol: str) -> None:
             raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
 
 
-def _negotiated_deal(transcript: Transcript) -> Deal:
-    """The deal of a negotiation that is over, if its exchanges come to the one it states."""
-    deal = recompute(transcript)
-    if stated_deal(transcript).differences(deal) or negotiation_contradictions(transcript.deal or {}, deal):
-        raise InvalidInput(
-            f"{transcript.path} states another deal than its exchanges come to; "
-            f"`fedpact check {transcript.path}` shows the difference"
-        )
-    return deal
-
-
 def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> Deal:
     """The deal of whoever is at the other end, by the rules of a header."""
     session = Session(channel, listener)
@@ -227,61 +218,54 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
     if (header.mechanism, header.protocol) != ("externality", "price-discovery"):
         require_own_caps(session, f"negotiating {header.mechanism!r} by {header.protocol}")
     protocol = negotiate_sums if header.protocol == "sums" else discover_prices
+    tol, max_rounds = TOLERANCES[header.mechanism, header.protocol], MAX_ROUNDS[header.protocol]
     start, rounds = np.zeros(session.n_lots), 0
     while True:
-        tol, max_rounds = TOLERANCES[header.mechanism, header.protocol], MAX_ROUNDS[header.protocol]
         result = protocol(session, mechanism=header.mechanism, tol=tol, max_rounds=max_rounds, start=start)
-        rounds += result.rounds
-        start = result.contributions
+        start, rounds = result.contributions, rounds + result.rounds
         if not result.is_agreed:
             continue
         try:
             deal = _settle(session, result, header, rounds)
             if header.consent:
-                _ask_consent(session, deal)
+                given = deal.contributions.tolist()
+                session.ask(
+                    "accept",
+                    lambda place: {"contributions": given, "payment": float(deal.payments[place])},  # noqa: B023
+                    lambda raw, _: read_answer("accept", raw),
+                )
             return deal
         except MemberExcluded:
             start = session.for_all_lots(start[session.lots])
 
 
-def _ask_consent(session: Session, deal: Deal) -> None:
-    """Whether everybody accepts the deal; who does not leaves."""
-    given = deal.contributions.tolist()
-    session.ask(
-        "accept",
-        lambda place: {"contributions": given, "payment": float(deal.payments[place])},
-        lambda raw, _: read_answer("accept", raw),
-    )
-
-
 def _settle(session: Session, result: ProtocolResult, header: Header, rounds: int) -> Deal:
     """The deal of what a protocol came to: through the game form where it applies, otherwise as the protocol says."""
     contributions, prices, payments, messages = result.contributions, result.prices, result.payments, None
-    form = _game_form(session) if prices is not None else None
+    settled_by, layout = result.settled_by, session.layout
     if prices is not None:
         payments = -(prices * contributions).sum(axis=1)
-    if form is not None and prices is not None:
-        among = np.ix_(session.members, session.lots)
-        proposed = form.messages_for(contributions[session.lots], prices[among])
-        messages = _final_messages(session, proposed)
-        outcome = form.outcome(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
-        prices = session.for_every_pair(outcome.prices)
-        contributions = session.for_all_lots(outcome.contributions)
-        payments = session.for_everybody(outcome.payments)
+        form = _game_form(session)
+        if form is not None:
+            among = np.ix_(session.members, session.lots)
+            messages = _final_messages(session, form.messages_for(contributions[session.lots], prices[among]))
+            outcome = form.outcome(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
+            prices = session.for_every_pair(outcome.prices)
+            contributions = session.for_all_lots(outcome.contributions)
+            payments = session.for_everybody(outcome.payments)
+            settled_by = "message game"
     assert payments is not None
-    payments = session.for_everybody(balance_exactly(payments[session.members]))
-    settled_by = result.settled_by if form is None else "message game"
     session.notify({"event": "settled", "by": settled_by})
     return Deal(
         mechanism=header.mechanism,
         agents=tuple(session.names),
         contributions=contributions,
-        payments=payments,
+        payments=session.for_everybody(balance_exactly(payments[session.members])),
         prices=prices,
         excluded=dict(session.excluded),
         scenario=header.scenario,
-        lot_owners=tuple(session.names[owner] for owner in session.lot_owners) if session.layout.lot_names else None,
-        lot_names=session.layout.lot_names or None,
+        lot_owners=tuple(session.names[owner] for owner in session.lot_owners) if layout.lot_names else None,
+        lot_names=layout.lot_names or None,
         provenance=Provenance(
             source=Source.NEGOTIATED,
             protocol=header.protocol,
@@ -297,12 +281,9 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
 
 def _game_form(session: Session) -> GameForm | None:
     """The game between the members; None where fewer than three draw on somebody's data, or lots share caps."""
-    members, lots = session.members, session.lots
-    matters = np.array([session.uses(int(place))[lots] for place in members])
-    called = None
-    if session.layout.lot_names:
-        everything = labels(session.lot_owners, session.layout.lot_names, session.names)
-        called = [everything[lot] for lot in lots]
+    members, lots, names = session.members, session.lots, session.layout.lot_names
+    matters = np.array([session.introductions[int(place)].uses[lots] for place in members])
+    called = [labels(session.lot_owners, names, session.names)[lot] for lot in lots] if names else None
     try:
         require_own_caps(session, "the message game")
         return GameForm(matters, session.caps[lots], [session.names[place] for place in members], called)

@@ -41,19 +41,13 @@ Read = Callable[[dict[str, Any], int], AnswerT]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtocolResult:
-    """What a protocol comes to.
+    """What a protocol comes to after so many rounds: everybody's contributions, per lot.
 
     Attributes
     ----------
-    contributions
-        Everybody's, per lot.
-    prices
-        Personal prices, (n, lots), every column summing to zero; None where the protocol knows none.
-    payments
-        Everybody's, summing to zero; None where they follow from the prices. With neither somebody had to go, and the
-        contributions are where to go on from.
-    rounds
-        How often everybody was asked.
+    prices, payments
+        Personal prices, (n, lots), every column summing to zero, or payments, summing to zero. With neither somebody
+        had to go, and the contributions are where to go on from.
     settled_by
         What the payments are, where there is no message game.
     residual, welfare
@@ -149,12 +143,6 @@ class Session:
         """The tasks of an agent."""
         return np.flatnonzero(self.task_owners == place)
 
-    def uses(self, place: int) -> NDArray[np.bool_]:
-        """Which lots matter to an agent, those of agents who are out aside."""
-        here = np.zeros(self.n_lots, dtype=bool)
-        here[self.lots] = True
-        return self.introductions[place].uses & here
-
     def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
         """Numbers of the members' lots as those of all lots; zero for those of agents who are out."""
         everything = np.zeros(self.n_lots)
@@ -231,12 +219,7 @@ class Session:
     def ask(self, kind: str, content: Content, read: Read[AnswerT]) -> dict[int, AnswerT]:
         """Ask all members, those whose answers are broken once more, and read the answers.
 
-        Raises
-        ------
-        MemberExcluded
-            If somebody had to go.
-        NotConverged
-            If nobody is left to ask.
+        Raises `MemberExcluded` if somebody had to go, `NotConverged` if nobody is left to ask.
         """
         if not self.members.size:
             fates = "; ".join(f"{name}: {reason}" for name, reason in self.excluded.items())
@@ -250,7 +233,7 @@ class Session:
             answers |= mended
             broken = {place: still.get(place, reason) for place, reason in broken.items() if place not in mended}
         if broken:
-            self._exclude(broken)
+            self.exclude({place: str(reason) for place, reason in broken.items()})
             raise MemberExcluded
         return answers
 
@@ -310,9 +293,6 @@ class Session:
 
     def exclude(self, reasons: Mapping[int, str]) -> None:
         """Go on without some members, for reasons that were found in what they have answered."""
-        self._exclude({place: BadAnswer(reason) for place, reason in reasons.items()})
-
-    def _exclude(self, reasons: Mapping[int, BadAnswer]) -> None:
         for place, reason in reasons.items():
-            self.excluded[self.names[place]] = str(reason)
-            self.notify({"event": "excluded", "agent": self.names[place], "reason": str(reason)})
+            self.excluded[self.names[place]] = reason
+            self.notify({"event": "excluded", "agent": self.names[place], "reason": reason})

@@ -2,14 +2,14 @@
 
 `SCHEMAS` says of every kind of question which parts its answer has; `read_answer` is the one validator for all of them.
 What the parts say together is checked after that: payoffs rise and are concave in the data reached, costs rise and are
-convex, contributing nothing is always inside the domain, and answers that no such payoff or cost could give are broken
-too. `BadAnswer` says what is wrong with an answer, in words that go into the trace.
+convex, contributing nothing is inside the domain, and answers that no such payoff or cost could give are broken too.
+`BadAnswer` says what is wrong with an answer, in words that go into the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.arrays import Owners, sum_by
+from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import Ownership, SharedCap, check_shared_caps
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
@@ -51,11 +51,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Introduction:
-    """Who owns what, the caps of the agent's own lots, and which lots matter to it.
-
-    `uses` is in all, its own lots among them, and `task_uses` for each of its tasks. `shared_caps` are by index among
-    its own lots.
-    """
+    """Who owns what, the caps of the agent's own lots, and which lots matter to it, in all and to each of its tasks."""
 
     layout: Layout
     caps: FloatArray
@@ -76,16 +72,12 @@ class LotAnswer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TaskAnswer:
-    """What is said of one task at one profile.
+    """What is said of one task at one profile; nothing where that lies beyond the domain of its payoff.
 
     Attributes
     ----------
-    at, outside
-        The profile, and whether it lies beyond the domain of the payoff, so that nothing is said of it.
-    worth
-        a' w_j: what one more sample of each lot is worth to it.
-    curvature
-        -a'' / a'^2: how fast that falls.
+    worth, curvature
+        a' w_j, what one more sample of each lot is worth to it, and -a'' / a'^2, how fast that falls.
     shares, slopes
         Everybody's Shapley share of the payoff, and its derivative by each lot; zero where that was not asked for.
     """
@@ -347,22 +339,21 @@ def read_profile(
     own = np.flatnonzero(owners == index)
     about = {"n_tasks": len(tasks_used), "n_own": own.size, "n_lots": at.size, "n_agents": n_agents}
     parts = read_answer("shares" if shares else "prices", raw, **about)
-    coalitions, tasks = owners if shares else None, []
+    tasks, lots = [], []
+    nothing = TaskAnswer(at=at, worth=np.zeros(at.size), slopes=np.zeros(at.size), shares=np.zeros(n_agents))
     for told, uses, earlier in zip(parts["tasks"], tasks_used, task_histories, strict=True):
-        nothing: dict[str, Any] = dict.fromkeys(("worth", "slopes"), np.zeros(at.size))
-        nothing["shares"] = np.zeros(n_agents)
         if told is None:
-            _check_outside(at, earlier, coalitions)
-            tasks.append(TaskAnswer(at=at, outside=True, **nothing))
+            if not at.any():
+                raise BadAnswer("says that contributing nothing is outside the domain of its payoff")
+            tasks.append(replace(nothing, outside=True))
             continue
-        answer = TaskAnswer(at=at, **nothing | {("worth" if key == "prices" else key): told[key] for key in told})
+        answer = replace(nothing, **{("worth" if key == "prices" else key): told[key] for key in told})
         if not introduction.layout.lot_names and answer.worth[index] < 0.0:
             raise BadAnswer("says that its own data harms it")
-        _check_task(answer, uses, earlier, coalitions)
+        _check_task(answer, uses, earlier)
         if shares:
-            _check_shares(answer, uses, owners, n_agents, earlier)
+            _check_shares(answer, uses, sum_by(owners, uses.astype(np.float64), n_agents) > 0.0)
         tasks.append(answer)
-    lots = []
     for stated, lot, most, costs in zip(parts["lots"], own, introduction.caps, lot_histories, strict=True):
         cost = LotAnswer(at=at, **stated)
         _check_cost(cost, int(lot), float(most), costs)
@@ -370,87 +361,34 @@ def read_profile(
     return ProfileAnswer(tasks=tuple(tasks), lots=tuple(lots))
 
 
-def _check_task(
-    now: TaskAnswer, uses: NDArray[np.bool_], earlier: Sequence[TaskAnswer], coalitions: Owners | None
-) -> None:
+def _check_task(now: TaskAnswer, uses: NDArray[np.bool_], earlier: Sequence[TaskAnswer]) -> None:
+    """Nothing is worth nothing, a concave payoff is at least its margin, and prices keep the proportions of weights."""
     if now.worth[~uses].any():
         raise BadAnswer("names a price for data that does not matter to it")
     margin = now.worth * now.at
-    # Nothing is worth nothing, and a concave payoff is at least its margin.
     if (not now.at.any() and now.payoff != 0.0) or now.payoff < margin.sum() - CONTRADICTION_TOLERANCE * (
         np.abs(margin).sum() + abs(now.payoff)
     ):
         raise BadAnswer(f"says that its payoff is {now.payoff:g}, where by its prices it is at least {margin.sum():g}")
     for before in earlier:
         if before.outside:
-            step = _reach_steps(now.worth, now.at, before.at, coalitions)
-            if now.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
-                raise BadAnswer(
-                    "contradicts its earlier answer: inside its domain, with less data than when it was outside"
-                )
             continue
         moved = now.at - before.at
         _check_tangents("payoff", before.payoff, now.payoff, before.worth * moved, now.worth * moved)
-        _check_proportions(before.worth, now.worth)
+        sizes = float(np.abs(before.worth).sum()), float(np.abs(now.worth).sum())
+        if min(sizes) > 0.0 and np.abs(now.worth / sizes[1] - before.worth / sizes[0]).max() > PROPORTION_TOLERANCE:
+            raise BadAnswer("contradicts its earlier answer: the data of others is worth other proportions to it now")
 
 
-def _check_shares(
-    now: TaskAnswer, uses: NDArray[np.bool_], owners: Owners, n_agents: int, earlier: Sequence[TaskAnswer]
-) -> None:
-    """Shares make up the payoff and are those of a concave one; `owners` says whose every lot is."""
-    shares, slopes, at = now.shares, now.slopes, now.at
-    used = sum_by(owners, uses.astype(np.float64), n_agents) > 0.0
-    if shares[~used].any() or slopes[~uses].any():
+def _check_shares(now: TaskAnswer, uses: NDArray[np.bool_], used: NDArray[np.bool_]) -> None:
+    """Shares make up the payoff, and are of those whose data matters; slopes have the signs of the prices."""
+    if now.shares[~used].any() or now.slopes[~uses].any():
         raise BadAnswer("names a share for data that does not matter to it")
-    size = float(np.abs(shares).sum()) + abs(now.payoff)
-    if abs(float(shares.sum()) - now.payoff) > SHARE_TOLERANCE * size:
-        raise BadAnswer(f"says that its payoff is {now.payoff:g}, where the shares of it add up to {shares.sum():g}")
-    helped, margin = (sum_by(owners, rate * at, n_agents) for rate in (now.worth, slopes))
-    wrong_way = (np.sign(helped) * shares < -SHARE_TOLERANCE * size) & (helped != 0.0)
-    if wrong_way.any() or (np.sign(now.worth) * slopes < 0.0).any():
+    total = float(now.shares.sum())
+    if abs(total - now.payoff) > SHARE_TOLERANCE * (float(np.abs(now.shares).sum()) + abs(now.payoff)):
+        raise BadAnswer(f"says that its payoff is {now.payoff:g}, where the shares of it add up to {total:g}")
+    if (np.sign(now.worth) * now.slopes < 0.0).any():
         raise BadAnswer("gives a share for data that harms it, or takes one from data that helps it")
-    if (np.abs(shares) > SHARE_TOLERANCE * size)[used & (sum_by(owners, at, n_agents) == 0.0)].any():
-        raise BadAnswer("gives a share to somebody who brings nothing")
-    if (shares < margin - SHARE_TOLERANCE * (size + sum_by(owners, np.abs(slopes * at), n_agents))).any():
-        raise BadAnswer("says that more data of somebody's is worth more to it than the data before")
-    for before in earlier:
-        if not before.outside:  # the slopes are the gradient of a concave function, its part of the potential
-            step = at - before.at
-            turn = (slopes - before.slopes) * step
-            rounding = SHARE_TOLERANCE * float(((np.abs(slopes) + np.abs(before.slopes)) * np.abs(step)).sum())
-            if turn.sum() > rounding:
-                raise BadAnswer("contradicts its earlier answer: its shares rise faster where there is more data")
-
-
-def _check_proportions(before: FloatArray, now: FloatArray) -> None:
-    """What data is worth at the margin keeps its proportions: they are those of the weights."""
-    sizes = float(np.abs(before).sum()), float(np.abs(now).sum())
-    if min(sizes) > 0.0 and np.abs(now / sizes[1] - before / sizes[0]).max() > PROPORTION_TOLERANCE:
-        raise BadAnswer("contradicts its earlier answer: the data of others is worth other proportions to it now")
-
-
-def _reach_steps(worth: FloatArray, before: FloatArray, at: FloatArray, coalitions: Owners | None) -> FloatArray:
-    """What a move adds to the reach that decides on the domain: of all data, or of that which harms alone.
-
-    Whether somebody harms depends on all of its lots together.
-    """
-    if coalitions is None:
-        return worth * (at - before)
-    count = int(coalitions.max(initial=-1)) + 1
-    there, here = (np.minimum(sum_by(coalitions, worth * profile, count), 0.0) for profile in (at, before))
-    return np.concatenate([there, -here])
-
-
-def _check_outside(at: FloatArray, earlier: Sequence[TaskAnswer], coalitions: Owners | None) -> None:
-    """Where an agent reaches as much data as at a profile inside its domain, it is inside as well."""
-    if not at.any():
-        raise BadAnswer("says that contributing nothing is outside the domain of its payoff")
-    for before in earlier:
-        step = _reach_steps(before.worth, before.at, at, coalitions)
-        if not before.outside and before.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
-            raise BadAnswer(
-                "contradicts its earlier answer: outside its domain, with more data than when it was inside"
-            )
 
 
 def _check_cost(now: LotAnswer, lot: int, most: float, earlier: Sequence[LotAnswer]) -> None:

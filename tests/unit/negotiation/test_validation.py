@@ -139,15 +139,6 @@ def test_answers_that_contradict_an_earlier_one(change: dict[str, Any], message:
             read(answer, there, (before,))
 
 
-def test_domains_reach_upwards() -> None:
-    inside, more, less = read(HONEST), AT + 1.0, 0.5 * AT
-    with pytest.raises(BadAnswer, match="outside its domain, with more data than when it was inside"):
-        read({"outside": True}, more, (inside,))
-    outside = read({"outside": True}, less, (inside,))
-    with pytest.raises(BadAnswer, match="inside its domain, with less data than when it was outside"):
-        read(AT_NOTHING, np.zeros(3), (outside,))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
