@@ -37,7 +37,7 @@ def save_agent(agent: Agent, path: Path, *, notes: Mapping[str, Any] | None = No
 
 
 def load_agent(path: Path) -> Agent:
-    """The agent of a file written by `save_agent`, checked; raises `InvalidInput`."""
+    """The agent of a file written by `save_agent`, checked."""
     with error_context(str(path)):
         return agent_from_record(read_private_file(path))
 
@@ -49,98 +49,90 @@ def read_private_file(path: Path) -> dict[str, Any]:
 
 def record_of_agent(agent: Agent) -> dict[str, Any]:
     """What one agent knows, as plain data; flat where everybody has one lot and one task."""
-    tasks = [
-        {"name": name, "weights": row.tolist(), "value": value} | _payoff_record(agent.payoff.take([task]))
-        for task, (name, row, value) in enumerate(
-            zip(agent.task_names, agent.weights, agent.values.tolist(), strict=True)
+
+    def first(numbers: Any) -> float:
+        return float(np.ravel(numbers)[0])
+
+    tasks, lots = [], []
+    for task, name in enumerate(agent.task_names):
+        payoff = agent.payoff.take([task])
+        curve = {"family": payoff.family, **{key: first(number) for key, number in payoff.parameters.items()}}
+        tasks.append(
+            {"name": name, "weights": agent.weights[task].tolist(), "value": float(agent.values[task]), "payoff": curve}
         )
-    ]
-    lots = [_cost_record(agent.costs.take([lot])) | {"cap": cap} for lot, cap in enumerate(agent.caps.tolist())]
-    own = {"name": agent.name, "index": agent.index}
+    for lot, cap in enumerate(agent.caps.tolist()):
+        cost = agent.costs.take([lot])
+        lots.append({"linear": first(cost.linear), "quadratic": first(cost.quadratic), "cap": cap})
     if not agent.has_lots:
-        return own | {
-            key: part for key, part in (tasks[0] | lots[0] | {"least_gain": agent.least_gain}).items() if key != "name"
-        }
-    record = own | {
+        flat = tasks[0] | lots[0]
+        return flat | {"name": agent.name, "index": agent.index, "least_gain": agent.least_gain}
+    shared = [{"lots": list(each.lots), "cap": each.cap} for each in agent.shared_caps]
+    return {
+        "name": agent.name,
+        "index": agent.index,
         "n_agents": agent.n_agents,
         "lot_owners": agent.lot_owners.tolist(),
         "lot_names": list(agent.lot_names),
         "tasks": tasks,
         "lots": lots,
         "least_gain": agent.least_gain,
-    }
-    if agent.shared_caps:
-        record["shared_caps"] = [{"lots": list(each.lots), "cap": each.cap} for each in agent.shared_caps]
-    return record
-
-
-def _payoff_record(payoff: Payoff) -> dict[str, Any]:
-    parameters = {name: float(np.ravel(number)[0]) for name, number in payoff.parameters.items()}
-    return {"payoff": {"family": payoff.family} | parameters}
-
-
-def _cost_record(cost: Cost) -> dict[str, Any]:
-    return {"linear": float(np.ravel(cost.linear)[0]), "quadratic": float(np.ravel(cost.quadratic)[0])}
+    } | ({"shared_caps": shared} if shared else {})
 
 
 def agent_from_record(record: Mapping[str, Any]) -> Agent:
-    """The agent that a private file describes; raises `InvalidInput` with the entry and the rule."""
-    several = "lot_owners" in record
-    missing = [key for key in (REQUIRED_OF_LOTS if several else REQUIRED) if key not in record]
+    """The agent that a private file describes; an error names the entry and the rule."""
+    is_flat = "lot_owners" not in record
+    required = REQUIRED if is_flat else REQUIRED_OF_LOTS
+    missing = [key for key in required if key not in record]
     if missing:
         raise InvalidInput(f"this is no member's file: {', '.join(missing)} missing; `fedpact fit --member` writes one")
-    check_keys(record, (*REQUIRED_OF_LOTS, "shared_caps", *OPTIONAL) if several else (*REQUIRED, *OPTIONAL))
+    check_keys(record, (*required, *OPTIONAL) if is_flat else (*required, "shared_caps", *OPTIONAL))
     name, index = record["name"], record["index"]
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME:
         raise InvalidInput(f"name must be a text of 1 to {MAX_NAME} characters, got {short_repr(name)}")
-    if several:
-        count = record["n_agents"]
-        if type(count) is not int or count < 1:
-            raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
-        _check_index(index, count)
-        layout = read_layout(record, count)
-        owners = list(layout.lot_owners)
-        tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"), ("name",))
-        lots = _objects(record["lots"], "lots", ("linear", "quadratic", "cap"))
-        if len(lots) != owners.count(index):
-            raise InvalidInput(f"lots must describe its {owners.count(index)} lots by lot_owners, got {len(lots)}")
-        if not tasks and not lots:
-            raise InvalidInput(
-                "tasks and lots must not both be empty: the member has nothing to give and nothing to gain"
-            )
-    else:
-        count = len(_weights(record))
-        owners, layout, tasks, lots = list(range(count)), Layout(tuple(range(count))), [record], [record]
-        _check_index(index, count)
+    count = len(_weights(record)) if is_flat else record["n_agents"]
+    if type(count) is not int or count < 1:
+        raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
+    if type(index) is not int or not 0 <= index < count:
+        raise InvalidInput(f"index must be a place from 0 to {count - 1}, got {short_repr(index)}")
+    if is_flat:
+        layout, tasks, lots = Layout(tuple(range(count))), [record], [record]
         if (own := record["weights"][index]) < 0.0:
             raise InvalidInput(f"weights[{index}] must be at least 0, got {own:g}: its own data does not harm it")
         _check_names(record.get("agents"), name, index, count)
-    rows = [_weights(task) for task in tasks]
-    if any(len(row) != len(owners) for row in rows):
-        raise InvalidInput(f"weights must have a number for each of the {len(owners)} lots, got {list(map(len, rows))}")
+    else:
+        layout = read_layout(record, count)
+        tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"), ("name",))
+        lots = _objects(record["lots"], "lots", ("linear", "quadratic", "cap"))
+        n_own = layout.lot_owners.count(index)
+        if len(lots) != n_own:
+            raise InvalidInput(f"lots must describe its {n_own} lots by lot_owners, got {len(lots)}")
+        if not tasks and not lots:
+            raise InvalidInput("tasks and lots must not both be empty: nothing to give and nothing to gain")
+    rows, n_lots = [_weights(task) for task in tasks], len(layout.lot_owners)
+    if any(len(row) != n_lots for row in rows):
+        raise InvalidInput(f"weights must have a number for each of the {n_lots} lots, got {list(map(len, rows))}")
     least_gain = record.get("least_gain", 0.0)
+    if least_gain is not None:
+        stated = number("least_gain", least_gain, "a finite number, or null to take any deal")
+        least_gain = float(checked_numbers("least_gain", stated, np.isfinite, "finite, or null to take any deal"))
     return Agent(
         name=name,
         index=index,
         n_agents=count,
-        weights=np.array(rows).reshape(len(rows), len(owners)),
+        weights=np.array(rows).reshape(len(rows), n_lots),
         payoff=_joint_payoff([read_payoff("payoff", task["payoff"]) for task in tasks]),
         values=np.array(
             [checked_numbers("value", number("value", task["value"]), positive, POSITIVE) for task in tasks]
         ),
         costs=_cost(lots),
         caps=np.array([_cap(lot["cap"]) for lot in lots]),
-        lot_owners=np.array(owners, dtype=np.intp),
+        lot_owners=np.array(layout.lot_owners, dtype=np.intp),
         lot_names=layout.lot_names,
         task_names=tuple(str(task.get("name", f"task {place}")) for place, task in enumerate(tasks)),
-        least_gain=None if least_gain is None else _least_gain(least_gain),
+        least_gain=least_gain,
         shared_caps=read_shared_caps(record.get("shared_caps"), len(lots)),
     )
-
-
-def _check_index(given: Any, count: int) -> None:
-    if type(given) is not int or not 0 <= given < count:
-        raise InvalidInput(f"index must be a place from 0 to {count - 1}, got {short_repr(given)}")
 
 
 def _objects(given: Any, key: str, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> list[Mapping[str, Any]]:
@@ -183,11 +175,6 @@ def _cost(lots: Sequence[Mapping[str, Any]]) -> Cost:
 def _cap(given: Any) -> float:
     cap = np.inf if given in INFINITY_TEXTS else number("cap", given)
     return float(checked_numbers("cap", cap, lambda caps: caps >= 0.0, "at least zero"))
-
-
-def _least_gain(given: Any) -> float:
-    stated = number("least_gain", given, "a finite number, or null to take any deal")
-    return float(checked_numbers("least_gain", stated, np.isfinite, "finite, or null to take any deal"))
 
 
 def _check_names(given: Any, name: str, index: int, count: int) -> None:

@@ -514,7 +514,7 @@ def _unsound_part(entry: Entry) -> str | None:
         return "reasons by member"
     models = [{"subset": [], **content}] if entry.kind == MEASURED else content.get("models", [])
     if entry.kind in (MEASURED, VERIFIED) and not all(map(_is_measured_model, models)):
-        return "the subset of every model, and accuracies from 0 to 1 by member"
+        return "the subset and the accuracies from 0 to 1 of every model"
     return None
 
 
