@@ -38,13 +38,6 @@ MAX_COUNTABLE = 1e15  # samples that floats can tell apart
 # What rounding may do to a deal, as a share of the largest contribution and of what changes hands.
 DEAL_ROUNDING = 1e-9
 TRAINS_ALONE = "trains alone"
-# What a scenario may say more than the one a deal was made for, by field: the words, and what it is without.
-ADDED_LATER: Mapping[str, tuple[str, Any]] = {
-    "home": ("the data at home", None),
-    "joining_costs": ("the joining costs", 0.0),
-    "budgets": ("the budgets", None),
-}
-CHANGED = "all of weights, costs, caps, values, payoff, data at home, joining costs and budgets"
 
 
 class Source(Enum):
@@ -83,8 +76,6 @@ class Provenance:
 
     Attributes
     ----------
-    source
-        Solved by a mechanism, negotiated, signed on record in a ledger, or stated in a file.
     protocol, rounds, welfare, residual
         Of a negotiation: how it was led, how often everybody was asked, and what the agents said of the end: welfare,
         and the gain still promised as a share of what is at stake.
@@ -113,10 +104,6 @@ class Deal:
 
     Attributes
     ----------
-    mechanism
-        The name of the rules it follows.
-    agents
-        Everybody's names.
     contributions
         What each brings; of those who are out, what they put into their own models, or zero. One number per lot where
         agents own several.
@@ -160,9 +147,9 @@ class Deal:
             raise InvalidInput(field="provenance", rule="must be a Provenance", value=self.provenance)
         side = np.zeros(size) if self.side_payments is None else self.side_payments
         lot_owners, lot_names = _checked_lots(self.lot_owners, self.lot_names, names)
-        lots = (
-            names if lot_owners is None else LotLabels(f"{o}: {n}" for o, n in zip(lot_owners, lot_names, strict=True))
-        )
+        lots = names
+        if lot_owners is not None:
+            lots = LotLabels(f"{owner}: {lot}" for owner, lot in zip(lot_owners, lot_names, strict=True))
         parts: dict[str, Any] = {
             "agents": names,
             "contributions": _per_agent("contributions", self.contributions, lots, non_negative, "at least 0"),
@@ -306,24 +293,17 @@ class Deal:
     def differences(self, other: Deal, *, tol: float = DEAL_ROUNDING) -> list[str]:
         """Whose part in two deals is not the same: contribution, payments, prices, or being in it at all.
 
-        Parameters
-        ----------
-        other
-            A deal between the same agents, in the same order.
-        tol
-            What counts as rounding, of the largest contribution and price, and of the turnover.
+        They must be between the same agents, in the same order; `tol` is what counts as rounding, of the largest
+        contribution and price, and of the turnover.
         """
         if self.agents != other.agents:
             why = "only deals between the same members, in the same order, can be compared"
             raise InvalidInput(why, field="other", rule="must be between the same members", value=other.agents)
-        if self.mechanism != other.mechanism:
-            return list(self.agents)
-        if (self.lot_owners, self.lot_names) != (other.lot_owners, other.lot_names):
+        about = ("mechanism", "lot_owners", "lot_names")
+        if any(getattr(self, part) != getattr(other, part) for part in about):
             return list(self.agents)
         differs = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
-        if self.lot_owners is not None:
-            whose = {owner for owner, wrong in zip(self.lot_owners, differs, strict=True) if wrong}
-            differs = np.array([name in whose for name in self.agents])
+        differs = np.bincount(self.lot_places, weights=differs, minlength=len(self.agents)) > 0.0
         for one, two in ((self.payments, other.payments), (self.side_payments, other.side_payments)):
             assert one is not None and two is not None
             differs |= np.abs(one - two) > tol * other.turnover
@@ -336,12 +316,7 @@ class Deal:
     def belonging_to(self, federation: Federation) -> tuple[Deal, Federation]:
         """The deal between those who are in it, in the federation's order, and the federation of these alone.
 
-        A deal of those who stayed after others had left belongs to the federation of all.
-
-        Raises
-        ------
-        InvalidInput
-            If it is a deal of another federation, with the difference.
+        A deal of those who stayed after others had left belongs to the federation of all; one of another is an error.
         """
         names = federation.names
         strangers = [name for name in (*self.agents, *self.excluded) if name not in names]
@@ -354,19 +329,12 @@ class Deal:
         # The deal may have been made between all, with those who are out, or between those in it alone.
         parts = {names, self.agents, tuple(in_deal), members, tuple(name for name in names if name in self.agents)}
         if self.scenario is not None and self.scenario not in (_part(federation, part).fingerprint for part in parts):
-            without = [
-                word
-                for field, (word, value) in ADDED_LATER.items()
-                if any(_part(federation.replace(**{field: value}), part).fingerprint == self.scenario for part in parts)
-            ]
-            what = f"{without[0]}, which it does not know" if without else CHANGED
-            raise InvalidInput(
-                f"the deal was made for another scenario: its members are the same, but not {what} (it is of "
-                f"{self.scenario[:12]}, the scenario given is {federation.fingerprint[:12]})",
-                field="deal",
-                rule="must be of this scenario",
-                value=self.scenario,
+            why = (
+                "the deal was made for another scenario: its members are the same, but not all of weights, costs, "
+                f"caps, values, payoff, data at home, joining costs and budgets (it is of {self.scenario[:12]}, the "
+                f"scenario given is {federation.fingerprint[:12]})"
             )
+            raise InvalidInput(why, field="deal", rule="must be of this scenario", value=self.scenario)
         part = _part(federation, members)
         return self.among(members)._with_lots_of(part), part
 
@@ -397,13 +365,7 @@ class Deal:
 
 
 def whole_samples(contributions: Iterable[float] | FloatArray, per_unit: float = 1.0) -> NDArray[np.int64]:
-    """Contributions in whole samples, rounded down: nobody's data is used beyond what it agreed to.
-
-    Examples
-    --------
-    >>> whole_samples([11.9999999, 3.7]).tolist()
-    [12, 3]
-    """
+    """Contributions in whole samples, rounded down: nobody's data is used beyond what it agreed to."""
     samples = np.asarray(contributions, dtype=np.float64) * per_unit
     counts = np.floor(np.minimum(samples + WHOLE_SAMPLE_TOLERANCE, MAX_COUNTABLE)).astype(np.int64)
     counts.setflags(write=False)

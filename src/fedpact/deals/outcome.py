@@ -66,16 +66,9 @@ PER_LOT = ("contributions", "net_externality")  # of these, what members with se
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Equilibria:
-    """How many equilibria there are, and which one the outcome is.
+    """How many equilibria there are (`unique` is None where it is not known), and in words which one the outcome is.
 
-    Attributes
-    ----------
-    unique
-        True, False, or None where it is not known.
-    dimension
-        Of the set of equilibria around this one; 0 for an isolated point.
-    note
-        Which was chosen, in words.
+    `dimension` is that of the set of equilibria around this one; 0 for an isolated point.
     """
 
     unique: bool | None
@@ -235,18 +228,10 @@ class Amounts:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Outcome(Amounts):
-    """What a mechanism makes of a federation.
+    """What a mechanism, its `rules`, makes of a federation: the profile s and the payments p.
 
-    Attributes
-    ----------
-    federation, rules
-        The instance, and the mechanism.
-    contributions, payments
-        The profile s and the payments p; a positive payment is received.
-    side_payments
-        The part of the payments that does not depend on anybody's contribution.
-    is_solved
-        Whether the mechanism found it; otherwise it was stated by somebody.
+    A positive payment is received. `side_payments` are the part that does not depend on anybody's contribution;
+    `is_solved` says whether the mechanism found it, or it was stated by somebody.
     """
 
     federation: Federation
@@ -468,16 +453,8 @@ class Outcome(Amounts):
 class Outcomes(Amounts, Sequence[Outcome]):
     """The outcomes of many federations with the same members under one mechanism: a sequence, and arrays over all.
 
-    Attributes
-    ----------
-    federation, arrays
-        One of the federations, and the numbers of all, with one leading axis.
-    contributions, payments, side_payments
-        (federations, lots) and (federations, members); NaN where a federation could not be solved.
-    errors
-        Why a federation could not be solved, by its index.
-    federations
-        The federations themselves; None where only their numbers are known.
+    `federation` is one of them, `federations` all, None where only their numbers are known. Arrays have one leading
+    axis, NaN where a federation could not be solved; `errors` says why, by its index.
     """
 
     federation: Federation

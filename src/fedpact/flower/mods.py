@@ -59,8 +59,7 @@ from fedpact.flower.node_signing import (
 )
 from fedpact.flower.statement import TERMS, OwnPart, Seat, check_statement
 from fedpact.negotiation import PROTOCOLS
-from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.node_memory import NodeMemory
+from fedpact.negotiation.agent import Agent, NodeMemory
 from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput, short_repr
 

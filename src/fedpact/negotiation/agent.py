@@ -13,7 +13,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,17 @@ logger = logging.getLogger("flwr.fedpact.agent")  # below Flower's own, so that 
 Question = dict[str, Any]
 Answer = dict[str, Any]
 
+# By which protocol each kind of question is asked.
+PLAIN, SUMS = "price-discovery", "sums"
+SPOKEN_IN = {
+    "prices": PLAIN,
+    "shares": PLAIN,
+    "messages": PLAIN,
+    "key": SUMS,
+    "sums": SUMS,
+    "payment": SUMS,
+    "open": SUMS,
+}
 # Of the value: with less to gain from more data an agent has enough, and names no prices.
 MIN_SLOPE = 1e-40
 MAX_SLOPE = 1e40  # of the value: beyond it numbers overflow, and the agent counts as outside its domain
@@ -299,3 +310,72 @@ class InProcess:
             except Exception as error:  # whatever goes wrong inside an agent is no reason to stop
                 answers[place] = {"number": question["number"], "error": f"{type(error).__name__}: {error}"}
         return answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeMemory:
+    """What a member's node remembers of a negotiation, so that no later question makes its earlier answers tell more.
+
+    Sums hide a member's numbers from a coordinator that keeps to the protocol. One that does not could ask the same
+    node for plain prices, for the same sum with and without somebody, or for its payment at a profile of its own
+    choice. So a node that knows the others' signing keys answers, in one run,
+
+    * by one protocol: the one its owner names, or that of the first question;
+    * about one mechanism: payments under both would tell a payoff beside what is paid at the margin;
+    * sums over one set of members: whoever drops out ends the negotiation, and the others begin another run without it;
+    * one profile as the one agreed, what it is paid there, and whether it accepts that, for one payment: asked about
+      others, it would tell its utility digit by digit.
+
+    The same question asked again is answered again. A node without keys of others believes whatever it is told, and
+    hides nothing from a coordinator that lies; it keeps to one protocol and one mechanism only.
+    """
+
+    protocol: str = ""
+    mechanism: str = ""
+    members: tuple[int, ...] = ()
+    agreed: tuple[float, ...] = ()
+    payment: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> NodeMemory:
+        """From plain data."""
+        parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in record.items()}
+        return cls(**parts)
+
+    def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> NodeMemory:
+        """What is remembered once a question is answered; raises `Refusal` if it must not be."""
+        kind, about = str(question.get("kind")), question.get("about")
+        spoken = SPOKEN_IN.get(kind, "")
+        if kind == "introduce":
+            spoken = SUMS if question.get("brief") is True else PLAIN
+        if spoken and self.protocol not in ("", spoken):
+            raise Refusal(f"this negotiation is by {self.protocol}: it does not answer {kind!r}, of {spoken}")
+        found = replace(self, protocol=self.protocol or spoken)
+        settles = kind == "payment" or (kind == "sums" and about in sum_terms.SETTLEMENTS.values())
+        if kind in ("sums", "payment"):
+            parts = ((name, sum_terms.PROGRAMS[name], sum_terms.SETTLEMENTS[name]) for name in sum_terms.PROGRAMS)
+            mechanism = next((name for name, *of in parts if about in of), "")
+            if self.mechanism not in ("", mechanism):
+                raise Refusal(f"this negotiation is of {self.mechanism}: it says nothing about {about!r:.40}")
+            found = replace(found, mechanism=mechanism)
+        if kind == "sums" and knows_keys:
+            asked = tuple(sorted(int(place) for place in question["members"]))
+            if self.members not in ((), asked):
+                raise Refusal(
+                    "sums over other members than before would tell the numbers of those who are gone: begin another "
+                    "run without them"
+                )
+            found = replace(found, members=asked)
+        if settles and knows_keys:
+            profile = tuple(map(float, question["contributions"] if kind == "payment" else question["points"][0]))
+            if self.agreed not in ((), profile) or (kind == "sums" and len(question["points"]) != 1):
+                raise Refusal("one profile is agreed in a run, and this is another one: it says no more of itself")
+            if kind == "payment" and not self.agreed:
+                raise Refusal("no profile is agreed yet: it works out no payment")
+            found = replace(found, agreed=profile)
+        if kind == "accept" and knows_keys and self.protocol == SUMS:
+            payment = (float(question["payment"]),)
+            if tuple(question["contributions"]) != self.agreed or self.payment not in ((), payment):
+                raise Refusal("it accepts or refuses the profile agreed in a run, at one payment, and nothing else")
+            found = replace(found, payment=payment)
+        return found

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 import fedpact as fp
 from fedpact.deals import Settlement
-from fedpact.deals.settlement import settle_payments
-from fedpact.deals.transfers import EXACT_LIMIT, fewest_transfers, whole_cents
+from fedpact.deals.settlement import EXACT_LIMIT, fewest_transfers, settle_payments, whole_cents
 from fedpact.utils.errors import InvalidInput
 
 

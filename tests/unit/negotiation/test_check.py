@@ -75,11 +75,9 @@ def test_a_sound_record(path: Path) -> None:
         (AGREED, {"deal": DEAL | {"prices": "none"}}, "prices"),
         (AGREED, {"deal": DEAL | {"contributions": [1.0]}}, "contributions"),
         (AGREED, {"deal": DEAL, "transcript": {"file": "../elsewhere", "sha256": ""}}, "recomputed"),
-        (SIGNED, {"deal": "another", "signatures": {"A": {}, "B": {}}}, "signed"),
         (TRAINED, {"samples": {"A": [10, 11]}, "samples_per_unit": 1.0}, "contributions"),
         (TRAINED, {"samples": {"C": [1]}, "samples_per_unit": 1.0}, "contributions"),
         (TRAINED, {"samples": {"A": ["1"]}, "samples_per_unit": 1.0}, "contributions"),
-        (SIGNED, {"signatures": {"A": {"signed": True}, "B": {"signed": False}}}, "signed"),
         (TRAINED, {"samples": {"A": [0], "B": [4]}, "samples_per_unit": 1.0}, "settlement"),
         (TRAINED, {"samples": {"A": [10], "B": [3, 4]}, "samples_per_unit": 1.0}, "settlement"),
         (AGREED, {"deal": DEAL | {"prices": [[-0.2, 0.1], [0.3, -0.35]]}}, "prices"),
@@ -140,14 +138,6 @@ def test_entries_that_hold_what_they_must(path: Path, kind: str, content: Any) -
     with Ledger(path) as ledger:
         ledger.append(kind, content)
     assert check_record(path).failed == []
-
-
-def test_a_missing_signature(path: Path) -> None:
-    with Ledger(path) as ledger:
-        ledger.append("begun", {})
-        deal = ledger.append(AGREED, {"deal": DEAL})
-        ledger.append(SIGNED, {"deal": deal.hash, "signatures": {"A": {}}})
-    assert check_record(path).findings["signed"].reason == "not signed by B"
 
 
 def test_a_model_or_a_transcript_that_was_changed(path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation.node_memory import NodeMemory
+from fedpact.negotiation.agent import NodeMemory
 
 EVERYBODY, PROFILE = [0, 1, 2, 3, 4], [1.0, 2.0, 3.0, 4.0, 5.0]
 
