@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import run_main
+from fedpact.deals import read_ledger
+from fedpact.deals.signatures import signed_deals, signed_delivery
 from fedpact.negotiation.check import check_ledger
 from fedpact.scenario.examples import example
 from random_cases import some
@@ -125,3 +128,24 @@ def test_every_change_is_found_or_moves_no_money(
 
 def test_all_entries_are_changed(ledger: Path) -> None:
     assert len(entries_of(ledger)) == 8
+
+
+def test_a_number_of_rounds_takes_no_memory(ledger: Path, tmp_path: Path) -> None:
+    """A small ledger, and the document that a node is shown, may say any number of rounds."""
+    shutil.copytree(ledger.parent, tmp_path / "record")
+    copied = tmp_path / "record" / ledger.name
+    entries = entries_of(copied)
+    entries[0]["content"]["rounds"] = 10**8
+    relink(entries)
+    rechain(copied, entries)
+    tracemalloc.start()
+    try:
+        assert "delivered" in check_ledger(copied).failed
+        under = signed_deals(read_ledger(copied).entries)[-1]
+        assert under.document["rounds"] == 10**8
+        with pytest.raises(fp.InvalidInput, match="has not signed what it"):
+            signed_delivery(under.document, under.entries["trained"].content["deliveries"])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50e6

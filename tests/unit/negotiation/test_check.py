@@ -260,4 +260,4 @@ def test_agents_of_a_transcript_keep_their_places(transcript: Path) -> None:
 def test_the_documentation_lists_every_check() -> None:
     page = (Path(__file__).parents[3] / "docs" / "what-if-somebody-cheats.md").read_text(encoding="utf-8")
     for check in CHECKS:
-        assert f"| {check.name} | {check.needs} | {check.proves} |" in page
+        assert f"| {check.of} | {check.name} | {check.needs} | {check.proves} |" in page
