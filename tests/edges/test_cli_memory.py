@@ -1,55 +1,42 @@
-"""Files that are small on the disk and take gigabytes once they are read are refused before they do."""
+"""Archives that are small on the disk and take gigabytes once they are read are refused before they do."""
 
 from __future__ import annotations
 
 import io
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+import fedpact as fp
 from edges.command_line import Result
+from fedpact.utils.files import read_arrays
 
 Run = Callable[..., Result]
-LIMIT = "at most 1,024 MiB are read"
-MANY = 140_000_000  # numbers: a byte each in the file, and eight in memory
-LOTS = ("lots", "--test", "tests.csv")
-MUCH = 1200 << 20  # bytes
-ROOM = 1 << 32  # bytes that a process may take
-SCENARIO = 'names = ["A", "B"]\nweights = "{}"\ncosts = 0.1\n[payoff]\nfamily = "log"\n'
-TEMPERED = "import resource; resource.setrlimit(resource.RLIMIT_AS, ({0}, {0})); from fedpact.cli import main; main()"
 
 
-def zeros(path: Path, **shapes: tuple[int, ...]) -> None:
-    np.savez_compressed(path, **{name: np.zeros(shape, dtype=np.uint8) for name, shape in shapes.items()})  # type: ignore[arg-type]
-    assert path.stat().st_size < 1 << 20
-
-
-def claim(path: Path, name: str, shape: tuple[int, ...], held: int, *, stated: int | None = None) -> None:
-    """An archive whose array says a shape and holds `held` bytes, of which its directory says `stated`."""
-    entry = io.BytesIO()
-    np.lib.format.write_array_header_1_0(entry, {"descr": "|u1", "fortran_order": False, "shape": shape})
-    whole = len(entry.getvalue()) + held
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(f"{name}.npy", "w") as file:
-        file.write(entry.getvalue())
-        for begun in range(0, held, 1 << 24):
-            file.write(bytes(min(1 << 24, held - begun)))
-    content = path.read_bytes()
-    if stated is not None:
-        size = (len(entry.getvalue()) + stated).to_bytes(4, "little")
-        path.write_bytes(content.replace(whole.to_bytes(4, "little"), size))
-
-
-def refusal(result: Result, file: str) -> str:
-    """What was said of a file that was refused, without line breaks."""
-    assert result.code == 2 and "Traceback" not in result.err
-    words = " ".join(result.err.split())
-    assert file in words
-    return words
+def test_an_archive_is_weighed_before_it_is_read() -> None:
+    content = io.BytesIO()
+    np.savez_compressed(content, weights=np.zeros(4_000_000))
+    assert len(content.getvalue()) < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(fp.InvalidInput, match="takes 31 MiB of memory, and at most 1 MiB are read; take less"):
+            read_arrays(content.getvalue(), "take less", max_bytes=1 << 20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 def test_an_archive_is_not_taken_at_its_word(run: Run, tmp_path: Path) -> None:
     """The head of an array says much and the archive holds little."""
-    claim(tmp_path / "huge.npz", "features", (10**12, 10), 100)
-    refusal(run(*LOTS, "huge.npz"), "huge.npz")
+    entry = io.BytesIO()
+    np.lib.format.write_array_header_1_0(entry, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 10)})
+    with zipfile.ZipFile(tmp_path / "huge.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("features.npy", entry.getvalue() + bytes(100))
+    result = run("lots", "--test", "tests.csv", "huge.npz")
+    assert result.code == 2 and "Traceback" not in result.err and "huge.npz" in " ".join(result.err.split())

@@ -232,6 +232,10 @@ class TestLedger:
             ["Zürich 大学", 'Comma, "quote"', "0.78", "CHF"],
         ]
 
+    def test_csv_is_one_table_where_semicolons_stand_for_commas(self):
+        text = settle_payments([1.0, -1.0], names=["A;B", "C"]).to_csv()
+        assert text.splitlines()[1] == 'C,"A;B",1.00,units of payoff'
+
     def test_json_reads_back(self, tmp_path):
         settlement = self.settlement()
         path = tmp_path / "ledger.json"
