@@ -1,4 +1,4 @@
-"""`fedpact settle`: payments as money, in exact cents and as few transfers as possible."""
+"""`fedpact settle`: payments as money, in exact cents and few transfers."""
 
 from __future__ import annotations
 
@@ -246,5 +246,5 @@ def _show(settlement: Settlement, deal: Deal, data: str) -> None:
         made.add_row(escape(transfer.payer), escape(transfer.payee), cents_text(settlement, transfer.cents))
     console.print(made)
     count = count_text(len(settlement.transfers), "transfer")
-    proof = "the fewest possible" if settlement.minimal else "perhaps not the fewest possible"
-    console.print(f"{count}, {proof}; all balances add up to zero.")
+    proof = ", the fewest possible" if settlement.minimal else ""
+    console.print(f"{count}{proof}; all balances add up to zero.")

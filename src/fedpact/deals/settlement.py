@@ -17,16 +17,9 @@ rounds the mean counts. Less than one agreed sample is none, and nothing is deli
 agreed to be paid by what arrived in effect, the share of every single transfer is estimated instead
 (`fedpact.fitting.calibration`).
 
-Transfers: m non-zero balances need m - k transfers, k being the largest number of disjoint subsets that each sum to
-zero: a subset of size z that cannot be split needs z - 1 transfers, and paying from the largest debtor to the largest
-creditor takes no more. A pair of opposite balances belongs to some best partition, so pairs are matched first, in
-O(m). Let r balances be left. Up to `EXACT_LIMIT` of them k is exact: with f(S) the most zero-sum sets met on the way
-from the empty set to S, adding one balance at a time,
-
-    f(S) = [S sums to 0] + max over i in S of f(S without i),
-
-in O(r 2^r) time and O(2^r) memory. Beyond that the largest debtor pays the largest creditor until all are square: at
-most r - 1 transfers, in O(r log r). They are proven minimal if they meet the lower bound max(debtors, creditors,
+Transfers: opposite balances are matched first; of the r that are left the largest debtor pays the largest creditor
+until all are square: at most r - 1 transfers, in O(r log r). Fewer would do only where some of these balances sum to
+zero among themselves, to the cent. They are proven minimal if they meet the lower bound max(debtors, creditors,
 ceil(2 r / 3)), whose last part holds because a zero-sum set without an opposite pair has at least three members.
 
 Cents, by largest remainder: every amount is rounded down, and the cents then missing go to the largest remainders, so
@@ -94,8 +87,6 @@ NO_PRICES = (
 GRAINS = 10**6
 """Grains in a cent. Amounts that are the same to the nearest grain count as equal, whatever their last bits say."""
 
-# The most balances, opposite pairs apart, whose fewest transfers are searched for exactly.
-EXACT_LIMIT = 20
 MIN_GROUPED, MAX_GROUPED = 1000, 10**15  # sums between these are written with all digits and commas
 
 
@@ -319,7 +310,7 @@ def settle_payments(
     cents_per_payoff = Fraction(rate) * 10 ** int(decimals)
     exact = _exact_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff, Fraction(rate), currency)
     cents = whole_cents([payment * cents_per_payoff for payment in exact])
-    transfers, minimal = fewest_transfers(cents)
+    transfers, minimal = few_transfers(cents)
     return Settlement(
         names=agents,
         cents=tuple(cents),
@@ -471,7 +462,7 @@ def delivered_contributions(deal: Deal, trained: Mapping[str, Any]) -> FloatArra
     return delivered
 
 
-# Whole cents, and the fewest transfers
+# Whole cents, and few transfers
 
 
 def whole_cents(amounts: Sequence[Fraction]) -> list[int]:
@@ -541,27 +532,14 @@ Paid = tuple[int, int, int]
 """Payer, payee and cents; the agents by number."""
 
 
-def fewest_transfers(cents: Sequence[int]) -> tuple[list[Paid], bool]:
+def few_transfers(cents: Sequence[int]) -> tuple[list[Paid], bool]:
     """Transfers that settle the balances, and whether it is proven that no fewer would do.
 
     Examples
     --------
-    >>> fewest_transfers([5, -2, 7, -3, -7])
+    >>> few_transfers([5, -2, 7, -3, -7])
     ([(4, 2, 7), (3, 0, 3), (1, 0, 2)], True)
     """
-    pairs, left = _opposite_pairs(cents)
-    balances = [cents[agent] for agent in left]
-    if len(left) <= EXACT_LIMIT:
-        groups = [[left[member] for member in group] for group in _zero_sum_groups(balances)]
-        return pairs + [paid for group in groups for paid in _largest_first(cents, group)], True
-    transfers = _largest_first(cents, left)
-    debtors = sum(balance < 0 for balance in balances)
-    bound = max(debtors, len(left) - debtors, -(-2 * len(left) // 3))
-    return pairs + transfers, len(transfers) == bound
-
-
-def _opposite_pairs(cents: Sequence[int]) -> tuple[list[Paid], list[int]]:
-    """Transfers between agents of opposite balances, matched in order, and the agents that still have a balance."""
     owed: dict[int, deque[int]] = defaultdict(deque)
     for agent, balance in enumerate(cents):
         if balance > 0:
@@ -572,38 +550,11 @@ def _opposite_pairs(cents: Sequence[int]) -> tuple[list[Paid], list[int]]:
         if balance < 0 and owed.get(-balance)
     ]
     matched = {agent for payer, payee, _ in pairs for agent in (payer, payee)}
-    return pairs, [agent for agent, balance in enumerate(cents) if balance and agent not in matched]
-
-
-def _zero_sum_groups(balances: Sequence[int]) -> list[list[int]]:
-    """A partition of non-zero balances into the most groups that each sum to zero, as indices."""
-    in_range = sum(map(abs, balances)) <= np.iinfo(np.int64).max
-    sums = np.zeros(1, dtype=np.int64 if in_range else object)  # entry S: the sum over the bits set in S
-    sizes = np.zeros(1, dtype=np.int8)
-    for balance in balances:
-        sums, sizes = np.concatenate([sums, sums + balance]), np.concatenate([sizes, sizes + 1])
-    is_zero = sums == 0
-    most = np.zeros(len(sums), dtype=np.int8)  # f(S) of the module docstring; f of the empty set is 0
-    for size in range(1, len(balances) + 1):
-        subsets = np.flatnonzero(sizes == size)
-        for member in range(len(balances)):
-            most[subsets] = np.maximum(most[subsets], most[subsets & ~(1 << member)])
-        most[subsets] += is_zero[subsets]
-    return _walk_back(most, is_zero, len(balances))
-
-
-def _walk_back(most: NDArray[np.int8], is_zero: NDArray[np.bool_], n_balances: int) -> list[list[int]]:
-    """The groups met on a best way from the full set to the empty set, taking away the first possible member."""
-    groups: list[list[int]] = []
-    subset = (1 << n_balances) - 1
-    while subset:
-        if is_zero[subset]:
-            groups.append([])
-        before = most[subset] - is_zero[subset]
-        member = next(i for i in range(n_balances) if subset >> i & 1 and most[subset ^ 1 << i] == before)
-        groups[-1].append(member)
-        subset ^= 1 << member
-    return groups
+    left = [agent for agent, balance in enumerate(cents) if balance and agent not in matched]
+    transfers = _largest_first(cents, left)
+    debtors = sum(cents[agent] < 0 for agent in left)
+    bound = max(debtors, len(left) - debtors, -(-2 * len(left) // 3))
+    return pairs + transfers, len(transfers) == bound
 
 
 def _largest_first(cents: Sequence[int], agents: Sequence[int]) -> list[Paid]:

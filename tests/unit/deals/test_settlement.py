@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import fedpact as fp
 from fedpact.deals import Settlement
-from fedpact.deals.settlement import EXACT_LIMIT, fewest_transfers, settle_payments, whole_cents
+from fedpact.deals.settlement import few_transfers, settle_payments, whole_cents
 from fedpact.utils.errors import InvalidInput
 
 
@@ -163,52 +163,32 @@ class TestBalances:
 
 class TestTransfers:
     @given(cent_lists)
-    def test_as_few_as_an_exhaustive_search_finds(self, cents):
-        transfers, minimal = fewest_transfers(cents)
-        assert minimal
-        assert len(transfers) == fewest_by_search(cents)
+    def test_what_is_said_to_be_minimal_is(self, cents):
+        transfers, minimal = few_transfers(cents)
+        fewest = fewest_by_search(cents)
+        assert len(transfers) == fewest if minimal else len(transfers) >= fewest
 
-    def test_splits_into_groups_that_greedy_payment_would_mix(self):
-        # 10 + 7 = 17 and 9 + 6 = 15; the largest debtor paying the largest creditor needs 5 transfers
-        settlement = settled([17, -10, 15, -9, -7, -6], decimals=0)
-        assert [(transfer.payer[-1], transfer.payee[-1], transfer.cents) for transfer in settlement.transfers] == [
-            ("1", "0", 10),
-            ("3", "2", 9),
-            ("4", "0", 7),
-            ("5", "2", 6),
-        ]
-        assert settlement.minimal
-
-    @pytest.mark.parametrize("unit", [1, 10**15])  # sums that fit into a machine integer, and sums that do not
-    def test_exact_at_the_limit(self, unit):
-        rng = np.random.default_rng(3)
-        groups = rng.integers(-(10**6), 10**6, size=(EXACT_LIMIT // 4, 3))  # too wide for sums to vanish by chance
-        cents = [int(number) * unit for group in groups for number in balanced(group)]
-        order = rng.permutation(len(cents))
-        transfers, minimal = fewest_transfers([cents[agent] for agent in order])
-        assert minimal and len(transfers) == len(cents) - len(groups)
-
-    @pytest.mark.parametrize("n_agents", [EXACT_LIMIT + 1, 300])
-    def test_beyond_the_limit_at_most_one_fewer_than_agents(self, n_agents):
+    @pytest.mark.parametrize("n_agents", [21, 300])
+    def test_at_most_one_fewer_than_agents(self, n_agents):
         rng = np.random.default_rng(n_agents)
         settlement = settled(balanced(rng.normal(size=n_agents - 1) * 1000))
         assert moved(settlement) == list(settlement.cents)
         assert len(settlement.transfers) <= n_agents - 1
         assert not settlement.minimal
 
-    def test_beyond_the_limit_opposite_pairs_are_matched_first(self):
+    def test_opposite_pairs_are_matched_first(self):
         payments = [number for k in range(1, 101) for number in (k, -k)]
         settlement = settled(payments, decimals=0)
         assert len(settlement.transfers) == 100
         assert settlement.minimal
 
-    def test_beyond_the_limit_one_creditor_is_proven_minimal(self):
+    def test_one_creditor_is_proven_minimal(self):
         settlement = settled([*[-1.0 - k for k in range(40)], 820.0])
         assert len(settlement.transfers) == 40
         assert settlement.minimal
 
-    def test_beyond_the_limit_disjoint_triples_of_their_own_size_are_found(self):
-        transfers, minimal = fewest_transfers([100**k * part for k in range(8) for part in (5, -2, -3)])
+    def test_disjoint_triples_of_their_own_size_are_found(self):
+        transfers, minimal = few_transfers([100**k * part for k in range(8) for part in (5, -2, -3)])
         assert len(transfers) == 16
         assert minimal
 
