@@ -961,16 +961,17 @@ def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PaymentCheck:
-    """How far the payments of a deal can be from those of the exact equilibrium, and what that rests on.
+    """How far payments can be from those that are due, by member: NaN where nothing is known; and what that rests on.
 
-    `errors` are by member, NaN where nothing is known; `tol` is what may be in the wrong pocket; both in units of
-    payoff. The payment of `agent` is furthest off.
+    `tol` is what may be in the wrong pocket, in units of payoff. `paid` says in words what `agent`, whose payment is
+    furthest off, is paid and should be.
     """
 
     errors: FloatArray
     tol: float
     method: str
     agent: str
+    paid: str
 
     @property
     def error(self) -> float:
@@ -978,14 +979,17 @@ class PaymentCheck:
         return float(self.errors.max())
 
     @property
-    def is_known(self) -> bool:
-        """Whether anything can be said of the payments."""
-        return not np.isnan(self.error)
-
-    @property
     def exceeds(self) -> bool:
         """Whether more than the tolerance may be in the wrong pocket: also where nothing can be said."""
         return not self.error <= self.tol
+
+    def text(self, amount: Callable[[float], str], *, least: float = 0.0) -> str:
+        """How far the payments can be off, at `least` so much, and what says so."""
+        if np.isnan(self.error):
+            return f"whether the payments are right cannot be said ({self.method})"
+        if self.exceeds:
+            return f"up to {amount(self.error)} is in the wrong pocket: {self.paid}"
+        return f"payments agree to {amount(max(self.error, least))} ({self.method})"
 
 
 def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float | None = None) -> PaymentCheck:
@@ -1003,13 +1007,17 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
         except SOLVER_ERRORS:
             due, method = np.full(len(outcome.agents), np.nan), UNKNOWN
     errors, turnover = np.abs(outcome.payments - due), outcome.deal.turnover
+    worst = int(np.argmax(np.nan_to_num(errors)))
+    paid, rule = differing_texts(outcome.payments[worst], due[worst])
+    name = outcome.agents[worst]
     # Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
     rounding = BALANCE_TOLERANCE * max(turnover, float(np.abs(outcome.payoffs).sum()))
     return PaymentCheck(
         errors=np.where(np.isfinite(errors), errors, np.nan),
         tol=max(rounding, PAYMENT_TOLERANCE * turnover if per_payoff is None else CENT / per_payoff),
         method=method,
-        agent=str(outcome.agents[int(np.argmax(np.nan_to_num(errors)))]),
+        agent=str(name),
+        paid=f'member "{name}" is paid {paid}, by the rules of {mechanism.name} {rule} (units of payoff)',
     )
 
 
@@ -1072,15 +1080,8 @@ class CheckedDeal(Checked):
     @property
     def payment_text(self) -> str:
         """How far the payments can be from those of the exact equilibrium, and what says so."""
-        payments = self.payment_check
-        if not payments.is_known:
-            text = "Whether the payments are right cannot be said"
-        elif payments.exceeds:
-            text = f"Up to {self.amount(payments.error)} is in the wrong pocket"
-            text += f": the payment of {payments.agent} is furthest off"
-        else:
-            text = f"Payments agree to {self.amount(max(payments.error, payments.tol if self.money else 0.0))}"
-        return f"{text} ({payments.method})."
+        text = self.payment_check.text(self.amount, least=self.payment_check.tol if self.money else 0.0)
+        return f"{text[:1].upper()}{text[1:]}."
 
     @property
     def is_proved(self) -> bool:
@@ -1089,20 +1090,11 @@ class CheckedDeal(Checked):
 
     @property
     def difference(self) -> str:
-        """What is wrong first of all: the record it comes from, a payment, or a claim."""
+        """What is wrong first of all: the record it comes from, who is left out, a payment, or a claim."""
         failures = self.failures
-        first = [*(self.record.failed if self.record is not None else ()), LEFT_OUT]
-        for claim in first:
-            if claim in failures:
-                return f"{quote_claim(claim)}: {failures[claim]}"
-        with suppress(*SOLVER_ERRORS):  # where the rules come to no deal
-            due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
-            for name in self.outcome.deal.differences(due.deal):
-                agent = self.outcome.agents.index(name)
-                paid, rule = differing_texts(self.outcome.payments[agent], due.payments[agent])
-                if paid != rule:
-                    return f'member "{name}" is paid {paid}, by the rules of {self.rules.name} {rule} (units of payoff)'
-        return next((f"{quote_claim(claim)}: {reason}" for claim, reason in failures.items()), "")
+        record = self.record.failed if self.record is not None else ()
+        first = [*record, LEFT_OUT, Claim.NASH.value, PAYMENTS, *failures]
+        return next((f"{quote_claim(claim)}: {failures[claim]}" for claim in first if claim in failures), "")
 
 
 def check_deal(
@@ -1230,12 +1222,9 @@ def _check_members(found: CheckedDeal) -> str:
 )
 def _check_payments(found: CheckedDeal) -> str:
     """Nobody's payment is further than a cent from that of an equilibrium worked out a second time."""
-    payments = found.payment_check
-    if not payments.is_known:
-        raise ClaimBroken(f"whether they are right cannot be said ({payments.method})")
-    if payments.exceeds:
-        raise ClaimBroken(f"up to {found.amount(payments.error)} is in the wrong pocket")
-    return payments.method
+    if found.payment_check.exceeds:
+        raise ClaimBroken(found.payment_check.text(found.amount))
+    return found.payment_check.method
 
 
 @_check("deal", "prices", needs="a deal with prices", applies=lambda found: found.deal.prices is not None)
