@@ -1007,7 +1007,8 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
         except SOLVER_ERRORS:
             due, method = np.full(len(outcome.agents), np.nan), UNKNOWN
     errors, turnover = np.abs(outcome.payments - due), outcome.deal.turnover
-    worst = int(np.argmax(np.nan_to_num(errors)))
+    sizes = np.nan_to_num(errors)
+    worst = int(np.argmax(sizes >= sizes.max() * (1.0 - BALANCE_TOLERANCE)))  # the first of those that are as far off
     paid, rule = differing_texts(outcome.payments[worst], due[worst])
     name = outcome.agents[worst]
     # Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
@@ -1093,7 +1094,7 @@ class CheckedDeal(Checked):
         """What is wrong first of all: the record it comes from, who is left out, a payment, or a claim."""
         failures = self.failures
         record = self.record.failed if self.record is not None else ()
-        first = [*record, LEFT_OUT, Claim.NASH.value, PAYMENTS, *failures]
+        first = [*record, LEFT_OUT, PAYMENTS, *failures]
         return next((f"{quote_claim(claim)}: {failures[claim]}" for claim in first if claim in failures), "")
 
 
