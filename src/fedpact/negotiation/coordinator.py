@@ -37,9 +37,9 @@ from fedpact.utils.errors import InvalidInput
 
 # By mechanism and protocol: the gain still promised, of what is at stake, at which it stops by itself.
 TOLERANCES: dict[tuple[str, str], float] = {
-    ("externality", "price-discovery"): 3e-15,
+    ("externality", "price-discovery"): 1e-18,
     ("externality", "sums"): 1e-14,
-    ("shapley", "price-discovery"): 1e-13,
+    ("shapley", "price-discovery"): 1e-17,
     ("shapley", "sums"): 1e-14,
 }
 MAX_ROUNDS = {"price-discovery": 60, "sums": 300}  # after which it gives up

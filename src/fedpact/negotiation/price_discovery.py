@@ -5,7 +5,7 @@ for each and its costs. Under the Shapley mechanism it adds how its payoffs are 
 of these: Shapley values are linear in the game, so every receiver works out its own part from its own row.
 
 The coordinator's model of what was said is a federation: its weights are the prices, its payoffs the curves fitted to
-the answers (`FittedPayoff`), its costs quadratic, corrected to first order so that the gradient at
+the answers (`fit_curves`), its costs quadratic, corrected to first order so that the gradient at
 the profile asked about is the one stated. It is solved as any other: the welfare optimum, or the maximiser of the
 potential (`fedpact.solvers`), is what everybody is asked about next. For the four families the curves are the payoffs
 themselves, and two or three rounds suffice; for any other payoff the profile at which the model promises nothing more
@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -131,18 +130,15 @@ class Model:
         answers = [history[-1] for history in histories]
         cost_histories = [session.lot_histories[int(lot)] for lot in lots]
         costs = [history[-1] for history in cost_histories]
-        prices, payoff = fit_curves(histories)
-        values, shared = np.ones(len(answers)), take_shared_caps(session.shared_caps, lots)
-        if is_shapley:
-            factors, values, payoff = payoff.as_family()  # type: ignore[assignment]
-            prices = prices * factors[:, None]
+        weights, values, payoff = fit_curves(histories)
+        shared = take_shared_caps(session.shared_caps, lots)
         marginal_costs = np.array([cost.marginal_cost for cost in costs])
         cost_curvatures = np.array([_cost_curvature(*each) for each in zip(cost_histories, lots, strict=True)])
         gradients = np.array([answer.slopes if is_shapley else answer.worth for answer in answers])
         model = cls(
             at=at,
             arrays=FederationArrays(
-                weights=prices[:, lots],
+                weights=weights[:, lots],
                 values=values,
                 linear=marginal_costs - cost_curvatures * at,
                 quadratic=0.5 * cost_curvatures,
@@ -222,8 +218,7 @@ class Model:
     @property
     def promised(self) -> float:
         """The gain of going there, of the scale: half of the gradient along the step, which is exact at the end."""
-        gain = 0.5 * float(self.gradient @ (self.wanted - self.at)) / self.scale
-        return gain if gain > np.finfo(float).eps else 0.0
+        return max(0.5 * float(self.gradient @ (self.wanted - self.at)) / self.scale, 0.0)
 
     @property
     def smallest(self) -> FloatArray:
@@ -302,90 +297,27 @@ def _suspicion(session: Session, best: Model | None) -> str:
 
 def _misfit(history: Sequence[TaskAnswer]) -> float:
     """How far the payoffs stated are from the curve through the last of them."""
-    prices, payoff = fit_curves([history])
-    base = history[-1]
-    here = payoff.value(prices @ base.at)[0] - base.payoff
-    off = [payoff.value(prices @ answer.at)[0] - answer.payoff - here for answer in history]
-    return float(np.nan_to_num(np.abs(off)).sum())
+    weights, values, payoff = fit_curves([history])
+    off = [values * payoff.value(weights @ answer.at) - answer.payoff for answer in history]
+    return float(np.nan_to_num(np.abs(np.array(off) - off[-1])).sum())
 
 
 # Payoff curves
 
 
-@dataclass(frozen=True, eq=False)
-class FittedPayoff(Payoff):
-    """Curves through what members have answered, as a family of payoffs of data valued at their own prices.
+def fit_curves(histories: Sequence[Sequence[TaskAnswer]]) -> tuple[FloatArray, FloatArray, Payoff]:
+    """A weight for every lot, (tasks, lots), a value and a payoff curve of every task, from all answers about it.
 
-    In t = y - offset, the change in that value (units of payoff) since the member was asked, the slope is the hyperbola
+    In t, the change of the value of the data at the member's own prices (units of payoff) since it was asked, the slope
+    of its payoff is taken for the hyperbola
 
         a'(t) = (1 + t / width)^(-decay width),        width = infinity standing for e^(-decay t),
 
     1 at t = 0; `decay` is the curvature stated, and the width is the one at which contributing nothing is worth
-    nothing. The four families are of this form, so for them the curve is the payoff itself; for any other concave
-    payoff it is a model with its value, slope and curvature at one profile, which is all that a step of Newton's method
-    needs.
+    nothing. A hyperbola is the slope of a power law with the exponent 1 - decay width, so for the four families the
+    curve is the payoff itself; for any other concave payoff it is a model with its slope and curvature at one profile,
+    which is all that a step of Newton's method needs.
     """
-
-    offset: FloatArray
-    decay: FloatArray
-    width: FloatArray
-    family: ClassVar[str] = "fitted"
-
-    def __post_init__(self) -> None:
-        """Offsets may be of any sign, and widths infinite."""
-
-    def value(self, y: FloatArray) -> FloatArray:
-        """The payoff, nothing at nothing."""
-        return self._integral(y - self.offset) - self._integral(-self.offset)
-
-    def slope(self, y: FloatArray) -> FloatArray:
-        """a'(t)."""
-        steps, wide = y - self.offset, np.isinf(self.width)
-        width = np.where(wide, 1.0, self.width)
-        with np.errstate(all="ignore"):
-            return np.exp(-self.decay * np.where(wide, steps, width * np.log1p(steps / width)))
-
-    def curvature(self, y: FloatArray) -> FloatArray:
-        """a''(t)."""
-        with np.errstate(all="ignore"):
-            return -self.decay * self.slope(y) / (1.0 + (y - self.offset) / self.width)
-
-    @property
-    def floor(self) -> FloatArray:
-        """Where the slope is infinite."""
-        return self.offset - self.width
-
-    def _integral(self, steps: FloatArray) -> FloatArray:
-        """Of a' from 0 to t."""
-        with np.errstate(all="ignore"):
-            exponential = -np.expm1(-self.decay * steps) / self.decay
-            return np.where(np.isinf(self.width), exponential, _hyperbola(steps, self.decay, self.width))
-
-    def as_family(self) -> tuple[FloatArray, FloatArray, Payoff]:
-        """Exponentials if all are, otherwise power laws, with factors on the prices and values.
-
-        The Shapley value has an integral for these. A power law has the slope and the curvature of its curve at t = 0.
-        """
-        offset, decay, wide = self.offset, self.decay, np.isinf(self.width)
-        if wide.all():
-            return np.ones_like(decay), np.exp(decay * offset) / decay, Exponential(decay)
-        power = np.clip(np.where(wide, np.inf, decay * self.width - 1.0), MIN_POWER, None)
-        power = np.minimum(power, np.maximum(MAX_POWER, 2.0 * decay * offset))
-        width = (power + 1.0) / decay
-        to_floor = width - offset  # from nothing
-        values = to_floor / power * np.exp(-(power + 1.0) * np.log(to_floor / width))
-        return 1.0 / to_floor, values, PowerLaw(power)
-
-
-def _hyperbola(steps: FloatArray, decay: FloatArray, width: FloatArray) -> FloatArray:
-    """The integral of a' where the width is finite and t inside the domain."""
-    excess = decay * width - 1.0
-    excess = np.where(np.abs(excess) < NEARLY_LOG, NEARLY_LOG, excess)
-    return -width / excess * np.expm1(-excess * np.log1p(steps / width))
-
-
-def fit_curves(histories: Sequence[Sequence[TaskAnswer]]) -> tuple[FloatArray, FittedPayoff]:
-    """The prices (tasks, lots) and the curve of every task, from all answers about it."""
     bases = [_base_answer(history) for history in histories]
     prices = np.array([base.worth for base in bases])
     offset = np.array([base.worth @ base.at for base in bases])
@@ -394,7 +326,15 @@ def fit_curves(histories: Sequence[Sequence[TaskAnswer]]) -> tuple[FloatArray, F
         steepest = 2.0 * (payoffs / offset - 1.0) / offset
         is_absurd = (payoffs > offset) & (offset * decay > MIN_DISTANCE) & (decay > 10.0 * steepest)
     decay = np.where(is_absurd, 0.25 * steepest, decay)
-    return prices, FittedPayoff(offset, decay, _widths(offset, payoffs, decay))
+    width = _widths(offset, payoffs, decay)
+    if np.isinf(width).all():
+        return prices, np.exp(decay * offset) / decay, Exponential(decay)
+    power = np.clip(decay * width - 1.0, MIN_POWER, None)
+    power = np.minimum(power, np.maximum(MAX_POWER, 2.0 * decay * offset))
+    width = (power + 1.0) / decay
+    to_floor = width - offset  # from nothing
+    values = to_floor / power * np.exp(-(power + 1.0) * np.log(to_floor / width))
+    return prices / to_floor[:, None], values, PowerLaw(power)
 
 
 def _base_answer(history: Sequence[TaskAnswer]) -> TaskAnswer:
@@ -430,3 +370,10 @@ def _widths(offset: FloatArray, payoffs: FloatArray, decay: FloatArray) -> Float
     fitted = np.where(is_wide, np.inf, np.where(is_narrow, narrowest, furthest + high))
     is_near = np.abs(offset) * decay < MIN_DISTANCE
     return np.where(is_near, np.maximum(ASSUMED_POWER / decay, narrowest), fitted)
+
+
+def _hyperbola(steps: FloatArray, decay: FloatArray, width: FloatArray) -> FloatArray:
+    """The integral of a' from 0 to t where the width is finite and t inside the domain."""
+    excess = decay * width - 1.0
+    excess = np.where(np.abs(excess) < NEARLY_LOG, NEARLY_LOG, excess)
+    return -width / excess * np.expm1(-excess * np.log1p(steps / width))
