@@ -103,13 +103,7 @@ class Transcript:
 
 
 def read_transcript(path: Path) -> Transcript:
-    """A transcript; of a last line that was cut off nothing is used.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is not a transcript, or a line is not what it must be; the error names the line.
-    """
+    """A transcript; of a last line that was cut off nothing is used, and an error names the line."""
     with error_context(str(path)):
         content = read_bytes(path)
         length = whole_lines_length(content)

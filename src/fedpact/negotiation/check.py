@@ -240,13 +240,7 @@ class CheckedTranscript(Checked):
 
 
 def check_transcript(path: Path) -> CheckedTranscript:
-    """Recompute the deal of a transcript from its exchanges alone, and hold it against the one it states.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is no transcript, or its exchanges are not those of a negotiation by the rules of its header.
-    """
+    """Recompute the deal of a transcript from its exchanges alone, and hold it against the one it states."""
     transcript = read_transcript(path)
     recomputed = recompute(transcript)
     deal = None if transcript.deal is None else stated_deal(transcript)
@@ -458,14 +452,9 @@ def check_ledger(
 ) -> CheckedLedger:
     """Check everything that a ledger says.
 
-    Parameters
-    ----------
-    keys
-        Members' public keys that are known from elsewhere, to compare with those the ledger states.
-    receipts
-        What members have written down of what they signed last (`receipt.json`).
-    must_be_signed
-        Whether a ledger without signatures is a failure; with keys or receipts it always is.
+    `keys` are members' public keys that are known from elsewhere, to compare with those the ledger states; `receipts`
+    what members have written down of what they signed last (`receipt.json`). `must_be_signed` says whether a ledger
+    without signatures is a failure; with keys or receipts it always is.
     """
     return CheckedLedger(
         receipts=[read_receipt(receipt) for receipt in receipts],

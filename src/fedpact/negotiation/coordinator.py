@@ -73,7 +73,7 @@ def negotiate(
     transcript, resume, title
         As in `coordinate`.
     listener
-        Called with everything that happens, as it happens.
+        Called with everything that happens, as it happens; first, if it goes on from a transcript, with "resumed".
 
     Examples
     --------
@@ -110,18 +110,15 @@ def coordinate(
     scenario: str | None = None,
     listener: Listener | None = None,
 ) -> Deal:
-    """Negotiate with whoever is at the other end of a channel.
+    """Negotiate with whoever is at the other end of a channel, as `negotiate` does.
 
     Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others
-    continue from where they are. In the end everybody is asked whether it accepts the deal, and the others continue
-    without those who do not. Nobody is held to a deal that is worth less to it than training alone.
+    continue from where they are. In the end everybody is asked whether it accepts the deal (`consent`; False where that
+    is asked elsewhere), and the others continue without those who do not. It is an error (`NotConverged`) if nobody is
+    left, with everybody's name and what was wrong, or if there is no agreement within `MAX_ROUNDS`.
 
     Parameters
     ----------
-    mechanism, protocol
-        As in `negotiate`.
-    consent
-        Ask everybody in the end whether it accepts the deal; False where that is asked elsewhere.
     transcript
         The file to keep what is asked and answered in, .jsonl. What is there already is not asked again: the
         negotiation goes on from it, and if it is over the deal is recomputed.
@@ -130,16 +127,6 @@ def coordinate(
         a negotiation goes on if it can.
     title, scenario
         What the transcript and the deal say they are about: in words, and the fingerprint of the federation.
-    listener
-        Called with everything that happens, as it happens; first of all, where there is a transcript to go on from,
-        with the event "resumed".
-
-    Raises
-    ------
-    NotConverged
-        If nobody is left, with everybody's name and what was wrong; or if there is no agreement within `MAX_ROUNDS`.
-    InvalidInput
-        If the transcript is of another negotiation, cannot be written, or states another deal than it comes to.
     """
     header = transcript_header(
         channel.names,

@@ -69,11 +69,6 @@ def test_who_leaves_and_who_fails_at_once_are_out_at_once() -> None:
     assert session.members.tolist() == [2, 3]
 
 
-def test_who_leaves_when_asked_again_is_out() -> None:
-    session, _ = asked(Script(a=[BAD, LEAVE], b=[GOOD]))
-    assert session.excluded == {"a": "it leaves"}
-
-
 def test_nobody_left_is_an_error_that_names_everybody() -> None:
     session, _ = asked(Script(a=[LEAVE], b=[BAD]))
     with pytest.raises(fp.NotConverged, match="nobody is left to negotiate with: a: it leaves; b: a bad word"):

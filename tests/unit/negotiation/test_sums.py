@@ -66,6 +66,23 @@ def test_between_many(mechanism: str, size: int) -> None:
     assert deal.rounds <= MAX_ROUNDS
 
 
+@pytest.mark.parametrize("unit", [1e-5, 1e5])
+def test_whatever_the_unit_of_contributions_is(unit: float) -> None:
+    federation = dense(4)
+    scaled = federation.replace(weights=federation.weights / unit, costs=federation.costs.linear / unit, caps=np.inf)
+    deal = fp.negotiate(scaled, protocol="sums", least_gain=None)
+    assert_solved(deal, scaled)
+    assert deal.rounds <= MAX_ROUNDS
+
+
+def test_at_the_caps_and_at_nothing() -> None:
+    weights = [[1.0, 0.5, 0.2], [0.4, 1.0, 0.3], [0.6, 0.1, 1.0]]
+    federation = fp.Federation(weights, costs=[0.01, 0.02, 5.0], caps=[5.0, np.inf, 7.0], payoff=fp.Log())
+    deal = fp.negotiate(federation, protocol="sums", least_gain=None)
+    assert_solved(deal, federation)
+    assert deal.contributions[0] == 5.0 and deal.contributions[2] == 0.0
+
+
 class Listening(InProcess):
     """A channel that keeps what was asked and answered."""
 
