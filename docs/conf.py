@@ -33,6 +33,7 @@ exclude_patterns = ["_build"]
 napoleon_google_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+suppress_warnings = ["ref.python"]  # types such as (rounds, n_agents) in docstrings are no links
 
 GENERATED = Path(__file__).parent / "_generated"
 
