@@ -274,18 +274,18 @@ class Comparison:
         return (*sentences[: MAX_ADVICE - len(number)], *number)
 
     def __repr__(self) -> str:
-        from fedpact.report.display import comparison_line  # noqa: PLC0415 - imports go one way
+        from fedpact.report.records import comparison_line  # noqa: PLC0415 - imports go one way
 
         return comparison_line(self)
 
     def _repr_html_(self) -> str:
-        from fedpact.report.display import comparison_html  # noqa: PLC0415 - notebooks only
+        from fedpact.report.records import comparison_html  # noqa: PLC0415 - notebooks only
 
         return comparison_html(self)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per mechanism and agent; needs pandas."""
-        from fedpact.report.display import comparison_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import comparison_frame  # noqa: PLC0415 - optional dependency
 
         return comparison_frame(self)
 

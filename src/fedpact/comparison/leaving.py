@@ -203,7 +203,7 @@ class StableFederation:
         return float(self.departures[0].endowments.sum()) if self.departures else 0.0
 
     def __repr__(self) -> str:
-        from fedpact.report.display import stable_federation_line  # noqa: PLC0415 - imports go one way
+        from fedpact.report.records import stable_federation_line  # noqa: PLC0415 - imports go one way
 
         return stable_federation_line(self)
 

@@ -36,7 +36,7 @@ from fedpact.federation.arrays import FederationArrays
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.splitting import agent_index, split_agent
 from fedpact.mechanisms import Mechanism, resolve_mechanism
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import join_names

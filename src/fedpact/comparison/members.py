@@ -21,8 +21,8 @@ from fedpact.solvers.groups import (
     BoolArray,
     all_groups,
     group_optima,
+    standalone_optimum,
 )
-from fedpact.solvers.standalone import standalone_optimum
 from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput

@@ -141,7 +141,7 @@ class Sweep:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each point and mechanism; needs pandas."""
-        from fedpact.report.display import sweep_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import sweep_frame  # noqa: PLC0415 - optional dependency
 
         return sweep_frame(self)
 

@@ -385,7 +385,7 @@ class Deal:
 
     def to_frame(self) -> Any:
         """A pandas frame of contributions and payments, a row per agent."""
-        from fedpact.report.display import deal_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import deal_frame  # noqa: PLC0415 - optional dependency
 
         return deal_frame(self)
 

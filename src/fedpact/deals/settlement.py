@@ -130,7 +130,7 @@ class Settlement:
 
     def to_frame(self) -> Any:
         """A pandas frame of what every agent receives (negative: pays), as exact decimals."""
-        from fedpact.report.display import agents_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import agents_frame  # noqa: PLC0415 - optional dependency
 
         return agents_frame(self.names, {"amount": list(self.amounts)})
 

@@ -21,8 +21,8 @@ from fedpact.scenario import Measured, Money, Scenario
 from fedpact.scenario.fields import name, text
 from fedpact.scenario.members_words import DataUnit, parse_sum
 from fedpact.scenario.scenario import MODELS
-from fedpact.utils.cells import typed_number as written_number
 from fedpact.utils.errors import ErrorCollector, InvalidInput
+from fedpact.utils.tables import typed_number as written_number
 
 NUMBER = re.compile(r"[+-]?[\d.,' ]+(e[+-]?\d+)?\s*%?", re.ASCII | re.IGNORECASE)
 SHOWN = 40  # characters of a wrong text

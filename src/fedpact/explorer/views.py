@@ -10,8 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
-from fedpact.certificates.claims import claim_title
-from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
+from fedpact.certificates.claims import agent_values, claim_title, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, StableFederation, Sweep
 from fedpact.comparison.sweeps import unit_of
 from fedpact.deals import Deal, Outcome

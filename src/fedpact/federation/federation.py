@@ -420,18 +420,18 @@ class Federation:
         return data
 
     def __repr__(self) -> str:
-        from fedpact.report.display import federation_line  # noqa: PLC0415 - imports go one way
+        from fedpact.report.records import federation_line  # noqa: PLC0415 - imports go one way
 
         return federation_line(self)
 
     def _repr_html_(self) -> str:
-        from fedpact.report.display import federation_html  # noqa: PLC0415 - notebooks only
+        from fedpact.report.records import federation_html  # noqa: PLC0415 - notebooks only
 
         return federation_html(self)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per agent; needs pandas."""
-        from fedpact.report.display import federation_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import federation_frame  # noqa: PLC0415 - optional dependency
 
         return federation_frame(self)
 

@@ -32,9 +32,8 @@ from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.shapley import shapley_values
 from fedpact.solvers.fair_division import Unkept, fairest_division, nearest_division
 from fedpact.solvers.fair_gains import fair_gains
-from fedpact.solvers.groups import MAX_LISTED_AGENTS, MAX_SEARCHED_AGENTS, KnownGroups
+from fedpact.solvers.groups import MAX_LISTED_AGENTS, MAX_SEARCHED_AGENTS, KnownGroups, standalone_optimum
 from fedpact.solvers.nucleolus import nucleolus
-from fedpact.solvers.standalone import standalone_optimum
 from fedpact.solvers.welfare import nearest_optimum, social_optimum
 from fedpact.utils.arrays import FloatArray, align
 from fedpact.utils.errors import InvalidInput, NoFairDeal, OutsideDomain

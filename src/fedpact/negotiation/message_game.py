@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates import Certificate
-from fedpact.certificates.claims import Claim
+from fedpact.certificates.claims import Claim, agent_values, utility_tolerances
 from fedpact.certificates.concave import ConcaveProblem, maximise
-from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_own_caps

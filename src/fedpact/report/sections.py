@@ -39,7 +39,6 @@ from fedpact.report.numbers import (
     share_text,
     without_rounding,
 )
-from fedpact.report.stability import leaving_group
 from fedpact.report.tables import (
     EVERYTHING,
     FEW,
@@ -52,6 +51,7 @@ from fedpact.report.tables import (
     contributions_table,
     deal_table,
     gains_table,
+    leaving_group,
     leaving_table,
     measured_tables,
     mechanisms_table,
@@ -64,7 +64,7 @@ from fedpact.report.tables import (
 )
 from fedpact.report.view import View
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from fedpact.utils.words import count_text, join_names
 
 MAX_NAMES = 4  # in a sentence

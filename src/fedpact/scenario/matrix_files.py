@@ -27,9 +27,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.cells import NumberFormat, Row, is_number, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, read_arrays, read_bytes
+from fedpact.utils.tables import NumberFormat, Row, is_number, number_format, read_cells
 
 REMEDY = "keep sparse weights as a sparse matrix, by scipy.sparse.save_npz"
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.utils.cells import typed_number
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.tables import typed_number
 from fedpact.utils.words import count_text
 
 POINTS = 100.0  # accuracy points in a payoff of 1

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, times, times_transposed
-from fedpact.solvers.groups import all_groups, owned_entries, sub_federations
+from fedpact.solvers.groups import all_groups, owned_entries, standalone_optima, sub_federations
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, linearised_gains, maximise
-from fedpact.solvers.standalone import standalone_optima
 from fedpact.solvers.welfare import WelfareProgram, canonical_optimum
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged

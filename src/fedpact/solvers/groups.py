@@ -15,6 +15,8 @@ m_r = value_r g_r'(y_r) at any profile,
 where g_l = sum_r m_r max(w_rl, 0) is the most a sample of lot l earns in any group: so no group gains more than the sum
 of all d_i above zero. At the welfare optimum without harm, d_i is what the Externality mechanism gives i, less U_i.
 Joining costs lower d_i, for groups of two and more; what members have alone is then looked at apart.
+
+A member alone is a group of one: v_i* = max over its own lots of a_i - c_i.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Owners, sum_by, times_transposed
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, maximise
-from fedpact.solvers.welfare import WelfareProgram, maximise_welfare
-from fedpact.utils.arrays import FloatArray
+from fedpact.solvers.welfare import WelfareProgram, maximise_welfare, welfare_optima
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MAX_LISTED_AGENTS = 16  # all groups of more members are too many to list
@@ -304,3 +306,30 @@ class KnownGroups:
         """The groups that gain most, but for everybody: all that gain as much, whatever their names."""
         gains = self.found.gains(utilities)[1:]
         return self.found.members[1:][gains >= gains.max() - TIE_TOLERANCE * self.scale]
+
+
+def standalone_optimum(federation: Federation) -> tuple[FloatArray, FloatArray]:
+    """Contributions (lots) and utilities v_i* (members) of members that train alone, equation (6) of the paper.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> pair = Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.01, caps=[400.0, 0.0], payoff=PowerLaw(beta=0.1))
+    >>> contributions, utilities = standalone_optimum(pair)
+    >>> contributions.round(4).tolist(), utilities.round(4).tolist()
+    ([7.1113, 0.0], [0.1178, 0.0])
+    """
+    contributions, utilities = standalone_optima(federation.arrays)
+    if np.isnan(utilities).any():
+        name = federation.names[int(np.argmax(np.isnan(utilities)))]
+        raise NotConverged(f'no optimum was found for what "{name}" reaches alone', result=contributions)
+    return read_only_copy(contributions), read_only_copy(utilities)
+
+
+def standalone_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
+    """Contributions (..., lots) and utilities (..., members) of members that train alone; NaN where not converged."""
+    contributions = np.zeros((*arrays.shape, arrays.n_lots))
+    alone, lots, has_lot = sub_federations(arrays, np.eye(arrays.n_agents, dtype=np.bool_))
+    contributions[..., lots[has_lot]] = welfare_optima(alone)[0][..., has_lot]
+    payoffs = sum_by(arrays.task_owners, arrays.worth(arrays.own_data(contributions)), arrays.n_agents)
+    return contributions, payoffs - arrays.spending(contributions)

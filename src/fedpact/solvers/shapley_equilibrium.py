@@ -22,9 +22,9 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.shapley import integral
 from fedpact.shapley.coalitions import FEW_MEMBERS, potential_derivatives, size_coefficients
+from fedpact.solvers.groups import standalone_optima
 from fedpact.solvers.interior_point import finish, linearised_gains, maximise
 from fedpact.solvers.optimal_face import OptimalFace, optimal_face
-from fedpact.solvers.standalone import standalone_optima
 from fedpact.solvers.welfare import FACE_GAIN, payoff_floor, take_lots
 from fedpact.utils.arrays import FloatArray, read_only_copy
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedpact.report.charts import CAP_REACH
-from fedpact.report.display import who_would_leave
 from fedpact.report.numbers import number_text, number_texts, without_rounding
 from fedpact.report.plots.style import AMOUNT, BAD, FAINT, GOOD, GRID, INK, new_figure, short_name
+from fedpact.report.records import who_would_leave
 from fedpact.utils.arrays import FloatArray
 
 if TYPE_CHECKING:
