@@ -207,7 +207,7 @@ def sweep(
         mechanisms=rules,
         identity=(
             federation.fingerprint,
-            [(axis.label, axis.field, np.array(axis.places).tolist(), axis.points.tobytes()) for axis in axes],
+            [(axis.label, axis.field, np.array(axis.indices).tolist(), axis.points.tobytes()) for axis in axes],
             metrics,
         ),
         progress=progress,

@@ -74,13 +74,13 @@ class Federation:
     values
         Money per unit of payoff; a number or one per agent.
     lot_owners, task_owners
-        Whose each column and each row of the weights is, by name or by place among the agents; one of each per agent
+        Whose each column and each row of the weights is, by name or by index among the agents; one of each per agent
         if not given. With them the weights are (tasks x lots), of any sign; costs and caps are one per lot, the
         payoff's parameters and values one per task. An agent may own none of either, but not of both.
     lot_names, task_names
         What they are called, distinct for one owner.
     shared_caps
-        Lots of one agent that share a cap, by place or label, and the cap: `[(["A: raw", "A: noised"], 100.0)]`.
+        Lots of one agent that share a cap, by index or label, and the cap: `[(["A: raw", "A: noised"], 100.0)]`.
     home
         Data that owners use at home whether they share it or not: "all" they could share (the caps), an amount or one
         per lot; None, as in the paper, where members pay for using their own data too.

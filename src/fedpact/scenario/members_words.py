@@ -255,7 +255,7 @@ def weight_questions(federation: Federation) -> list[str]:
     large = np.argwhere(times > LARGE_WEIGHT)
     if not len(large):
         return []
-    receiver, giver = max(large.tolist(), key=lambda place: times[tuple(place)])
+    receiver, giver = max(large.tolist(), key=lambda index: times[tuple(index)])
     more = f" ({count_text(len(large) - 1, 'other')} likewise)" if len(large) > 1 else ""
     return [
         f"weights[{receiver}, {giver}]: is data of {names[giver]} really worth {times[receiver, giver]:.3g} times as "

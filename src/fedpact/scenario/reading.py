@@ -231,17 +231,17 @@ def _uncertainty(given: Any, federation: Federation, folders: Sequence[Path]) ->
     table("uncertainty", given, ("weights", "values", *wanted, "signs", "factor"), required=["weights"])
     parts: dict[str, Any] = {}
     for key, entry in given.items():
-        place = f"uncertainty.{key}"
+        path = f"uncertainty.{key}"
         if key == "signs":
-            parts[key] = text(place, entry)
+            parts[key] = text(path, entry)
         elif key == "factor" and isinstance(entry, str):
-            parts[key] = read_factor(_named_file(place, text(place, entry), folders))
+            parts[key] = read_factor(_named_file(path, text(path, entry), folders))
         elif key in ("weights", "factor"):
-            parts[key] = rows(place, entry, files=".npz")
+            parts[key] = rows(path, entry, files=".npz")
         else:
-            found, names = numbers(place, entry), federation.task_labels
+            found, names = numbers(path, entry), federation.task_labels
             label = "parameter" if key in wanted else key  # families have one at most
-            parts[label] = checked_numbers(place, found, non_negative, NON_NEGATIVE, names=names)
+            parts[label] = checked_numbers(path, found, non_negative, NON_NEGATIVE, names=names)
     return Uncertainty(**parts)
 
 

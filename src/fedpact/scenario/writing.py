@@ -42,10 +42,10 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
         large = [("weights", scenario.federation.weights, document)]
         if scenario.uncertainty is not None and scenario.uncertainty.factor is not None:
             large.append(("factor", scenario.uncertainty.factor, document["uncertainty"]))
-        for key, matrix, place in large:
+        for key, matrix, table in large:
             if matrix.size > MAX_INLINE:
                 beside = path.with_name(f"{path.stem}.{key}.npz")
-                contents[beside], place[key] = _archive(**{key: matrix}), beside.name
+                contents[beside], table[key] = _archive(**{key: matrix}), beside.name
         contents[path] = _encoded(layout(document))
         replace_files(contents)
 

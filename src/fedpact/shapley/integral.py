@@ -443,9 +443,9 @@ class Points:
         self.at = unit * np.sinh(middle + half * np.cos(angles))
         self._products = _lagrange_of_products(self.n_points)
         n_giant = -(-self.n_points // BABY_STEPS)
-        place = np.clip((z - middle) / half, -1.0, 1.0)
+        scaled = np.clip((z - middle) / half, -1.0, 1.0)
         self._baby = np.empty((len(x), BABY_STEPS, x.shape[1]))
-        last = _chebyshev(place, self._baby)
+        last = _chebyshev(scaled, self._baby)
         self._giant = np.empty((len(x), n_giant, x.shape[1]))
         _chebyshev(last, self._giant)
 

@@ -67,8 +67,8 @@ def free_riding_equilibria(arrays: FederationArrays) -> FloatArray:
     flat = arrays.flattened() if arrays.shape else arrays.repeated(1)
     with np.errstate(all="ignore"):
         found = np.full(flat.caps.shape, np.nan) if arrays.has_lots else _follow_paths(flat)
-        for place in np.flatnonzero(np.isnan(found).any(axis=-1)).tolist():
-            found[place] = _answer_each_other(flat.at(place))
+        for index in np.flatnonzero(np.isnan(found).any(axis=-1)).tolist():
+            found[index] = _answer_each_other(flat.at(index))
     return found.reshape(*arrays.shape, -1)
 
 

@@ -40,7 +40,7 @@ MAX_SEARCHED_AGENTS = 64  # among more, a group and its neighbours take too long
 MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those of one
 NUMBERS_AT_A_TIME = 1 << 18  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
-MAX_TAKEN_IN = 50  # groups told of at once
+MAX_TAKEN_IN = 50  # groups at once
 
 BoolArray = NDArray[np.bool_]
 
@@ -284,8 +284,8 @@ class KnownGroups:
     def look_at(self, groups: BoolArray) -> GroupOptima:
         """Some groups, which are known from now on."""
         if self.all_listed:
-            places = {group.tobytes(): row for row, group in enumerate(self.found.members)}
-            return self.found.take([places[group.tobytes()] for group in groups])
+            rows = {group.tobytes(): row for row, group in enumerate(self.found.members)}
+            return self.found.take([rows[group.tobytes()] for group in groups])
         found = group_optima(self._federation, groups)
         self.found = GroupOptima(
             **{name: np.concatenate([numbers, getattr(found, name)]) for name, numbers in vars(self.found).items()}

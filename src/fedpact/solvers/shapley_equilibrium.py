@@ -184,10 +184,10 @@ def potential_optima(arrays: FederationArrays, probability: float | None = None)
     found = maximise(program)
     contributions = np.where(found.converged[:, None], found.contributions, np.nan)
     if np.bincount(arrays.lot_owners).max(initial=0) > 1:
-        for place in np.flatnonzero(found.converged).tolist():
-            bounds = program.upper[place], program.scale[place]
-            single = PotentialProgram(flat.at(place) if arrays.shape else flat, probability, bounds=bounds)
-            contributions[place] = least_norm_split(single, contributions[place])
+        for index in np.flatnonzero(found.converged).tolist():
+            bounds = program.upper[index], program.scale[index]
+            single = PotentialProgram(flat.at(index) if arrays.shape else flat, probability, bounds=bounds)
+            contributions[index] = least_norm_split(single, contributions[index])
     return contributions.reshape(*arrays.shape, -1)
 
 
