@@ -54,8 +54,8 @@ def test_negotiate_shows_rounds_and_deal(run) -> None:
     assert result.code == 0
     assert result.err == ""
     assert "Five hospitals, negotiated by price-discovery" in result.words
-    assert "round residual welfare (EUR) prices per unit (thousand records), EUR 1 " in result.words
-    assert "University 96.59 979.5 +73,993" in result.words
+    assert "round residual welfare (EUR) prices, EUR per thousand records 1 " in result.words
+    assert "University 96.59 979.52 +73,993" in result.words
     assert "settled by the message game, payments add up to zero." in result.words
 
 

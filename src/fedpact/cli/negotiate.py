@@ -173,39 +173,29 @@ def _kept(transcript: Path | None) -> str:
 def _show(deal: Deal, unit: Unit) -> None:
     console.print()
     out = [name in deal.excluded for name in deal.agents]
-    columns: list[tuple[str, Sequence[str]]] = []
-    if deal.has_lots:
-        _show_lots(deal, unit)
-    else:
-        columns = [(unit.of_data("contributes"), number_texts(deal.contributions))]
-        if deal.prices is not None:
-            prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
-            columns.append((price_heading(unit), np.where(out, "-", prices).tolist()))
-    columns.append(("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()))
+    of_lots: list[tuple[str, Sequence[str]]] = [("contributes", number_texts(deal.contributions))]
+    if deal.prices is not None:
+        prices = -deal.prices[deal.lot_places, np.arange(deal.lot_places.size)]
+        gone = [owner in deal.excluded for owner in deal.lot_owners or deal.agents]
+        of_lots.append(("price", np.where(gone, "-", unit.column(prices)).tolist()))
+    paid = [("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist())]
     if deal.side_payments is not None and deal.side_payments.any():
-        columns.append(("of it fixed", np.where(out, "-", unit.column(deal.side_payments, signed=True)).tolist()))
+        paid.append(("of it fixed", np.where(out, "-", unit.column(deal.side_payments, signed=True)).tolist()))
+    title = f"Deal ({unit.of_deal(has_prices=deal.prices is not None)})"
     names = [f"{name} (out)" if gone else name for name, gone in zip(deal.agents, out, strict=True)]
-    sizes = np.abs(deal.payments) if deal.has_lots else deal.contributions
-    print_agents(f"Deal (amounts in {unit.label})", names, columns, sizes=sizes)
+    if deal.has_lots:
+        owners = zip(deal.lot_labels, deal.lot_owners or (), strict=True)
+        lots = [f"{name} (out)" if owner in deal.excluded else name for name, owner in owners]
+        print_agents(title, lots, of_lots, sizes=deal.contributions, kind="lot")
+        console.print()
+        print_agents("Members", names, paid, sizes=np.abs(deal.payments))
+    else:
+        print_agents(title, names, [*of_lots, *paid], sizes=deal.contributions)
     by = SETTLED_BY[str(deal.provenance.settled_by)]
     welfare, rounds = escape(terminal_text(unit.text(deal.provenance.welfare))), count_text(deal.rounds, "round")
     console.print(f"Welfare {welfare} after {rounds}; settled {by}, payments add up to zero.")
     for name, reason in deal.excluded.items():
         console.print(f"[red]{escape(name)} is out[/red]: {escape(reason)}.")
-
-
-def _show_lots(deal: Deal, unit: Unit) -> None:
-    """How much of every lot is brought, and what all others pay for it together."""
-    places, owners = deal.lot_places, deal.lot_owners or ()
-    shown = [
-        f"{name} (out)" if owner in deal.excluded else name for name, owner in zip(deal.lot_labels, owners, strict=True)
-    ]
-    columns: list[tuple[str, Sequence[str]]] = [(unit.of_data("contributes"), number_texts(deal.contributions))]
-    if deal.prices is not None:
-        prices = -deal.prices[places, np.arange(places.size)]
-        columns.append((price_heading(unit), [price_text(float(price), unit) for price in prices]))
-    print_agents("Lots", shown, columns, sizes=deal.contributions, kind="lot")
-    console.print()
 
 
 def _study_lies(federation: Federation, mechanism: str, numbers: Path, *, as_json: bool) -> None:
@@ -294,7 +284,7 @@ class Rounds:
             worth = f"welfare ({self._unit.label if self._unit.is_money else 'payoff'})"
             head = f"{'round':>5}  {'residual':>9}  {worth:>{WELFARE_WIDTH}}"
             if event["prices"] is not None or event["residual"] is None:
-                head += f"  {price_heading(self._unit, 'prices')}, {self._unit.label}"
+                head += f"  prices, {self._unit.per_data}"
             console.print(f"\n[bold]{escape(head)}[/bold]")
         self._begun, self._waiting = True, None
         console.print(self._line(event))
@@ -310,7 +300,8 @@ class Rounds:
         return terminal_text(self._unit.column([welfare])[0]) if self._unit.is_money else f"{welfare:.8g}"
 
     def _range(self, prices: Sequence[float]) -> str:
-        return " to ".join(price_text(price, self._unit) for price in (min(prices), max(prices)))
+        ends = (number_text(price * self._unit.per_payoff + 0.0) for price in (min(prices), max(prices)))
+        return terminal_text(" to ".join(ends))
 
     def _event_line(self, event: Event) -> str | None:
         """An event that is no round, in words."""
@@ -339,16 +330,6 @@ def status_line(*, quiet: bool) -> Iterator[Status | None]:
         return
     with where.status("negotiating") as status:
         yield status
-
-
-def price_heading(unit: Unit, what: str = "price") -> str:
-    """What a price is for: one of the units that data is counted in."""
-    return f"{what} per unit ({unit.data})" if unit.data else f"{what} per sample"
-
-
-def price_text(price: float, unit: Unit) -> str:
-    """A price with four significant digits."""
-    return terminal_text(number_text(price * unit.per_payoff + 0.0))
 
 
 def _has_line(number: int) -> bool:

@@ -160,11 +160,9 @@ def deal_table(
     """One deal, a row per member, with those of `MEMBER_COLUMNS` that are asked for and apply."""
     found = {head: MEMBER_COLUMNS[head](outcome, unit) for head in heads}
     columns = {head: texts for head, texts in found.items() if len(texts)}
-    units = f"amounts in {unit.label}" + (f", contributions in {unit.data}" if unit.data else "")
-    units += f", prices in {unit.per_data}" if "price" in columns else ""
     sizes = outcome.costs if outcome.federation.has_lots else outcome.contributions
     return ResultTable(
-        title=f"{title} ({units})",
+        title=f"{title} ({unit.of_deal(has_prices='price' in columns)})",
         names=outcome.agents,
         kind=kind,
         columns=columns,
