@@ -22,7 +22,14 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Owners
 from fedpact.shapley.coalitions import size_coefficients, values_of_totals
 from fedpact.shapley.measured import sample_game
-from fedpact.solvers.groups import MAX_LISTED_AGENTS, MAX_SEARCHED_AGENTS, all_groups, group_optima, group_welfare
+from fedpact.solvers.groups import (
+    MAX_LISTED_AGENTS,
+    MAX_SEARCHED_AGENTS,
+    all_groups,
+    group_optima,
+    group_welfare,
+    remember,
+)
 from fedpact.utils.arrays import FloatArray
 
 GROUPS_PER_MEMBER = 40  # that are sampled
@@ -52,7 +59,11 @@ def fair_gains(federation: Federation) -> FairGains:
         return FairGains(values, np.zeros(size))
     if size > MAX_SEARCHED_AGENTS:
         return FairGains(np.full(size, np.nan), np.full(size, np.nan))
+    return remember("fair gains", federation, lambda: _sampled_fair_gains(federation))
 
+
+def _sampled_fair_gains(federation: Federation) -> FairGains:
+    size = federation.n_agents
     alone = group_optima(federation, np.eye(size, dtype=np.bool_)).values
     order, classes = _order_without_names(federation, alone)
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,12 +38,13 @@ from fedpact.utils.errors import InvalidInput, NotConverged
 
 MAX_LISTED_AGENTS = 16  # all groups of more members are too many to list
 MAX_SEARCHED_AGENTS = 64  # among more, a group and its neighbours take too long: only what prices point at is tried
-MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those of one
+MAX_RECENT = 12  # results that are kept: several deals ask for those of one federation
 NUMBERS_AT_A_TIME = 1 << 18  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
 MAX_TAKEN_IN = 50  # groups at once
 
 BoolArray = NDArray[np.bool_]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,11 +85,7 @@ def group_optima(federation: Federation, members: ArrayLike | None = None) -> Gr
     [0.0, 0.0392, 0.0392, 0.1033, 0.0392, 0.1033, 0.1033, 0.1771]
     """
     if members is None:
-        if federation.fingerprint not in _recent:
-            _recent[federation.fingerprint] = group_optima(federation, all_groups(federation.n_agents))
-            while len(_recent) > MAX_RECENT:
-                _recent.popitem(last=False)
-        return _recent[federation.fingerprint]
+        return remember("groups", federation, lambda: group_optima(federation, all_groups(federation.n_agents)))
     groups = np.asarray(members, dtype=np.bool_)
     if groups.ndim != 2 or groups.shape[1] != federation.n_agents:
         raise InvalidInput(
@@ -102,7 +100,18 @@ def group_optima(federation: Federation, members: ArrayLike | None = None) -> Gr
     return GroupOptima(members=groups, values=values, contributions=contributions)
 
 
-_recent: OrderedDict[str, GroupOptima] = OrderedDict()
+def remember(what: str, federation: Federation, make: Callable[[], T]) -> T:
+    """What takes long to work out of a federation, once for the latest few that were asked about."""
+    key = what, federation.fingerprint
+    if key not in _recent:
+        _recent[key] = make()
+        while len(_recent) > MAX_RECENT:
+            _recent.popitem(last=False)
+    found: T = _recent[key]
+    return found
+
+
+_recent: OrderedDict[tuple[str, str], Any] = OrderedDict()
 
 
 def group_welfare(arrays: FederationArrays, members: BoolArray) -> FloatArray:
