@@ -254,7 +254,7 @@ def test_interrupted_without_a_transcript(run) -> None:
         interrupted_at(patch, 3)
         result = run("negotiate")
     assert result.code == 130
-    assert result.err == "interrupted; nothing is kept; --transcript FILE would keep what is said\n"
+    assert result.err == "interrupted; nothing is kept; --transcript FILE would keep the exchanges\n"
 
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -78,7 +78,11 @@ def negotiate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--transcript", "--output", "-o", help="What is said, as .jsonl; of --lies, its numbers.", metavar="FILE"
+            "--transcript",
+            "--output",
+            "-o",
+            help="Keep the exchanges, as .jsonl; with --lies its numbers, as .csv.",
+            metavar="FILE",
         ),
     ] = None,
     plot: Annotated[
@@ -138,7 +142,9 @@ def negotiate(
         return
     _show(deal, Unit.of(chosen.money, [deal.provenance.welfare], data=chosen.unit))
     if chosen.federation.joining_costs.any():
-        console.print("Welfare is before what joining costs; members that would gain less than that have refused.")
+        console.print(
+            "This welfare does not count joining costs. Members that would gain less than these have refused."
+        )
     amount = chosen.money.text if chosen.money is not None else units_text
     rounding = dict.fromkeys(deal.agents, PAYMENT_TOLERANCE * deal.turnover)
     for sentence in exceeded_budgets(chosen.federation, deal.agents, deal.payments, amount, rounding):
@@ -165,7 +171,7 @@ def _asked_gain(given: str) -> float | None:
 def _kept(transcript: Path | None) -> str:
     """What an interruption leaves, in words."""
     if transcript is None or not transcript.exists():
-        return "nothing is kept; --transcript FILE would keep what is said"
+        return "nothing is kept; --transcript FILE would keep the exchanges"
     kept = read_transcript(transcript).count
     return f"{kept} exchanges are kept in {transcript}, the same command goes on from there"
 

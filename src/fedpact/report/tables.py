@@ -46,8 +46,8 @@ LIES = (
     f"{len(FACTORS)} factors tried"
 )
 TWO_MEASURES = (
-    "Lowest fair gain: the least part that anybody has of its fair share of the gain. Reciprocity: of its Shapley "
-    "share of everything, what it would have had alone included."
+    "Lowest fair gain: the smallest part of its fair share of the gain that anybody gets. Reciprocity: the smallest "
+    "part of its Shapley share of everything, including what each would have had alone."
 )
 PROPERTY_WORDS = {
     Verdict.HOLDS: "yes",
