@@ -341,6 +341,7 @@ def _everybody_stays(found: Sequence[Fig4Run]) -> PaperFinding:
         judge(ends["M^E"] == 0 and ends["M^Shap"] == 0, partly=min(ends["M^E"], ends["M^Shap"]) == 0),
         f"At the last round, over all seeds: {text}.",
         expected=Judgement.CONDITIONAL,
+        or_better=True,
     )
 
 
@@ -356,6 +357,7 @@ def _alike_at_low_cost(found: Sequence[Fig4Run]) -> PaperFinding:
         f"({100 * apart[0]:.1f} % apart), welfare {number(welfare[0], '.3f')} and {number(welfare[1], '.3f')} "
         f"({100 * apart[1]:.1f} % apart).",
         expected=Judgement.CONDITIONAL,
+        or_better=True,
     )
 
 
@@ -387,6 +389,7 @@ def _more_accurate(found: Sequence[Fig4Run]) -> PaperFinding:
         f"M^Shap {_shown(by_seed[1])}, M^E {_shown(by_seed[0])}; samples "
         f"{_shown(samples[1], '.0f')} and {_shown(samples[0], '.0f')}.",
         expected=Judgement.CONDITIONAL,
+        or_better=True,
     )
 
 
@@ -399,6 +402,7 @@ def _more_welfare(found: Sequence[Fig4Run]) -> PaperFinding:
         f"M^E {_shown(by_seed[0])}, M^Shap {_shown(by_seed[1])}; higher in {int((by_seed[0] > by_seed[1]).sum())} of "
         f"{by_seed[0].size} seeds.",
         expected=Judgement.CONDITIONAL,
+        or_better=True,
     )
 
 
@@ -415,6 +419,7 @@ def _welfare_drops(found: Sequence[Fig4Run]) -> PaperFinding:
         f"Of {len(changes)} rounds in which somebody leaves, welfare is lower for it in {len(drops)}; the change is "
         f"{span(changes)}. Whoever leaves gains by it, and the others save nothing and lose its data.",
         expected=Judgement.CONDITIONAL,
+        or_better=True,
     )
 
 
@@ -459,6 +464,7 @@ def _less_data(found: Sequence[Fig4Run]) -> PaperFinding:
         judge(all(less) and all(higher), partly=any(a and b for a, b in zip(less, higher, strict=True))),
         f"{'; '.join(texts)}.",
         expected=Judgement.CONDITIONAL,
+        or_better=True,
     )
 
 

@@ -54,8 +54,9 @@ class PaperFinding:
         What the numbers say; worked out from them, never written down.
     evidence
         The number that shows it, in words.
-    expected
-        What we know the judgement to be; `fedpact paper --check` fails where it comes out otherwise.
+    expected, or_better
+        What we know the judgement to be; `fedpact paper --check` fails where it comes out otherwise. Trained models
+        differ from machine to machine, so that of some of their statements more may hold.
     """
 
     where: str
@@ -63,11 +64,12 @@ class PaperFinding:
     judgement: Judgement
     evidence: str
     expected: Judgement = field(kw_only=True)
+    or_better: bool = field(default=False, kw_only=True)
 
     @property
     def as_expected(self) -> bool:
         """Whether the judgement is the one we know."""
-        return self.judgement is self.expected
+        return self.judgement is self.expected or (self.or_better and self.judgement is Judgement.CONFIRMED)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
