@@ -19,7 +19,7 @@ import fedpact as fp
 from edges.command_line import crowd
 from fedpact.deals.transcript import read_transcript
 from fedpact.negotiation import InProcess, agents_of, coordinate
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 DEAL_KEYS = {
     "mechanism",

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fedpact.cli.common import AsJson, Force, check_output, print_json
-from fedpact.scenario import load_scenario, save_scenario, schema, template
-from fedpact.scenario.examples import EXAMPLES, example
+from fedpact.scenario import EXAMPLES, example, load_scenario, save_scenario, schema, template
 from fedpact.scenario.members_words import DataUnit, Price
 from fedpact.scenario.template import ScenarioAnswers, scenario_text
 from fedpact.utils.errors import InvalidInput

@@ -34,8 +34,7 @@ from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.fitting.parameters import checked_range
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.numbers import Unit, number_texts
-from fedpact.scenario import Scenario
-from fedpact.scenario.examples import EXAMPLES
+from fedpact.scenario import EXAMPLES, Scenario
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.training import Experiment, Training
 from fedpact.training.data import SOURCES, Images, mnist

@@ -130,8 +130,8 @@ def least_core(federation: Federation) -> LeastCore:
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> least_core(hospitals().federation).level > 0
+    >>> from fedpact import load_scenario
+    >>> least_core(load_scenario("hospitals").federation).level > 0
     True
     """
     size = federation.n_agents

@@ -173,8 +173,8 @@ def draft_of(scenario: Scenario) -> Draft:
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> draft_of(hospitals())["caps[1]"]
+    >>> from fedpact import load_scenario
+    >>> draft_of(load_scenario("hospitals"))["caps[1]"]
     '80'
     """
     federation = scenario.federation

@@ -93,9 +93,9 @@ def read_draft(draft: Draft) -> Reading:
     Examples
     --------
     >>> from dataclasses import replace
-    >>> from fedpact.scenario.examples import hospitals
+    >>> from fedpact import load_scenario
     >>> from fedpact.explorer.draft import draft_of
-    >>> draft = draft_of(hospitals())
+    >>> draft = draft_of(load_scenario("hospitals"))
     >>> wrong = replace(draft, texts={**draft.texts, "caps[0]": "-1", "weights[0,1]": "half"})
     >>> for field, error in read_draft(wrong).errors.items():
     ...     print(field, error)

@@ -119,9 +119,9 @@ class FairMechanism(SidePaymentMechanism):
     Examples
     --------
     >>> from fedpact import ExternalityMechanism
-    >>> from fedpact.scenario.examples import hospitals
+    >>> from fedpact import load_scenario
     >>> rules = (ExternalityMechanism(), FairMechanism(), FairMechanism(by="reciprocity"))
-    >>> outcomes = [each.solve(hospitals().federation) for each in rules]
+    >>> outcomes = [each.solve(load_scenario("hospitals").federation) for each in rules]
     >>> [round(each.lowest_gain_share, 3) for each in outcomes], [round(each.reciprocity, 3) for each in outcomes]
     ([0.834, 1.0, 0.078], [0.594, 0.63, 0.862])
     """
@@ -230,8 +230,8 @@ class NashBargaining(SidePaymentMechanism):
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> outcome = NashBargaining().solve(hospitals().federation)
+    >>> from fedpact import load_scenario
+    >>> outcome = NashBargaining().solve(load_scenario("hospitals").federation)
     >>> float(outcome.ir_gaps.min()) > 0, float(outcome.ir_gaps.std().round(9))
     (True, 0.0)
     """
@@ -270,8 +270,8 @@ class Nucleolus(SidePaymentMechanism):
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> outcome = Nucleolus().solve(hospitals().federation)
+    >>> from fedpact import load_scenario
+    >>> outcome = Nucleolus().solve(load_scenario("hospitals").federation)
     >>> outcome.certificates["core"].holds
     True
     """

@@ -31,7 +31,7 @@ from fedpact.paper.results import (
     span,
     within,
 )
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput

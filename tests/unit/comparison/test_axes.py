@@ -8,7 +8,7 @@ import pytest
 import fedpact as fp
 from fedpact.comparison import Axis, parse_axis
 from fedpact.comparison.axes import arrays_at, check_axes, parse_values
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.utils.errors import InvalidInput
 
 WEIGHTS = np.array([[1.0, 0.5, 0.1], [0.2, 1.0, -0.1], [0.0, 0.3, 1.0]])

@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison.leaving import StableFederation
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 ORDERS = ["all", "worst"]
 

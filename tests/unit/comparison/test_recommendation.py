@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison.recommendation import CLOSE_SHARE
-from fedpact.scenario.examples import example as built_in
+from fedpact.scenario import example as built_in
 from old_hospitals import example
 
 

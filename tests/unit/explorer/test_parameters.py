@@ -9,9 +9,9 @@ import fedpact as fp
 from fedpact.comparison import parse_axis
 from fedpact.comparison.axes import arrays_at
 from fedpact.explorer.parameters import Parameter, kinds_of, points_between, typed_range
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
-FEDERATION = hospitals().federation
+FEDERATION = example("hospitals").federation
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from fedpact.deals.transcript import Header, read_transcript
 from fedpact.negotiation import InProcess, agents_of, coordinate, recompute
 from fedpact.negotiation.coordinator import transcript_header
 from fedpact.negotiation.recording import Playback, Recorder
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 
 def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> Header:
