@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.comparison.leaving import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.comparison.lies import MAX_AGENTS_LYING, misreporting_gains
-from fedpact.comparison.members import BestMembers, best_members
+from fedpact.comparison.members import (
+    BestMembers,
+    BlockingGroup,
+    StableFederation,
+    best_members,
+    blocking_group,
+    stable_federation,
+)
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, addition_text, recommend
 from fedpact.comparison.sensitivity import Sensitivity, deal_sensitivity

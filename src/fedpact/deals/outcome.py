@@ -29,7 +29,7 @@ from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, times_transposed
 from fedpact.shapley.values import ShapleyValues, shapley_values, share_values, undefined_values
-from fedpact.solvers.fair_gains import FairGains, fair_gains, fair_gains_of
+from fedpact.solvers.fair_division import FairGains, fair_gains, fair_gains_of
 from fedpact.solvers.groups import MAX_LISTED_AGENTS, KnownGroups, group_optima, standalone_optima
 from fedpact.utils.arrays import FloatArray, align, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
@@ -153,7 +153,7 @@ class Amounts:
 
     @cached_property
     def fair_gains(self) -> FloatArray:
-        """What each member should gain by being fair: see `fedpact.solvers.fair_gains`; NaN where it is not known."""
+        """What each member should gain by being fair (`fedpact.solvers.fair_division`); NaN where it is not known."""
         return read_only_copy(fair_gains_of(self.arrays))
 
     @property

@@ -4,8 +4,8 @@ Contributions are a welfare optimum and data is paid for at prices (`fedpact.mec
 constants T_i that add up to zero. They change nobody's reasons to contribute, so equilibrium, balance and optimality
 stay as they are, and T can be chosen to give everybody any utilities that sum to the welfare:
 
-* `FairMechanism`: everybody gets its fair share of the gain (`fedpact.solvers.fair_gains`); where some group could do
-  better by itself, as close to that, in the sum of squares, as no group would leave. Or, by reciprocity: the lowest
+* `FairMechanism`: everybody gets its fair share of the gain (`fedpact.solvers.fair_division`); where some group could
+  do better by itself, as close to that, in the sum of squares, as no group would leave. Or, by reciprocity: the lowest
   part r of a Shapley share phi_i that anybody gets back is as large as can be, and of such divisions the one nearest to
   the shares. With no negative weight and no joining costs there is one, because T = 0 is: M^E is in the core.
   Otherwise there may be none; `NoFairDeal` then says who cannot be kept, and what it would take.
@@ -30,8 +30,7 @@ from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.shapley import shapley_values
-from fedpact.solvers.fair_division import Unkept, fairest_division, nearest_division
-from fedpact.solvers.fair_gains import fair_gains
+from fedpact.solvers.fair_division import Unkept, fair_gains, fairest_division, nearest_division
 from fedpact.solvers.groups import MAX_LISTED_AGENTS, MAX_SEARCHED_AGENTS, KnownGroups, standalone_optimum
 from fedpact.solvers.nucleolus import nucleolus
 from fedpact.solvers.welfare import nearest_optimum, social_optimum

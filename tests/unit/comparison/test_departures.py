@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.leaving import StableFederation
+from fedpact.comparison.members import StableFederation
 from fedpact.scenario import example
 
 ORDERS = ["all", "worst"]
