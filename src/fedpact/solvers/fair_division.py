@@ -1,4 +1,4 @@
-"""Fair gains, and divisions of what a federation reaches that nobody would leave: the fairest, the nearest to a target.
+"""Fair gains, and divisions of what a federation reaches that nobody would leave: the fairest, and the nearest one.
 
 **The fair gain** of a member is the Shapley value of what groups reach by themselves, less what it has alone. With v(X)
 the most a group X reaches by itself (`fedpact.solvers.groups`), it is
@@ -10,7 +10,7 @@ Without harm and joining costs no group loses by taking somebody in, so no fair 
 up to `MAX_LISTED_AGENTS` members. Up to `MAX_SEARCHED_AGENTS`, groups are sampled (`fedpact.shapley.measured`) and fair
 gains have standard errors, the same for equals and whatever members are called.
 
-**Divisions.** Members' utilities x add up to W, the largest welfare. No group X may have less than it reaches by itself,
+**Divisions.** Members' utilities x add up to W, the largest welfare. No group X may have less than it reaches alone,
 
     x(X) >= v(X) for every group X to be kept,      x(N) = W,
 
