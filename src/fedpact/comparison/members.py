@@ -1,10 +1,11 @@
 """Who should be in a federation, who would leave its deal, and who stays once leaving is followed through.
 
-**Who should be in**: the members whose federation, with everybody else alone, leaves most to all. A federation of X is worth W*(X) - F(X), its best welfare less what joining costs its members; the others have what they
-have alone. With no harm and no joining costs everybody in is best: a member that is taken in can contribute nothing and
-use what there is. Otherwise all sets of up to 16 members are tried; of up to 64, members are taken in and left out one
-at a time, for as long as that helps. No set is worth more than everybody together would be with models that leave out
-what harms them, joining for nothing.
+**Who should be in**: the members whose federation, with everybody else alone, leaves most to all. A federation of X is
+worth W*(X) - F(X), its best welfare less what joining costs its members; the others have what they have alone. With no
+harm and no joining costs everybody in is best: a member that is taken in can contribute nothing and use what there is.
+Otherwise all sets of up to 16 members are tried; of up to 64, members are taken in and left out one at a time, for as
+long as that helps. No set is worth more than everybody together would be with models that leave out what harms them,
+joining for nothing.
 
 **Groups.** A group that leaves trains on its own members' data. It gains if its members can reach more in total than
 the deal gives them; how they share it is up to them. A deal that no group gains by leaving is in the core. The least
