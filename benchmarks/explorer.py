@@ -29,8 +29,8 @@ TENTH = 0.1  # seconds of processor time: what a hand on a slider does not notic
 FIRST_PAGE = """
 import asyncio
 from fedpact.explorer.app import make_app
-from fedpact.scenario.examples import hospitals
-app = make_app(hospitals(), source="hospitals", token="mine")
+from fedpact.scenario import example
+app = make_app(example("hospitals"), source="hospitals", token="mine")
 sent = []
 async def receive(): return {"type": "http.request", "body": b"", "more_body": False}
 async def send(message): sent.append(message)

@@ -15,8 +15,7 @@ from fedpact.cli.app import app as command_line
 from fedpact.paper.page import files_of, page_markdown, write_files
 from fedpact.paper.results import ALL, choose_results, reproduce
 from fedpact.report.words import GLOSSARY
-from fedpact.scenario import schema, template
-from fedpact.scenario.examples import EXAMPLES
+from fedpact.scenario import EXAMPLES, schema, template
 
 project = "fedpact"
 author = "The fedpact developers"
@@ -33,6 +32,7 @@ exclude_patterns = ["_build"]
 napoleon_google_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+suppress_warnings = ["ref.python"]  # types such as (rounds, n_agents) in docstrings are no links
 
 GENERATED = Path(__file__).parent / "_generated"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 import fedpact as fp
+from fedpact.certificates.claims import agent_values, utility_tolerances
 from fedpact.certificates.concave import ConcaveProblem, maximise
-from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.utils.arrays import FloatArray
 
 

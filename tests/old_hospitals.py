@@ -9,17 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import fedpact as fp
-from fedpact.scenario import examples
+from fedpact.scenario import EXAMPLES
 
-FILES = {
-    name: Path(__file__).parent / "golden" / f"{name}-0.2.toml" for name in examples.EXAMPLES if "paper" not in name
-}
+FILES = {name: Path(__file__).parent / "golden" / f"{name}-0.2.toml" for name in EXAMPLES if "paper" not in name}
 HOSPITALS = str(FILES["hospitals"])
 
 
 def example(name: str) -> fp.Scenario:
     """A scenario of version 0.2 by the name of a built-in one."""
-    return fp.load_scenario(FILES[name]) if name in FILES else examples.example(name)
+    return fp.load_scenario(FILES[name]) if name in FILES else fp.load_scenario(name)
 
 
 def hospitals() -> fp.Scenario:

@@ -10,8 +10,7 @@ from scipy.optimize import minimize
 
 import fedpact as fp
 from fedpact.mechanisms.shapley import best_response_dynamics
-from fedpact.solvers.groups import group_optima
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import group_optima, standalone_optimum
 from random_cases import cases, some
 from strategies import FAMILIES, random_lots, with_shared_caps
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
 # A sparse federation: by fair gains A and B would leave together.
 SPARSE = fp.Federation(
@@ -24,7 +24,7 @@ def spoiled(rules: fp.Mechanism, federation: fp.Federation, change: list[float])
 
 
 @pytest.mark.parametrize("keep", ["groups", "members"])
-@pytest.mark.parametrize("federation", [hospitals().federation, SPARSE], ids=["hospitals", "sparse"])
+@pytest.mark.parametrize("federation", [example("hospitals").federation, SPARSE], ids=["hospitals", "sparse"])
 def test_a_fair_deal_holds_and_a_spoiled_one_does_not(federation: fp.Federation, keep: str) -> None:
     rules = fp.FairMechanism(keep=keep)
     fair = rules.solve(federation)
@@ -57,7 +57,7 @@ def test_groups_that_bind_are_named() -> None:
 
 
 def test_other_mechanisms_are_judged_and_promise_nothing() -> None:
-    federation = hospitals().federation
+    federation = example("hospitals").federation
     for rules in (fp.ExternalityMechanism(), fp.FairMechanism(by="reciprocity")):
         assert fp.Claim.FAIR_GAINS not in rules.promises(federation)
         assert rules.solve(federation).certificates["fair-gains"].verdict == "violated"
@@ -66,7 +66,7 @@ def test_other_mechanisms_are_judged_and_promise_nothing() -> None:
 
 
 def test_a_budget_that_is_overdrawn_is_lacking() -> None:
-    federation = hospitals().federation
+    federation = example("hospitals").federation
     fair = fp.FairMechanism().solve(federation)
     payer = int(np.argmin(fair.payments))
     budgets = np.full(federation.n_agents, np.inf)

@@ -6,9 +6,9 @@ import pytest
 import fedpact as fp
 from fedpact.certificates import Verdict
 from fedpact.certificates.core import GroupProfiles, group_gains
-from fedpact.scenario.examples import hospitals_with_privacy
+from fedpact.scenario import example
 
-FEDERATION = hospitals_with_privacy().federation
+FEDERATION = example("hospitals-privacy").federation
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from fedpact.certificates.split_proof import (
     MAX_AGENTS_WITH_SIDE_PAYMENTS,
     SPLIT_EQUILIBRIUM,
 )
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
 
 @pytest.mark.parametrize("instance", INSTANCES)
@@ -27,7 +27,7 @@ def test_prices_are_neutral(instance: str) -> None:
 
 @pytest.mark.parametrize("name", ["shapley", "voluntary", "standalone"])
 def test_the_margin_is_the_largest_gain(name: str) -> None:
-    federation = hospitals().federation
+    federation = example("hospitals").federation
     outcome = MECHANISMS[name].solve(federation)
     certificate = outcome.certificates[Claim.SPLIT_PROOF]
     gains = np.array([fp.splitting_gain(federation, name, agent) for agent in federation.names])
@@ -39,7 +39,7 @@ def test_the_margin_is_the_largest_gain(name: str) -> None:
 
 
 def test_somebody_paid_too_little_would_gain_under_two_names() -> None:
-    outcome = MECHANISMS["externality"].solve(hospitals().federation)
+    outcome = MECHANISMS["externality"].solve(example("hospitals").federation)
     moved = np.array([0.01, -0.01, 0.0, 0.0, 0.0])
     certificate = replace(outcome, payments=outcome.payments + moved).certificates[Claim.SPLIT_PROOF]
     assert certificate.verdict is Verdict.VIOLATED
@@ -60,7 +60,7 @@ class Patched(fp.ShapleyMechanism):
 
 def test_an_outcome_that_is_no_equilibrium_is_not_believed() -> None:
     """A solver that returns nonsense for the split federation proves nothing and refutes nothing."""
-    outcome = MECHANISMS["shapley"].solve(hospitals().federation)
+    outcome = MECHANISMS["shapley"].solve(example("hospitals").federation)
 
     def nonsense(split: fp.Federation) -> fp.Outcome:
         return MECHANISMS["shapley"].outcome_at(split, np.zeros(split.n_agents))
@@ -81,7 +81,7 @@ def test_nothing_is_solved_unless_asked() -> None:
     def refuse(_: fp.Federation) -> fp.Outcome:
         raise AssertionError("solved")
 
-    outcome = replace(MECHANISMS["shapley"].solve(hospitals().federation), rules=Patched(refuse))
+    outcome = replace(MECHANISMS["shapley"].solve(example("hospitals").federation), rules=Patched(refuse))
     for claim in Claim:
         if claim is not Claim.SPLIT_PROOF:
             assert outcome.certificates[claim]
@@ -132,14 +132,14 @@ def test_side_payments_of_many_are_not_worked_out_anew() -> None:
 
 
 def test_the_witness_has_what_everybody_gains() -> None:
-    federation = hospitals().federation
+    federation = example("hospitals").federation
     witness = fp.ShapleyMechanism().solve(federation).certificates["split-proof"].witness
     assert list(witness["gains"]) == list(federation.names)
     assert witness["gains"][witness["agent"]] == pytest.approx(witness["split_utility"] - witness["utility"])
 
 
 def test_the_witness_is_who_gains_most():
-    outcome = fp.ShapleyMechanism().solve(hospitals().federation)
+    outcome = fp.ShapleyMechanism().solve(example("hospitals").federation)
     certificate = outcome.certificates["split-proof"]
     gains = certificate.witness["gains"]
     assert certificate.witness["agent"] == max(gains, key=gains.get)

@@ -13,8 +13,7 @@ from edges.command_line import at_odds
 from fedpact.certificates import Claim
 from fedpact.certificates.claims import claim_title
 from fedpact.deals.deal_file import OUTCOME_FIELDS
-from fedpact.scenario import load_scenario
-from fedpact.scenario.examples import EXAMPLES, example, hospitals
+from fedpact.scenario import EXAMPLES, example, load_scenario
 from fedpact.utils.words import join_names
 from random_cases import some
 
@@ -167,7 +166,7 @@ def test_solve_and_leave(run, order: str) -> None:
 @pytest.mark.slow
 def test_solve_says_what_a_group_would_have_and_what_it_has(run) -> None:
     asked = ("solve", "-m", "shapley", "--group", ",".join(reversed(FOUR)))
-    found = fp.blocking_group(fp.ShapleyMechanism().solve(hospitals().federation), group=FOUR)
+    found = fp.blocking_group(fp.ShapleyMechanism().solve(example("hospitals").federation), group=FOUR)
     then, now = sum(found.group_utilities.values()), sum(found.utilities.values())
     words = run(*asked).words
     assert f"City, County, Children's and Clinic would have EUR {then:,.0f} together" in words
@@ -195,7 +194,7 @@ def test_solve_refuses_groups_that_are_none(run, options: list[str], why: str) -
 
 
 def test_solve_and_check_name_who_gains_by_leaving_together_and_by_posing_as_two(run) -> None:
-    outcome = fp.ShapleyMechanism().solve(hospitals().federation)
+    outcome = fp.ShapleyMechanism().solve(example("hospitals").federation)
     core, split = outcome.certificates["core"], outcome.certificates["split-proof"]
     leave = f"{join_names(core.witness['group'])} would gain EUR {-core.margin:,.0f} in total by leaving together"
     pose = f"{split.witness['agent']} would gain EUR {-split.margin:,.0f} by posing as two"

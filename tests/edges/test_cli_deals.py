@@ -19,7 +19,7 @@ from fedpact.deals.deal_file import deal_record, outcome_record
 from fedpact.deals.ledger import AGREED, MEASURED, SETTLED
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.flower.entries import settlement_entry
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.training import Experiment
 from fedpact.training.run import check_trainable
 from old_hospitals import HOSPITALS

@@ -16,7 +16,7 @@ import fedpact as fp
 from edges.command_line import at_odds, crowd, piped
 from fedpact.cli.app import MAX_ERRORS
 from fedpact.mechanisms import MECHANISMS, resolve_mechanism
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_the_recommendation_names_who_gets_too_little_and_who_harms(run, banks: 
     result = run("compare", banks)
     assert result.code == 0
     assert re.search(r"Its price is fairness: \w+ gets \d+ % of its fair share of the gain", result.words)
-    assert re.search(r"Fair brings the lowest share of a fair gain from \d+ % to 100 %", result.words)
+    assert re.search(r"Fair raises the lowest share of a fair gain from \d+ % to 100 %", result.words)
     assert not NEGATIVE_PERCENTAGE.search(result.words)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import consortium
 from fedpact.mechanisms import MECHANISMS
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 RULES = consortium.EqualCosts()
 HOSPITALS = example("hospitals").federation

@@ -18,7 +18,7 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import AGREED, FAILED, SETTLED
 from fedpact.flower import signed_run
 from fedpact.flower.entries import Lost, settlement_entry, trained_entry
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.cheats import Cheat, conduct_run, sent_back
 from unit.flower.in_process import Stage
 from unit.flower.test_run import only, silent

@@ -19,7 +19,7 @@ import fedpact as fp
 from edges.command_line import crowd
 from fedpact.deals.transcript import read_transcript
 from fedpact.negotiation import InProcess, agents_of, coordinate
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 DEAL_KEYS = {
     "mechanism",
@@ -54,8 +54,8 @@ def test_negotiate_shows_rounds_and_deal(run) -> None:
     assert result.code == 0
     assert result.err == ""
     assert "Five hospitals, negotiated by price-discovery" in result.words
-    assert "round residual welfare (EUR) prices per unit (thousand records), EUR 1 " in result.words
-    assert "University 96.59 979.5 +73,993" in result.words
+    assert "round residual welfare (EUR) prices, EUR per thousand records 1 " in result.words
+    assert "University 96.59 979.52 +73,993" in result.words
     assert "settled by the message game, payments add up to zero." in result.words
 
 
@@ -254,7 +254,7 @@ def test_interrupted_without_a_transcript(run) -> None:
         interrupted_at(patch, 3)
         result = run("negotiate")
     assert result.code == 130
-    assert result.err == "interrupted; nothing is kept; --transcript FILE would keep what is said\n"
+    assert result.err == "interrupted; nothing is kept; --transcript FILE would keep the exchanges\n"
 
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -7,7 +7,7 @@ import pytest
 from fedpact.federation import SharedCap
 from fedpact.negotiation import Agent
 from fedpact.negotiation.agent_file import agent_from_record, record_of_agent
-from fedpact.scenario.examples import hospitals_with_privacy
+from fedpact.scenario import example
 
 NAME = "hospitals-privacy"
 
@@ -43,7 +43,7 @@ def test_negotiated_between_members_that_say_their_shared_caps(run, tmp_path, mo
     assert run("check", NAME, "said.jsonl").code == 0
     solved, negotiated = (run(command, NAME, "--json").record for command in ("solve", "negotiate"))
     assert negotiated["contributions"] == pytest.approx(solved["contributions"], rel=1e-6, abs=1e-6)
-    agents = [Agent.of(hospitals_with_privacy().federation, place) for place in range(3)]
+    agents = [Agent.of(example("hospitals-privacy").federation, place) for place in range(3)]
     for agent in agents:
         again = agent_from_record(json.loads(json.dumps(record_of_agent(agent))))
         assert again.shared_caps == agent.shared_caps == (SharedCap((0, 1), agent_cap(agent)),)

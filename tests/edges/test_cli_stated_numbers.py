@@ -14,7 +14,7 @@ from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.stated import CHECKED, GIVEN, OF_LOTS, contradictions
 from fedpact.mechanisms import MECHANISMS
 from fedpact.negotiation.check import STATED, check_deal
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.utils.errors import InvalidInput
 from random_cases import some
 

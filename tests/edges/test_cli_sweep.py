@@ -16,7 +16,7 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import at_odds, crowd
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from random_cases import some
 
 PNG, PDF = b"\x89PNG", b"%PDF"

@@ -13,7 +13,7 @@ import fedpact as fp
 from edges import cli_training
 from edges.cli_training import FILES, QUICK, held, rows
 from fedpact.cli.per_agent import per_agent
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 pytest.importorskip("jax")
 pytest.importorskip("mlxtend")

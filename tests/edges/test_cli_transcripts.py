@@ -11,7 +11,7 @@ import pytest
 
 import fedpact as fp
 from edges.test_cli_negotiate import DEAL_KEYS
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from random_cases import some
 
 

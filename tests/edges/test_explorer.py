@@ -13,12 +13,12 @@ import pytest
 import fedpact as fp
 from edges.browser import OPTIONS, axe_source, chromium, explorer
 from fedpact.explorer.validation import typed_number
-from fedpact.scenario.examples import example, hospitals
+from fedpact.scenario import example
 from lots_scenario import SCENARIO as LOTS
 
 PATIENCE = 120_000  # milliseconds; a busy machine is no failure
 REFUSED = "status of 422"  # what browsers say of a refusal, which the page explains
-FEDERATION = hospitals().federation
+FEDERATION = example("hospitals").federation
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def varied(**weights):
 @pytest.mark.browser
 def test_it_loads_with_the_deal_of_the_library(page):
     assert headline(FEDERATION) in shown(page, "#summary")
-    for sentence in fp.compare(hospitals()).recommendation.sentences:
+    for sentence in fp.compare(example("hospitals")).recommendation.sentences:
         assert sentence in shown(page, "#summary")
     for part in ("gains", "payments", "contributions", "stability", "certificates"):
         assert page.locator(f"#{part}").is_visible()

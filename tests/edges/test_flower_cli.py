@@ -28,7 +28,7 @@ from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.settings import AppSettings
 from fedpact.negotiation.agent_file import load_agent
 from fedpact.negotiation.check import check_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.training import Experiment, Training, mnist
 from unit.flower.in_process import Stage
 from unit.flower.test_signed_ledger import content, entries_of, rechain, relink

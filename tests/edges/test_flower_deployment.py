@@ -15,7 +15,7 @@ from fedpact.deals import read_ledger
 from fedpact.flower.keys import write_keys
 from fedpact.flower.new_app import write_app
 from fedpact.negotiation.check import check_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 pytestmark = [pytest.mark.slow, pytest.mark.deploy]
 

@@ -17,7 +17,7 @@ import fedpact as fp
 from fedpact.deals.deal_file import outcome_record
 from fedpact.flower import UnderDeal, agreed_samples, keep_deal
 from fedpact.negotiation.check import check_ledger, check_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
 from unit.flower.test_under_deal import grid_of
 

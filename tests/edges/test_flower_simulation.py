@@ -13,7 +13,7 @@ import fedpact as fp
 from edges.command_line import Result
 from edges.flower_processes import Flower, running
 from fedpact.negotiation.check import check_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.training import Experiment, Training, mnist
 from unit.flower.cheats import CEILING, EUROS, FLOOR, MEMBERS, TOGETHER, conduct_run
 

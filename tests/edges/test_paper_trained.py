@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedpact.paper import fig4, fig4_runs
+from fedpact.paper import fig4
 from fedpact.paper.drawing import pictures
-from fedpact.paper.fig4 import fig4_result
-from fedpact.paper.fig4_runs import GAMMAS, Fig4Settings, runs
+from fedpact.paper.fig4 import GAMMAS, Fig4Settings, fig4_result, runs
 from fedpact.paper.page import csv_text
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Result, choose_results
 from fedpact.training import Experiment, Training
@@ -36,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny(folder: Path) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fig4, "QUICK", TINY)
-        patch.setattr(fig4_runs, "Experiment", BRIEFLY)
+        patch.setattr(fig4, "Experiment", BRIEFLY)
         return fig4_result(quick=True, folder=folder)
 
 
@@ -70,7 +69,7 @@ def test_the_numbers_are_those_of_every_round(tiny: Result) -> None:
 
 @pytest.mark.slow
 def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result, monkeypatch) -> None:
-    monkeypatch.setattr(fig4_runs, "Experiment", BRIEFLY)
+    monkeypatch.setattr(fig4, "Experiment", BRIEFLY)
     for run in runs(TINY, folder=folder):
         from_accuracies = run.externality.utilities[0].sum()
         assert abs(run.surface.payments.sum()) <= 1e-12
@@ -80,7 +79,7 @@ def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result
 
 @pytest.mark.slow
 def test_nothing_is_trained_again(folder: Path, tiny: Result, monkeypatch) -> None:
-    monkeypatch.setattr(fig4_runs, "Experiment", BRIEFLY)
+    monkeypatch.setattr(fig4, "Experiment", BRIEFLY)
     before = lines(folder)
     seen: list[tuple[int, int]] = []
     runs(TINY, folder=folder, progress=lambda done, of: seen.append((done, of)))

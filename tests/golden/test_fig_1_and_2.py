@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from fedpact.paper import fig1, fig1_and_2
-from fedpact.paper.fig1 import fig1_result
-from fedpact.paper.fig2 import fig2_result
+from fedpact.paper import fig1_and_2
+from fedpact.paper.fig1_and_2 import fig1_result, fig2_result
 from fedpact.paper.results import Judgement, Result
 
 GAMMAS = (0.02, 0.015, 0.01, 0.007, 0.005, 0.003, 0.001)
@@ -97,5 +96,5 @@ def test_judgements_follow_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     as_they_are = fig1_and_2.Point.contributions
     swapped = property(lambda point: as_they_are.fget(point)[::-1])
     monkeypatch.setattr(fig1_and_2.Point, "contributions", swapped)
-    assert fig1._shapley_above().judgement is Judgement.NOT_CONFIRMED
-    assert fig1._gap_widens().judgement is Judgement.NOT_CONFIRMED
+    assert fig1_and_2._shapley_above().judgement is Judgement.NOT_CONFIRMED
+    assert fig1_and_2._gap_widens().judgement is Judgement.NOT_CONFIRMED

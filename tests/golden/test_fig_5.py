@@ -10,7 +10,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.paper import fig5
-from fedpact.paper.fig5_panels import INCOMING, Panel, four_agents, panel
+from fedpact.paper.fig5 import INCOMING, Panel, four_agents, panel
 from fedpact.paper.results import Judgement, Result
 
 # The paper's instance: beta = 0.5, gamma = (0.1, 0.3, 0.3, 0.3), tau = 3.

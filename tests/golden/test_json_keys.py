@@ -43,11 +43,8 @@ ADDED: dict[str, set[str]] = {
     **{name: FAIR_GAINS for name in COMMANDS if name.startswith("solve")},
     **{name: FAIR_GAINS | {OVER_BUDGET} for name in COMMANDS if name.startswith("check")},
     **{name: {OVER_BUDGET} for name in COMMANDS if name.startswith("settle")},
-    # Under Shapley's payments some groups have as much as they reach by themselves.
-    "solve hospitals --mechanism shapley": FAIR_GAINS - {f"{BINDING}[]"} | {f"{BINDING}[][]"},
-    "check hospitals --mechanism shapley --claim all": FAIR_GAINS - {f"{BINDING}[]"} | {f"{BINDING}[][]", OVER_BUDGET},
     **{
-        name: ADVICE | {f"outcomes[].{key}" for key in FAIR_GAINS | {f"{BINDING}[][]", FORGONE}}
+        name: ADVICE | {f"outcomes[].{key}" for key in FAIR_GAINS | {FORGONE}}
         for name in COMMANDS
         if name.startswith("compare")
     },

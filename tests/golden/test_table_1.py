@@ -14,7 +14,7 @@ import pytest
 from scipy.optimize import minimize
 
 import fedpact as fp
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.utils.arrays import FloatArray
 
 BETA, GAMMA = 0.02, 0.001

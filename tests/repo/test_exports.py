@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
 import subprocess
 import sys
 import tomllib
@@ -159,15 +158,3 @@ def test_version_is_that_of_the_project() -> None:
         return
     assert f"\nversion: {fedpact.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\n## {fedpact.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-
-
-DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|exception)::\s+(\S+)\n((?:   .*\n)*)", re.MULTILINE)
-
-
-def test_the_reference_names_what_is_there() -> None:
-    for name, options in DIRECTIVE.findall((ROOT / "docs" / "api.md").read_text(encoding="utf-8")):
-        documented = pkgutil.resolve_name(name)
-        members = re.sub(r"\s+", " ", options).partition(":members:")[2]
-        for member in filter(None, (each.strip() for each in members.split(","))):
-            fields = getattr(documented, "__dataclass_fields__", {})
-            assert hasattr(documented, member) or member in fields, f"{name}.{member}"

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def scenario() -> fp.Scenario:
-    return hospitals()
+    return example("hospitals")
 
 
 def test_what_members_receive_and_pay(scenario: fp.Scenario) -> None:

@@ -51,8 +51,7 @@ from fedpact.paper.random_instances import (
 )
 from fedpact.paper.theorems import Margin, Theorem
 from fedpact.shapley import shapley_values
-from fedpact.solvers.groups import group_optima
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import group_optima, standalone_optimum
 from fedpact.solvers.welfare import optimum_at
 from fedpact.utils.arrays import FloatArray
 

@@ -19,7 +19,7 @@ from fedpact.paper.random_instances import (
     welfare_optimum,
 )
 from fedpact.shapley.values import check_domain
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from random_cases import cases
 from theorems.claims import many, optima_of_types
 

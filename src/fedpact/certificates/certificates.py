@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.certificates.claims import Certificate, Claim, about
+from fedpact.certificates.claims import (
+    VALUE_TOLERANCE,
+    Certificate,
+    Claim,
+    about,
+    agent_values,
+    balance_tolerance,
+    would_leave,
+)
 from fedpact.certificates.concave import maximise, welfare_problem
 from fedpact.certificates.core import certify_core
 from fedpact.certificates.deviations import Deviations, isolation
@@ -30,7 +38,6 @@ from fedpact.certificates.fair_gains import certify_fair_gains
 from fedpact.certificates.reciprocity import certify_reciprocity
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.split_proof import certify_split_proof
-from fedpact.certificates.tolerances import VALUE_TOLERANCE, agent_values, balance_tolerance, would_leave
 from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MechanismError, short_repr

@@ -22,9 +22,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.certificates.claims import agent_values, utility_tolerances
 from fedpact.certificates.concave import ConcaveProblem, maximise, welfare_problem
 from fedpact.certificates.shapley_check import CheckedShares, check_shares, own_share_problems
-from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, sum_by, times_transposed
 from fedpact.utils.arrays import FloatArray

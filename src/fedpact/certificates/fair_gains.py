@@ -98,13 +98,13 @@ def _distance(outcome: Outcome, target: FloatArray, kept: Any, limits: FloatArra
     x, tols = outcome.utilities, outcome.tolerances
     slack = kept @ x - limits
     spare = outcome.payments + outcome.federation.budgets
-    rows = np.concatenate([kept[slack <= kept @ tols] * 1.0, np.eye(x.size)[spare <= tols]])
+    rows = np.concatenate([kept[np.abs(slack) <= kept @ tols] * 1.0, np.eye(x.size)[spare <= tols]])
     flat = rows - rows.mean(axis=1, keepdims=True)
     away = (x - target) - (x - target).mean()
     multipliers = nnls(flat.T, away)[0] if len(flat) else np.zeros(0)
     remainder = float(np.linalg.norm(away - flat.T @ multipliers)) if len(flat) else float(np.linalg.norm(away))
     lacking = max(float((-slack).max()), float((-spare).max()), 0.0)
-    return remainder, lacking, [row > 0 for row, each in zip(rows, multipliers, strict=True) if each > tols.max()]
+    return remainder, lacking, list(rows[multipliers > tols.max()] > 0)
 
 
 def _in_order(groups: GroupProfiles) -> FloatArray:

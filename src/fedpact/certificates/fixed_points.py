@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedpact.certificates.claims import utility_tolerances
 from fedpact.certificates.deviations import NO_DOMAIN_SCOPE, Deviations, free_riding, isolation, unbounded_deviations
-from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray

@@ -26,8 +26,7 @@ from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
 from fedpact.report.numbers import MINUS, SPACE, Unit
 from fedpact.report.tables import ResultTable, measured_tables
-from fedpact.scenario import Measured, Money, Scenario, load_scenario
-from fedpact.scenario.examples import EXAMPLES, example
+from fedpact.scenario import EXAMPLES, Measured, Money, Scenario, example, load_scenario
 from fedpact.scenario.members_words import weight_questions
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NoFairDeal, error_context

@@ -35,7 +35,6 @@ from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanism
 from fedpact.mechanisms.registry import ALL
 from fedpact.report.numbers import Unit
 from fedpact.report.records import comparison_record, properties_record
-from fedpact.report.stability import posing_as_two
 from fedpact.report.tables import (
     LIES,
     TWO_MEASURES,
@@ -48,6 +47,7 @@ from fedpact.report.tables import (
     outlook_notes,
     outlook_table,
     payments_table,
+    posing_as_two,
     prices_table,
     properties_table,
     temptation_text,

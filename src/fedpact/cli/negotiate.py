@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from rich.status import Status
 
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     ScenarioArgument,
+    Terminal,
     console,
     counter,
     escape,
@@ -25,8 +29,8 @@ from fedpact.cli.common import (
 )
 from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import check_picture, write_picture
-from fedpact.cli.rounds import Rounds, price_heading, price_text, status_line
 from fedpact.deals import Deal
+from fedpact.deals.deal import Event
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.diagnosis import exceeded_budgets, units_text
 from fedpact.deals.transcript import read_transcript
@@ -35,7 +39,7 @@ from fedpact.mechanisms import resolve_mechanism
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.negotiation import negotiate as negotiate_deal
 from fedpact.negotiation.check import PAYMENT_TOLERANCE
-from fedpact.report.numbers import Unit, number_texts
+from fedpact.report.numbers import Unit, number_text, number_texts
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import check_table_name, write_table
@@ -74,7 +78,11 @@ def negotiate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--transcript", "--output", "-o", help="What is said, as .jsonl; of --lies, its numbers.", metavar="FILE"
+            "--transcript",
+            "--output",
+            "-o",
+            help="Keep the exchanges, as .jsonl; with --lies its numbers, as .csv.",
+            metavar="FILE",
         ),
     ] = None,
     plot: Annotated[
@@ -134,7 +142,9 @@ def negotiate(
         return
     _show(deal, Unit.of(chosen.money, [deal.provenance.welfare], data=chosen.unit))
     if chosen.federation.joining_costs.any():
-        console.print("Welfare is before what joining costs; members that would gain less than that have refused.")
+        console.print(
+            "This welfare does not count joining costs. Members that would gain less than these have refused."
+        )
     amount = chosen.money.text if chosen.money is not None else units_text
     rounding = dict.fromkeys(deal.agents, PAYMENT_TOLERANCE * deal.turnover)
     for sentence in exceeded_budgets(chosen.federation, deal.agents, deal.payments, amount, rounding):
@@ -161,7 +171,7 @@ def _asked_gain(given: str) -> float | None:
 def _kept(transcript: Path | None) -> str:
     """What an interruption leaves, in words."""
     if transcript is None or not transcript.exists():
-        return "nothing is kept; --transcript FILE would keep what is said"
+        return "nothing is kept; --transcript FILE would keep the exchanges"
     kept = read_transcript(transcript).count
     return f"{kept} exchanges are kept in {transcript}, the same command goes on from there"
 
@@ -169,39 +179,29 @@ def _kept(transcript: Path | None) -> str:
 def _show(deal: Deal, unit: Unit) -> None:
     console.print()
     out = [name in deal.excluded for name in deal.agents]
-    columns: list[tuple[str, Sequence[str]]] = []
-    if deal.has_lots:
-        _show_lots(deal, unit)
-    else:
-        columns = [(unit.of_data("contributes"), number_texts(deal.contributions))]
-        if deal.prices is not None:
-            prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
-            columns.append((price_heading(unit), np.where(out, "-", prices).tolist()))
-    columns.append(("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()))
+    of_lots: list[tuple[str, Sequence[str]]] = [("contributes", number_texts(deal.contributions))]
+    if deal.prices is not None:
+        prices = -deal.prices[deal.lot_places, np.arange(deal.lot_places.size)]
+        gone = [owner in deal.excluded for owner in deal.lot_owners or deal.agents]
+        of_lots.append(("price", np.where(gone, "-", unit.column(prices)).tolist()))
+    paid = [("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist())]
     if deal.side_payments is not None and deal.side_payments.any():
-        columns.append(("of it fixed", np.where(out, "-", unit.column(deal.side_payments, signed=True)).tolist()))
+        paid.append(("of it fixed", np.where(out, "-", unit.column(deal.side_payments, signed=True)).tolist()))
+    title = f"Deal ({unit.of_deal(has_prices=deal.prices is not None)})"
     names = [f"{name} (out)" if gone else name for name, gone in zip(deal.agents, out, strict=True)]
-    sizes = np.abs(deal.payments) if deal.has_lots else deal.contributions
-    print_agents(f"Deal (amounts in {unit.label})", names, columns, sizes=sizes)
+    if deal.has_lots:
+        owners = zip(deal.lot_labels, deal.lot_owners or (), strict=True)
+        lots = [f"{name} (out)" if owner in deal.excluded else name for name, owner in owners]
+        print_agents(title, lots, of_lots, sizes=deal.contributions, kind="lot")
+        console.print()
+        print_agents("Members", names, paid, sizes=np.abs(deal.payments))
+    else:
+        print_agents(title, names, [*of_lots, *paid], sizes=deal.contributions)
     by = SETTLED_BY[str(deal.provenance.settled_by)]
     welfare, rounds = escape(terminal_text(unit.text(deal.provenance.welfare))), count_text(deal.rounds, "round")
     console.print(f"Welfare {welfare} after {rounds}; settled {by}, payments add up to zero.")
     for name, reason in deal.excluded.items():
         console.print(f"[red]{escape(name)} is out[/red]: {escape(reason)}.")
-
-
-def _show_lots(deal: Deal, unit: Unit) -> None:
-    """How much of every lot is brought, and what all others pay for it together."""
-    places, owners = deal.lot_places, deal.lot_owners or ()
-    shown = [
-        f"{name} (out)" if owner in deal.excluded else name for name, owner in zip(deal.lot_labels, owners, strict=True)
-    ]
-    columns: list[tuple[str, Sequence[str]]] = [(unit.of_data("contributes"), number_texts(deal.contributions))]
-    if deal.prices is not None:
-        prices = -deal.prices[places, np.arange(places.size)]
-        columns.append((price_heading(unit), [price_text(float(price), unit) for price in prices]))
-    print_agents("Lots", shown, columns, sizes=deal.contributions, kind="lot")
-    console.print()
 
 
 def _study_lies(federation: Federation, mechanism: str, numbers: Path, *, as_json: bool) -> None:
@@ -230,3 +230,114 @@ def _study_lies(federation: Federation, mechanism: str, numbers: Path, *, as_jso
         "These are the lies that a search found. That it finds none proves nothing."
     )
     console.print(f"\nWritten: {escape(str(numbers))}", soft_wrap=True)
+
+
+WELFARE_WIDTH = 16  # characters
+ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
+
+
+class Rounds:
+    """A listener that shows a negotiation as lines on the terminal.
+
+    Of many rounds some have a line; on a terminal the last line follows them all.
+
+    Attributes
+    ----------
+    was_over
+        Whether the transcript held a whole negotiation already.
+    """
+
+    def __init__(
+        self, heading: str, unit: Unit, status: Status | None, *, transcript: Path | None = None, quiet: bool = False
+    ) -> None:
+        self._heading, self._unit, self._status = heading, unit, status
+        self._transcript, self._quiet = transcript, quiet
+        self._waiting: Event | None = None
+        self._begun = False
+        self.was_over = False
+
+    def __call__(self, event: Event) -> None:
+        """Show what happened."""
+        self.was_over |= event["event"] == "resumed" and event["over"]
+        if self._quiet:
+            return
+        if self._heading:
+            console.print(self._heading)
+            self._heading = ""
+        if event["event"] == "round":
+            self._show_round(event)
+            return
+        self.flush()
+        line = self._event_line(event)
+        if line:
+            console.print(line)
+
+    def flush(self) -> None:
+        """Print the last round if it has no line yet."""
+        if self._waiting is not None:
+            self._print(self._waiting)
+
+    def _show_round(self, event: Event) -> None:
+        if _has_line(event["round"]):
+            self._print(event)
+            return
+        self._waiting = event
+        if self._status is not None:
+            self._status.update(self._line(event))
+
+    def _print(self, event: Event) -> None:
+        if not self._begun:
+            worth = f"welfare ({self._unit.label if self._unit.is_money else 'payoff'})"
+            head = f"{'round':>5}  {'residual':>9}  {worth:>{WELFARE_WIDTH}}"
+            if event["prices"] is not None or event["residual"] is None:
+                head += f"  prices, {self._unit.per_data}"
+            console.print(f"\n[bold]{escape(head)}[/bold]")
+        self._begun, self._waiting = True, None
+        console.print(self._line(event))
+
+    def _line(self, event: Event) -> str:
+        residual = "step back" if event["residual"] is None else f"{event['residual']:.1e}"
+        welfare = "undefined" if event["welfare"] is None else self._amount(event["welfare"])
+        prices = "" if event["prices"] is None else f"  {self._range(event['prices'])}"
+        return f"{event['round']:>5}  {residual:>9}  {welfare:>{WELFARE_WIDTH}}{prices}"
+
+    def _amount(self, welfare: float) -> str:
+        """Money as everywhere; payoffs with the digits in which rounds differ."""
+        return terminal_text(self._unit.column([welfare])[0]) if self._unit.is_money else f"{welfare:.8g}"
+
+    def _range(self, prices: Sequence[float]) -> str:
+        ends = (number_text(price * self._unit.per_payoff + 0.0) for price in (min(prices), max(prices)))
+        return terminal_text(" to ".join(ends))
+
+    def _event_line(self, event: Event) -> str | None:
+        """An event that is no round, in words."""
+        agent, reason = escape(str(event.get("agent"))), escape(str(event.get("reason")))
+        match event["event"]:
+            case "resumed":
+                what = "This negotiation is over, after" if event["over"] else "Going on after"
+                return f"{what} {event['exchanges']} exchanges that are in {escape(str(self._transcript))}."
+            case "asked again":
+                return f"{agent} is asked again: {reason}"
+            case "excluded":
+                return f"[red]{agent} is out[/red]: {reason}. The others continue without it."
+            case "masks opened":
+                return f"Round {event['round']} is void, its masks are opened: {reason}"
+            case "no game":
+                return f"Settled at personal prices: {reason}."
+        return None
+
+
+@contextmanager
+def status_line(*, quiet: bool) -> Iterator[Status | None]:
+    """The line that follows a negotiation, where somebody watches: on standard error if the output is for a program."""
+    where = Terminal(stderr=True) if quiet else console
+    if not (sys.stderr.isatty() if quiet else console.is_terminal):
+        yield None
+        return
+    with where.status("negotiating") as status:
+        yield status
+
+
+def _has_line(number: int) -> bool:
+    step = 1 if number <= ALL_UP_TO else 10 if number <= 100 else 100
+    return number % step == 0

@@ -11,13 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from fedpact.cli.common import AsJson, Force, check_output, print_json
-from fedpact.scenario import load_scenario, save_scenario, schema, template
-from fedpact.scenario.examples import EXAMPLES, example
+from fedpact.scenario import EXAMPLES, example, load_scenario, save_scenario, schema, template
 from fedpact.scenario.members_words import DataUnit, Price
 from fedpact.scenario.template import ScenarioAnswers, scenario_text
-from fedpact.utils.cells import decimal_text, typed_number
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
+from fedpact.utils.tables import decimal_text, typed_number
 
 MAX_ASKED = 8  # members whose every pair is asked about
 UNLIKELY_WEIGHT = 10.0

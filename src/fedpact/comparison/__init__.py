@@ -1,6 +1,6 @@
 """Mechanisms side by side: on one federation, while its numbers are uncertain, over parameters, on many at once.
 
-Who leaves belongs here too, alone or in groups (`leaving`), and what lies, and posing as several, gain (`lies`).
+Who leaves belongs here too, alone or in groups (`members`), and what lies, and posing as several, gain (`lies`).
 
 May use: utils, federation, scenario, shapley, solvers, certificates, deals, mechanisms.
 """
@@ -8,9 +8,16 @@ May use: utils, federation, scenario, shapley, solvers, certificates, deals, mec
 from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batches import solve_batch
 from fedpact.comparison.comparison import Comparison, compare
-from fedpact.comparison.leaving import BlockingGroup, StableFederation, blocking_group, least_core, stable_federation
 from fedpact.comparison.lies import splitting_gain
-from fedpact.comparison.members import BestMembers, best_members
+from fedpact.comparison.members import (
+    BestMembers,
+    BlockingGroup,
+    StableFederation,
+    best_members,
+    blocking_group,
+    least_core,
+    stable_federation,
+)
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
 from fedpact.comparison.sensitivity import Sensitivity

@@ -57,7 +57,7 @@ class Axis:
     # what of the federation's arrays varies: "weights", "linear", "quadratic", "caps", "values", "joining_costs",
     # "budgets", "shared_limits" or a payoff's parameter; or "home", which is not among them
     field: str
-    places: tuple[np.ndarray, ...]  # where: the rows and the columns of the weights, or the agents
+    indices: tuple[np.ndarray, ...]  # where: the rows and the columns of the weights, or the agents
     points: FloatArray  # the values
 
 
@@ -89,13 +89,13 @@ def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation, *, 
     index = inside.removesuffix("]") if bracket else None
     field = _field(name.strip(), federation)
     if field == "weights":
-        places = _pairs(label, index, federation)
+        indices = _pairs(label, index, federation)
     else:
-        places = (_side(federation, field).places(label, EVERYBODY if index is None else index),)
-    if not places[0].size:
+        indices = (_side(federation, field).find(label, EVERYBODY if index is None else index),)
+    if not indices[0].size:
         given = ": it is about the weights between members, and there is only one"
         raise InvalidInput(field=label, rule="varies nothing", value=written, given=given)
-    axis = Axis(label=label, field=field, places=places, points=read_only_copy(values))
+    axis = Axis(label=label, field=field, indices=indices, points=read_only_copy(values))
     check_axes(federation, [axis])
     return axis
 
@@ -143,10 +143,10 @@ def arrays_at(federation: Federation, axes: Sequence[Axis], points: Sequence[Flo
 
 
 def _put(numbers: FloatArray, axis: Axis, values: FloatArray) -> FloatArray:
-    """Numbers (..., of a federation) once for each value of an axis, with the value in its places."""
-    shape = numbers.shape if numbers.ndim > len(axis.places) else (values.size, *numbers.shape)
+    """Numbers (..., of a federation) once for each value of an axis, with the value at its indices."""
+    shape = numbers.shape if numbers.ndim > len(axis.indices) else (values.size, *numbers.shape)
     made = np.array(np.broadcast_to(numbers, shape))
-    everywhere: Any = (slice(None), *axis.places)
+    everywhere: Any = (slice(None), *axis.indices)
     made[everywhere] = values[:, None]
     return made
 
@@ -175,7 +175,7 @@ class _Side:
     labels: Sequence[str]
     indices: Mapping[str, NDArray[np.intp]]
 
-    def places(self, label: str, given: str) -> NDArray[np.intp]:
+    def find(self, label: str, given: str) -> NDArray[np.intp]:
         """The indices of what is named, or an error that begins with the label."""
         if (found := self.indices.get(given.strip())) is not None:
             return found
@@ -204,7 +204,7 @@ def _side(federation: Federation, field: str) -> _Side:
     everything = np.arange(len(labels))
     indices = {str(index): everything[index : index + 1] for index in everything}
     owned = {name: np.flatnonzero(owners == agent) for agent, name in enumerate(federation.names)}
-    indices |= {name: places for name, places in owned.items() if places.size}
+    indices |= {name: those for name, those in owned.items() if those.size}
     indices |= {label: everything[index : index + 1] for index, label in enumerate(labels)}
     return _Side(kind=kind, labels=labels, indices=indices | {EVERYBODY: everything})
 
@@ -217,14 +217,14 @@ def _pairs(label: str, index: str | None, federation: Federation) -> tuple[NDArr
         given = ", the one that receives and the one that gives, as in weights[0,1]"
         raise InvalidInput(field=label, rule="needs two members", value=index, given=given)
     chosen = np.zeros((federation.n_tasks, federation.n_lots), dtype=bool)
-    chosen[np.ix_(rows.places(label, row), columns.places(label, column))] = True
+    chosen[np.ix_(rows.find(label, row), columns.find(label, column))] = True
     if EVERYBODY in {row.strip(), column.strip()}:
         chosen &= federation.task_owners[:, None] != federation.lot_owners
     return np.nonzero(chosen)
 
 
 def _check_overlap(first: Axis, second: Axis) -> None:
-    one, other = (set(zip(*(place.tolist() for place in axis.places), strict=True)) for axis in (first, second))
+    one, other = (set(zip(*(each.tolist() for each in axis.indices), strict=True)) for axis in (first, second))
     if one & other:
         index, parameter = ",".join(map(str, min(one & other))), first.label.partition("[")[0]
         given = f" {first.label}: both set {parameter}[{index}]"

@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.comparison.leaving import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.comparison.lies import MAX_AGENTS_LYING, misreporting_gains
-from fedpact.comparison.members import BestMembers, best_members
+from fedpact.comparison.members import (
+    BestMembers,
+    BlockingGroup,
+    StableFederation,
+    best_members,
+    blocking_group,
+    stable_federation,
+)
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, addition_text, recommend
 from fedpact.comparison.sensitivity import Sensitivity, deal_sensitivity
@@ -274,18 +280,18 @@ class Comparison:
         return (*sentences[: MAX_ADVICE - len(number)], *number)
 
     def __repr__(self) -> str:
-        from fedpact.report.display import comparison_line  # noqa: PLC0415 - imports go one way
+        from fedpact.report.records import comparison_line  # noqa: PLC0415 - imports go one way
 
         return comparison_line(self)
 
     def _repr_html_(self) -> str:
-        from fedpact.report.display import comparison_html  # noqa: PLC0415 - notebooks only
+        from fedpact.report.records import comparison_html  # noqa: PLC0415 - notebooks only
 
         return comparison_html(self)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per mechanism and agent; needs pandas."""
-        from fedpact.report.display import comparison_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import comparison_frame  # noqa: PLC0415 - optional dependency
 
         return comparison_frame(self)
 

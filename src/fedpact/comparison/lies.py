@@ -36,7 +36,7 @@ from fedpact.federation.arrays import FederationArrays
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.splitting import agent_index, split_agent
 from fedpact.mechanisms import Mechanism, resolve_mechanism
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import join_names
@@ -86,8 +86,8 @@ def misreporting_gains(outcome: Outcome, mechanism: Mechanism) -> Mapping[str, f
     Examples
     --------
     >>> from fedpact.mechanisms import ExternalityMechanism
-    >>> from fedpact.scenario.examples import hospitals
-    >>> outcome = ExternalityMechanism().solve(hospitals().federation)
+    >>> from fedpact import load_scenario
+    >>> outcome = ExternalityMechanism().solve(load_scenario("hospitals").federation)
     >>> round(misreporting_gains(outcome, ExternalityMechanism())["Clinic"])
     20638
     """
@@ -166,8 +166,8 @@ def best_lies(
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> found = best_lies(hospitals().federation, "externality", liars=[[4]])
+    >>> from fedpact import load_scenario
+    >>> found = best_lies(load_scenario("hospitals").federation, "externality", liars=[[4]])
     >>> found.agents, found.gain > 30_000
     (('Clinic',), True)
     """

@@ -32,9 +32,7 @@ MIN_RELATIVE_GAIN = 1e-9  # of what everybody has alone
 MIN_SHARE_RAISED = 0.005  # of a fair gain: a smaller difference is not seen in whole per cent
 LITTLE_GAIN = 1e-3  # of the largest: whoever gains less is close to leaving too
 CLOSE_TO_LEAVING = 0.05  # of its fair gain: whoever gains less is close to leaving
-NOT_NEGOTIATED = (
-    "choose it where these are known, not just claimed; it is computed by whoever has them and cannot be negotiated"
-)
+NOT_NEGOTIATED = "choose it where these are known, not just claimed; it cannot be negotiated"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,7 +159,7 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         yield from _close_to_leaving(comparison, settled.outcome)
         yield from (part.removesuffix(".") for part in idle_sentences(settled.outcome))
     if comparison.mechanisms[chosen].has_side_payments:
-        yield f"Its fixed sums come from everybody's numbers: {NOT_NEGOTIATED}"
+        yield f"Its fixed sums follow from everybody's numbers: {NOT_NEGOTIATED}"
     for other in comparison.after_departures:
         if other != chosen:
             yield from _fairer(comparison, chosen, other) or _alternative(comparison, other)
@@ -202,8 +200,9 @@ def _harm(comparison: Comparison) -> Iterator[str]:
     row, column = np.unravel_index(int(np.argmin(federation.weights)), federation.weights.shape)
     who, whom = federation.lot_labels[int(column)], federation.task_labels[int(row)]
     yield (
-        f"Some data harms, {who}'s most to {whom}: a model for each member that leaves out what harms it would bring "
-        f'{comparison.amount(gain)} more (models = "personal"), or split that data into clean and noisy lots'
+        f"Some data harms, most of all {who}'s to {whom}. Give each member a model that leaves out what harms it "
+        f'(models = "personal"): all together gain {comparison.amount(gain)} more. Or split that data into clean and '
+        "noisy lots"
     )
 
 
@@ -238,8 +237,8 @@ def _fairer(comparison: Comparison, chosen: str, other: str) -> list[str]:
         return []
     title = comparison.title(other)
     said = [
-        f"{title} brings the lowest share of a fair gain from {_whole(now)} to {_whole(outcome.lowest_gain_share)} by "
-        f"fixed sums between the members, worked out from everybody's numbers: {NOT_NEGOTIATED}"
+        f"{title} raises the lowest share of a fair gain from {_whole(now)} to {_whole(outcome.lowest_gain_share)} "
+        f"with fixed sums between members that follow from everybody's numbers: {NOT_NEGOTIATED}"
     ]
     if comparison.group_verdict(other) is Verdict.VIOLATED:
         said.append(f"Under {title}, {_group_gain(comparison, other)}")

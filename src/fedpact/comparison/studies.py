@@ -33,7 +33,7 @@ from fedpact.federation import Federation
 from fedpact.federation.payoffs import PowerLaw
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.solvers.standalone import standalone_optima
+from fedpact.solvers.groups import standalone_optima
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
@@ -127,7 +127,7 @@ class FieldStudy:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each federation and mechanism; needs pandas."""
-        from fedpact.report.display import study_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import study_frame  # noqa: PLC0415 - optional dependency
 
         return study_frame(self)
 

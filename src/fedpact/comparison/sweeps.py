@@ -141,7 +141,7 @@ class Sweep:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each point and mechanism; needs pandas."""
-        from fedpact.report.display import sweep_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import sweep_frame  # noqa: PLC0415 - optional dependency
 
         return sweep_frame(self)
 
@@ -207,7 +207,7 @@ def sweep(
         mechanisms=rules,
         identity=(
             federation.fingerprint,
-            [(axis.label, axis.field, np.array(axis.places).tolist(), axis.points.tobytes()) for axis in axes],
+            [(axis.label, axis.field, np.array(axis.indices).tolist(), axis.points.tobytes()) for axis in axes],
             metrics,
         ),
         progress=progress,

@@ -22,9 +22,9 @@ from fedpact.utils.arrays import (
     LotLabels,
     align_columns,
     checked_numbers,
+    label_positions,
     labels_of,
     non_negative,
-    places_of,
     read_only_copy,
 )
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -353,7 +353,7 @@ class Deal:
 
     def to_frame(self) -> Any:
         """A pandas frame of contributions and payments, a row per agent."""
-        from fedpact.report.display import deal_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import deal_frame  # noqa: PLC0415 - optional dependency
 
         return deal_frame(self)
 
@@ -423,7 +423,7 @@ def _checked_lots(owners: Any, names: Any, agents: Sequence[str]) -> tuple[Any, 
 def _checked_prices(given: Any, names: Sequence[str], lots: Sequence[str]) -> FloatArray:
     size, n_lots = len(names), len(lots)
     if (labels := labels_of(given)) is not None:
-        given = given.iloc[places_of("prices", labels, names)]
+        given = given.iloc[label_positions("prices", labels, names)]
     given = align_columns("prices", given, lots)
     try:
         prices = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)

@@ -96,12 +96,12 @@ def outcome_record(outcome: Outcome) -> dict[str, Any]:
         record["shared_cap_prices"] = outcome.shared_cap_prices
     worst = outcome.worst_reciprocity
     record["worst_reciprocity"] = {part: getattr(worst, part) for part in ("value", "contributions", "payments")}
-    parts = ("claim", "verdict", "margin", "tol", "scope", "witness")
+    proof = ("claim", "verdict", "margin", "tol", "scope", "witness")
     record["certificates"] = {
-        claim: {part: getattr(entry, part) for part in parts} for claim, entry in outcome.certificates.items()
+        claim: {part: getattr(entry, part) for part in proof} for claim, entry in outcome.certificates.items()
     }
-    parts = ("name", "holds", "agents", "consequence")
-    record["assumptions"] = [{part: getattr(entry, part) for part in parts} for entry in outcome.assumptions]
+    told = ("name", "holds", "agents", "consequence")
+    record["assumptions"] = [{part: getattr(entry, part) for part in told} for entry in outcome.assumptions]
     record["equilibria"] = asdict(outcome.equilibria)
     plain: dict[str, Any] = jsonable(record)
     return plain
@@ -217,16 +217,10 @@ def _provenance(record: Mapping[str, Any]) -> Provenance:
     by = Provenance(source=Source(named), ledger=record.get("ledger"))
     if not negotiated:
         return by
-    welfare, residual = (float(n) if is_number(n := record.get(key)) else np.nan for key in ("welfare", "residual"))
+    known: dict[str, Any] = {key: float(record[key]) for key in ("welfare", "residual") if is_number(record.get(key))}
     rounds = record["rounds"] if isinstance(record.get("rounds"), int) else 0
-    return replace(
-        by,
-        protocol=record["protocol"],
-        rounds=rounds,
-        welfare=welfare,
-        residual=residual,
-        settled_by=record.get("settled_by"),
-    )
+    settled_by = record.get("settled_by")
+    return replace(by, protocol=record["protocol"], rounds=rounds, settled_by=settled_by, **known)
 
 
 def _numbers(key: str, given: Any, count: int) -> FloatArray:

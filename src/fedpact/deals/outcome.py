@@ -21,17 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.certificates import Certificate, Certificates
 from fedpact.certificates.assumptions import Assumption, assumptions
+from fedpact.certificates.claims import agent_values, utility_tolerances, would_leave
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.reciprocity import WorstReciprocity, fair_parts, reciprocity_ratios, worst_over_face
-from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.deals.diagnosis import diagnose
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, times_transposed
 from fedpact.shapley.values import ShapleyValues, shapley_values, share_values, undefined_values
-from fedpact.solvers.fair_gains import FairGains, fair_gains, fair_gains_of
-from fedpact.solvers.groups import MAX_LISTED_AGENTS, KnownGroups, group_optima
-from fedpact.solvers.standalone import standalone_optima
+from fedpact.solvers.fair_division import FairGains, fair_gains, fair_gains_of
+from fedpact.solvers.groups import MAX_LISTED_AGENTS, KnownGroups, group_optima, standalone_optima
 from fedpact.utils.arrays import FloatArray, align, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
@@ -147,7 +146,7 @@ class Amounts:
 
     @cached_property
     def fair_gains(self) -> FloatArray:
-        """What each member should gain by being fair: see `fedpact.solvers.fair_gains`; NaN where it is not known."""
+        """What each member should gain by being fair (`fedpact.solvers.fair_division`); NaN where it is not known."""
         return read_only_copy(fair_gains_of(self.arrays))
 
     @property
@@ -427,18 +426,18 @@ class Outcome(Amounts):
         )
 
     def __repr__(self) -> str:
-        from fedpact.report.display import outcome_line  # noqa: PLC0415 - imports go one way
+        from fedpact.report.records import outcome_line  # noqa: PLC0415 - imports go one way
 
         return outcome_line(self)
 
     def _repr_html_(self) -> str:
-        from fedpact.report.display import outcome_html  # noqa: PLC0415 - notebooks only
+        from fedpact.report.records import outcome_html  # noqa: PLC0415 - notebooks only
 
         return outcome_html(self)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per member; needs pandas."""
-        from fedpact.report.display import outcome_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import outcome_frame  # noqa: PLC0415 - optional dependency
 
         return outcome_frame(self)
 
@@ -510,6 +509,6 @@ class Outcomes(Amounts, Sequence[Outcome]):
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per federation and member; needs pandas."""
-        from fedpact.report.display import outcomes_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import outcomes_frame  # noqa: PLC0415 - optional dependency
 
         return outcomes_frame(self)

@@ -153,7 +153,7 @@ class Settlement:
 
     def to_frame(self) -> Any:
         """A pandas frame of what every agent receives (negative: pays), as exact decimals."""
-        from fedpact.report.display import agents_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import agents_frame  # noqa: PLC0415 - optional dependency
 
         return agents_frame(self.names, {"amount": list(self.amounts)})
 
@@ -221,8 +221,8 @@ def settle(
     Examples
     --------
     >>> from fedpact import ExternalityMechanism
-    >>> from fedpact.scenario.examples import hospitals
-    >>> scenario = hospitals()
+    >>> from fedpact import load_scenario
+    >>> scenario = load_scenario("hospitals")
     >>> settlement = settle(ExternalityMechanism().solve(scenario.federation), money=scenario.money)
     >>> len(settlement.transfers), sum(settlement.cents)
     (4, 0)
@@ -365,8 +365,8 @@ def payments_for_delivered(
     Examples
     --------
     >>> from fedpact import ExternalityMechanism
-    >>> from fedpact.scenario.examples import hospitals
-    >>> outcome = ExternalityMechanism().solve(hospitals().federation)
+    >>> from fedpact import load_scenario
+    >>> outcome = ExternalityMechanism().solve(load_scenario("hospitals").federation)
     >>> paid = payments_for_delivered(outcome, outcome.contributions * [0.5, 1, 1, 1, 1])
     >>> bool(abs(paid.sum()) < 1e-9), bool(paid[0] < outcome.payments[0])
     (True, True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.certificates.tolerances import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
+from fedpact.certificates.claims import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
 from fedpact.deals.deal import Deal
 from fedpact.deals.deal_file import OUTCOME_FIELDS, deal_record, is_number, outcome_record
 from fedpact.deals.outcome import PER_AGENT, Outcome

@@ -24,8 +24,8 @@ import numpy as np
 from fedpact.federation.lots import require_own_caps
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Scenario
-from fedpact.utils.cells import ONE_SEPARATOR
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.tables import ONE_SEPARATOR
 
 MAX_MEMBERS = 30
 """The most members whose weights can be edited on a page, and whose deal follows every key."""
@@ -173,8 +173,8 @@ def draft_of(scenario: Scenario) -> Draft:
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> draft_of(hospitals())["caps[1]"]
+    >>> from fedpact import load_scenario
+    >>> draft_of(load_scenario("hospitals"))["caps[1]"]
     '80'
     """
     federation = scenario.federation

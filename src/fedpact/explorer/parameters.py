@@ -77,7 +77,7 @@ class Parameter:
         whose = "everybody" if self.agent is None else _names(federation, self.kind, "agent")[self.agent]
         return f"{PARAMETER_KINDS.get(self.kind, self.kind).lower()} of {whose}"
 
-    def places(self, federation: Federation) -> tuple[np.ndarray, ...]:
+    def indices(self, federation: Federation) -> tuple[np.ndarray, ...]:
         """Where in the federation: rows and columns of the weights, or agents (lots, tasks)."""
         if self.kind != "weights":
             everybody = np.arange(len(_names(federation, self.kind, "agent")))
@@ -102,15 +102,15 @@ class Parameter:
         elif self.agent is not None:
             label += f"[{who['agent'][self.agent]}]"
         field = "linear" if self.kind == "costs" else self.kind
-        return Axis(label=label, field=field, places=self.places(federation), points=read_only_copy(points))
+        return Axis(label=label, field=field, indices=self.indices(federation), points=read_only_copy(points))
 
     def fields(self, federation: Federation, *, own_curves: bool) -> list[str]:
         """The fields of the page that hold it."""
         if self.kind not in PARAMETER_KINDS:
             if not own_curves and self.agent is None:
                 return [f"payoff.{self.kind}"]
-            return [f"payoff.{self.kind}[{agent}]" for agent in self.places(federation)[0]]
-        return [f"{self.kind}[{','.join(map(str, place))}]" for place in zip(*self.places(federation), strict=True)]
+            return [f"payoff.{self.kind}[{agent}]" for agent in self.indices(federation)[0]]
+        return [f"{self.kind}[{','.join(map(str, place))}]" for place in zip(*self.indices(federation), strict=True)]
 
     def now(self, federation: Federation) -> float:
         """Its value; the mean where it is several numbers."""
@@ -127,7 +127,7 @@ class Parameter:
             label: np.broadcast_to(numbers, federation.n_tasks)
             for label, numbers in federation.payoff.parameters.items()
         }
-        return float(np.mean(np.asarray(arrays[self.kind])[self.places(federation)]))
+        return float(np.mean(np.asarray(arrays[self.kind])[self.indices(federation)]))
 
     def usual_range(self, federation: Federation) -> tuple[float, float]:
         """A range worth looking at around its value."""

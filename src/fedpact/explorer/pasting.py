@@ -15,8 +15,8 @@ from itertools import chain
 from types import MappingProxyType
 
 from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, MEMBER_COLUMNS, Draft, typed_text, with_agent, without_agent
-from fedpact.utils.cells import NumberFormat, is_missing, is_number, text_cells
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.tables import NumberFormat, is_missing, is_number, text_cells
 from fedpact.utils.words import count_text
 
 FIELD = re.compile(

@@ -57,8 +57,7 @@ from fedpact.explorer.views import (
 from fedpact.federation import Federation
 from fedpact.negotiation.coordinator import check_negotiable
 from fedpact.report.page import render_section
-from fedpact.scenario import Scenario
-from fedpact.scenario.examples import example
+from fedpact.scenario import Scenario, example
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 

@@ -21,8 +21,8 @@ from fedpact.scenario import Measured, Money, Scenario
 from fedpact.scenario.fields import name, text
 from fedpact.scenario.members_words import DataUnit, parse_sum
 from fedpact.scenario.scenario import MODELS
-from fedpact.utils.cells import typed_number as written_number
 from fedpact.utils.errors import ErrorCollector, InvalidInput
+from fedpact.utils.tables import typed_number as written_number
 
 NUMBER = re.compile(r"[+-]?[\d.,' ]+(e[+-]?\d+)?\s*%?", re.ASCII | re.IGNORECASE)
 SHOWN = 40  # characters of a wrong text
@@ -93,9 +93,9 @@ def read_draft(draft: Draft) -> Reading:
     Examples
     --------
     >>> from dataclasses import replace
-    >>> from fedpact.scenario.examples import hospitals
+    >>> from fedpact import load_scenario
     >>> from fedpact.explorer.draft import draft_of
-    >>> draft = draft_of(hospitals())
+    >>> draft = draft_of(load_scenario("hospitals"))
     >>> wrong = replace(draft, texts={**draft.texts, "caps[0]": "-1", "weights[0,1]": "half"})
     >>> for field, error in read_draft(wrong).errors.items():
     ...     print(field, error)

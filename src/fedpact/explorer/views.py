@@ -10,19 +10,27 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
-from fedpact.certificates.claims import claim_title
-from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
+from fedpact.certificates.claims import agent_values, claim_title, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, StableFederation, Sweep
 from fedpact.comparison.sweeps import unit_of
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal import Event
 from fedpact.deals.diagnosis import budget_sentences
+from fedpact.explorer.charts import (
+    BarRow,
+    ChartLine,
+    NumberLine,
+    agent_bar,
+    colour_class,
+    curve_chart,
+    heat_cells,
+    tick_marks,
+)
 from fedpact.explorer.files import PACKAGE, brought_texts
 from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
 from fedpact.federation.arrays import times_transposed
 from fedpact.negotiation.check import CheckedDeal, CheckedTranscript
-from fedpact.report.charts import BarRow, ChartLine, NumberLine, agent_bar, curve_chart, heat_cells, tick_marks
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
@@ -172,12 +180,18 @@ def what_if(view: View, there: Sweep) -> Markup:
     panels = []
     for mechanism in there.metrics:
         solved = bool(there.solved[mechanism][0])
-        panel = {"outcome": view.comparison[mechanism], "solved": solved, "tables": []}
+        outcome = view.comparison[mechanism]
+        panel = {
+            "title": view.title_of(outcome),
+            "colour": colour_class(view, outcome),
+            "solved": solved,
+            "tables": [],
+        }
         if solved:
             panel |= _change(view, there, mechanism)
             panel["tables"] = [_moved_bars(view, there, mechanism, metric) for metric in MOVED]
         panels.append(panel)
-    return render("whatif.html", package=PACKAGE, view=view, panels=panels)
+    return render("whatif.html", package=PACKAGE, panels=panels)
 
 
 def _change(view: View, there: Sweep, mechanism: str) -> dict[str, Any]:
@@ -203,7 +217,7 @@ def _moved_bars(view: View, there: Sweep, mechanism: str, metric: str) -> dict[s
     line = NumberLine.over(*known, *(found[metric] for found in there.metrics.values()))
     numbers = there.metrics[mechanism][metric][0]
     texts = view.unit.column(numbers, signed=True) if amounts else number_texts(numbers)
-    css = None if amounts else view.colour(outcome)
+    css = None if amounts else colour_class(view, outcome)
     rows = [
         agent_bar(line, there.labels(metric)[agent], float(numbers[agent]), text, css=css, mark=float(before[agent]))
         for agent, text in enumerate(texts)
@@ -227,8 +241,8 @@ def gain_charts(view: View, found: GainCurves, words: str) -> Markup:
             scale=view.unit.per_payoff,
             marker=float(found.points[0]),
         )
-        panels.append((outcome, chart))
-    return render("gain_curves.html", package=PACKAGE, view=view, panels=panels)
+        panels.append((view.title_of(outcome), colour_class(view, outcome), chart))
+    return render("gain_curves.html", package=PACKAGE, panels=panels)
 
 
 def _most_moved(gaps: FloatArray) -> list[int]:

@@ -321,6 +321,6 @@ def sum_by(owners: Owners, numbers: FloatArray, n_owners: int) -> FloatArray:
     if owners.size == n_owners and np.array_equal(owners, np.arange(n_owners)):
         return np.asarray(numbers)
     found = np.zeros((*numbers.shape[:-1], n_owners))
-    for place, owner in enumerate(owners.tolist()):
-        found[..., owner] += numbers[..., place]
+    for index, owner in enumerate(owners.tolist()):
+        found[..., owner] += numbers[..., index]
     return found

@@ -74,13 +74,13 @@ class Federation:
     values
         Money per unit of payoff; a number or one per agent.
     lot_owners, task_owners
-        Whose each column and each row of the weights is, by name or by place among the agents; one of each per agent
+        Whose each column and each row of the weights is, by name or by index among the agents; one of each per agent
         if not given. With them the weights are (tasks x lots), of any sign; costs and caps are one per lot, the
         payoff's parameters and values one per task. An agent may own none of either, but not of both.
     lot_names, task_names
         What they are called, distinct for one owner.
     shared_caps
-        Lots of one agent that share a cap, by place or label, and the cap: `[(["A: raw", "A: noised"], 100.0)]`.
+        Lots of one agent that share a cap, by index or label, and the cap: `[(["A: raw", "A: noised"], 100.0)]`.
     home
         Data that owners use at home whether they share it or not: "all" they could share (the caps), an amount or one
         per lot; None, as in the paper, where members pay for using their own data too.
@@ -420,18 +420,18 @@ class Federation:
         return data
 
     def __repr__(self) -> str:
-        from fedpact.report.display import federation_line  # noqa: PLC0415 - imports go one way
+        from fedpact.report.records import federation_line  # noqa: PLC0415 - imports go one way
 
         return federation_line(self)
 
     def _repr_html_(self) -> str:
-        from fedpact.report.display import federation_html  # noqa: PLC0415 - notebooks only
+        from fedpact.report.records import federation_html  # noqa: PLC0415 - notebooks only
 
         return federation_html(self)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per agent; needs pandas."""
-        from fedpact.report.display import federation_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import federation_frame  # noqa: PLC0415 - optional dependency
 
         return federation_frame(self)
 

@@ -27,14 +27,14 @@ from fedpact.federation.arrays import Owners
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
-OwnersGiven: TypeAlias = "Sequence[str | int] | Owners"  # by name, or by place among the agents
+OwnersGiven: TypeAlias = "Sequence[str | int] | Owners"  # by name, or by index among the agents
 SHARED_CAP_ROUNDING = 1e-9  # of a shared cap: a sum that exceeds it by less is rounding
 MIN_SHARING = 2
 MAX_LISTED = 12  # names in a message
 
 
 class Ownership(NamedTuple):
-    """The owner of every lot and of every task, as places among the agents, and what these are called."""
+    """The owner of every lot and of every task, as indices of agents, and what these are called."""
 
     lot_owners: Owners
     task_owners: Owners
@@ -70,7 +70,7 @@ def default_names(n_agents: int) -> tuple[str, ...]:
 
 
 def owner_names(lot_owners: Any, task_owners: Any) -> tuple[str, ...]:
-    """The agents in the order in which they first own something; by default names where owners are places."""
+    """The agents in the order in which they first own something; by default names where owners are indices."""
     found = [owner for owners in (lot_owners, task_owners) if _is_listed(owners) for owner in owners]
     if any(isinstance(owner, str) for owner in found):
         return tuple(dict.fromkeys(owner for owner in found if isinstance(owner, str)))
@@ -158,8 +158,8 @@ def labels(owners: Owners, own_names: Sequence[str], names: Sequence[str]) -> tu
 def owned_by(owners: Owners, agents: Owners) -> tuple[Owners, Owners]:
     """What some agents own, in their order, and whose among these it is."""
     own = [np.flatnonzero(owners == agent) for agent in agents]
-    places = np.repeat(np.arange(agents.size), [each.size for each in own])
-    return np.concatenate([*own, np.zeros(0, dtype=np.intp)]), places
+    members = np.repeat(np.arange(agents.size), [each.size for each in own])
+    return np.concatenate([*own, np.zeros(0, dtype=np.intp)]), members
 
 
 def _is_listed(given: Any) -> bool:
@@ -180,10 +180,10 @@ def _check_owners(field: str, given: Any, names: Sequence[str], count: int, coun
     errors, known = ErrorCollector(), {name: index for index, name in enumerate(names)}
     members = f"must be one of the members ({_listed(names)})"
     owners = []
-    for place, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         owner = _index_of(entry, known, len(names))
         if owner is None:
-            errors.errors.append(InvalidInput(field=field, index=place, rule=members, value=entry))
+            errors.errors.append(InvalidInput(field=field, index=index, rule=members, value=entry))
         owners.append(owner)
     errors.raise_errors()
     return _read_only(np.array(owners, dtype=np.intp))
@@ -207,7 +207,7 @@ def _read_only(owners: Owners) -> Owners:
 
 
 class SharedCap(NamedTuple):
-    """Lots of one agent, by their places, and the most that can be brought of all of them together."""
+    """Lots of one agent, by their indices, and the most that can be brought of all of them together."""
 
     lots: tuple[int, ...]
     cap: float
@@ -248,12 +248,12 @@ def check_shared_caps(
 
 
 def take_shared_caps(shared_caps: Iterable[SharedCap], lots: NDArray[np.intp]) -> tuple[SharedCap, ...]:
-    """The shared caps of whose lots all are among `lots`, as places among these."""
-    places = {int(lot): place for place, lot in enumerate(lots)}
+    """The shared caps of whose lots all are among `lots`, as indices of these."""
+    indices = {int(lot): index for index, lot in enumerate(lots)}
     return tuple(
-        SharedCap(tuple(places[lot] for lot in shared.lots), shared.cap)
+        SharedCap(tuple(indices[lot] for lot in shared.lots), shared.cap)
         for shared in shared_caps
-        if all(lot in places for lot in shared.lots)
+        if all(lot in indices for lot in shared.lots)
     )
 
 
@@ -274,10 +274,10 @@ def shared_members(shared_caps: Sequence[SharedCap], n_lots: int) -> FloatArray:
 
 
 def _check_shared_cap(
-    place: int, given: Any, owners: Sequence[str], known: Mapping[str, int], labels: Sequence[str]
+    index: int, given: Any, owners: Sequence[str], known: Mapping[str, int], labels: Sequence[str]
 ) -> SharedCap:
     def refuse(rule: str, value: Any, **more: Any) -> NoReturn:
-        raise InvalidInput(field="shared_caps", index=place, rule=rule, value=value, **more)
+        raise InvalidInput(field="shared_caps", index=index, rule=rule, value=value, **more)
 
     pair = (given.get("lots"), given.get("cap")) if isinstance(given, Mapping) else given
     if not (isinstance(pair, Sequence) and len(pair) == len(SharedCap._fields) and _is_listed(pair[0])):

@@ -24,8 +24,8 @@ from fedpact.utils.arrays import (
     TaskLabels,
     align_columns,
     checked_numbers,
+    label_positions,
     labels_of,
-    places_of,
     positive,
     read_only_copy,
     real_numbers,
@@ -131,7 +131,7 @@ def _names_of_weights(weights: Any) -> Sequence[str] | None:
         lacking = "index" if rows is None else "columns"
         why = f": its {lacking} only counts; label both, give names, or give its .to_numpy() to go by position"
         raise InvalidInput(field="weights", rule="must have the members' names on both sides", value=weights, given=why)
-    places_of("weights", columns, check_names("weights", rows, None), where="columns")
+    label_positions("weights", columns, check_names("weights", rows, None), where="columns")
     return rows
 
 
@@ -140,7 +140,7 @@ def _check_matrix(
 ) -> FloatArray:
     """The weights as they are kept; a frame's rows and columns in the order of the names, where these are known."""
     if tasks is not None and labels_of(given) is not None:
-        given = given.iloc[places_of("weights", labels_of(given) or [], tasks)]
+        given = given.iloc[label_positions("weights", labels_of(given) or [], tasks)]
     if tasks is not None:
         given = align_columns("weights", given, tasks if lots is None else lots)
     if isinstance(given, list | tuple) and any(labels_of(row) is not None for row in given):
@@ -166,12 +166,12 @@ def _check_entries(weights: FloatArray, tasks: Sequence[str], lots: Sequence[str
     errors, own = [], weights.diagonal()
     for row, column in np.argwhere(~np.isfinite(weights))[:MAX_ERRORS].tolist():
         whose = f'what "{lots[column]}" is worth to "{tasks[row]}"'
-        place = {"index": (row, column), "agent": tasks[row], "whose": whose}
-        errors.append(InvalidInput(field="weights", rule="must be finite", value=float(weights[row, column]), **place))
+        where = {"index": (row, column), "agent": tasks[row], "whose": whose}
+        errors.append(InvalidInput(field="weights", rule="must be finite", value=float(weights[row, column]), **where))
     for agent in np.flatnonzero(own < 0).tolist() if square else []:
         harmful = f", got {own[agent]:g}: a member's own data does not harm it"
-        place = {"index": (agent, agent), "agent": tasks[agent], "given": harmful}
-        errors.append(InvalidInput(field="weights", rule="must be at least zero", value=float(own[agent]), **place))
+        where = {"index": (agent, agent), "agent": tasks[agent], "given": harmful}
+        errors.append(InvalidInput(field="weights", rule="must be at least zero", value=float(own[agent]), **where))
     if errors:
         raise InvalidInput.first_of(errors[:MAX_ERRORS])
 

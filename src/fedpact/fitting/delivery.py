@@ -389,7 +389,7 @@ class Delivery:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per agent; needs pandas."""
-        from fedpact.report.display import delivery_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import delivery_frame  # noqa: PLC0415 - optional dependency
 
         return delivery_frame(self)
 

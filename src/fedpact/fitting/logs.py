@@ -29,7 +29,7 @@ may be missing too. Only the last round counts: earlier ones are the same data, 
 units of the scenario. A member that a log does not know was not there: it gave nothing, and measured nothing.
 
 Cells that are empty or say NaN are missing. Rows are counted as a spreadsheet does: the head is row 1. Separators,
-decimal commas and percent signs are those of `fedpact.utils.cells`.
+decimal commas and percent signs are those of `fedpact.utils.tables`.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ from fedpact.federation.lots import Ownership
 from fedpact.fitting.observations import Observations, Tests
 from fedpact.negotiation.check import CheckedLedger, check_ledger
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.cells import NumberFormat, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.tables import csv_rows
+from fedpact.utils.tables import NumberFormat, csv_rows, number_format, read_cells
 
 ROUNDS_FILE, ALONE_FILE = "rounds.csv", "alone.csv"
 ROUND_HEADS, OPTIONAL_HEADS = ("round", "member", "samples", "score"), ("subset", "alone", "test_size")

@@ -32,8 +32,8 @@ from fedpact.utils.arrays import (
     TaskLabels,
     align,
     align_columns,
+    label_positions,
     labels_of,
-    places_of,
     read_only_copy,
 )
 from fedpact.utils.errors import InvalidInput
@@ -323,7 +323,7 @@ def _same_runs(label: str, given: Any, others: Any) -> Any:
     if not hasattr(given, "columns") or not hasattr(others, "columns"):
         return given
     rows, wanted = list(given.index), list(others.index)
-    return given if rows == wanted else given.iloc[places_of(label, rows, RunLabels(wanted))]
+    return given if rows == wanted else given.iloc[label_positions(label, rows, RunLabels(wanted))]
 
 
 def _by_column(label: str, given: Any, names: Sequence[str] | None) -> Any:

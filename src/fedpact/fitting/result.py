@@ -464,7 +464,7 @@ class Fit:
 
     def to_frame(self) -> Any:
         """A pandas frame of the fitted curves and weights, a row per task."""
-        from fedpact.report.display import fit_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import fit_frame  # noqa: PLC0415 - optional dependency
 
         return fit_frame(self)
 

@@ -11,7 +11,7 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
 from fedpact.solvers.free_riding import free_riding_equilibria, free_riding_equilibrium, is_only_equilibrium
-from fedpact.solvers.standalone import standalone_optima
+from fedpact.solvers.groups import standalone_optima
 from fedpact.utils.arrays import FloatArray
 
 

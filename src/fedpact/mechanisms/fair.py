@@ -4,8 +4,8 @@ Contributions are a welfare optimum and data is paid for at prices (`fedpact.mec
 constants T_i that add up to zero. They change nobody's reasons to contribute, so equilibrium, balance and optimality
 stay as they are, and T can be chosen to give everybody any utilities that sum to the welfare:
 
-* `FairMechanism`: everybody gets its fair share of the gain (`fedpact.solvers.fair_gains`); where some group could do
-  better by itself, as close to that, in the sum of squares, as no group would leave. Or, by reciprocity: the lowest
+* `FairMechanism`: everybody gets its fair share of the gain (`fedpact.solvers.fair_division`); where some group could
+  do better by itself, as close to that, in the sum of squares, as no group would leave. Or, by reciprocity: the lowest
   part r of a Shapley share phi_i that anybody gets back is as large as can be, and of such divisions the one nearest to
   the shares. With no negative weight and no joining costs there is one, because T = 0 is: M^E is in the core.
   Otherwise there may be none; `NoFairDeal` then says who cannot be kept, and what it would take.
@@ -30,11 +30,9 @@ from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.shapley import shapley_values
-from fedpact.solvers.fair_division import Unkept, fairest_division, nearest_division
-from fedpact.solvers.fair_gains import fair_gains
-from fedpact.solvers.groups import MAX_LISTED_AGENTS, MAX_SEARCHED_AGENTS, KnownGroups
+from fedpact.solvers.fair_division import Unkept, fair_gains, fairest_division, nearest_division
+from fedpact.solvers.groups import MAX_LISTED_AGENTS, MAX_SEARCHED_AGENTS, KnownGroups, standalone_optimum
 from fedpact.solvers.nucleolus import nucleolus
-from fedpact.solvers.standalone import standalone_optimum
 from fedpact.solvers.welfare import nearest_optimum, social_optimum
 from fedpact.utils.arrays import FloatArray, align
 from fedpact.utils.errors import InvalidInput, NoFairDeal, OutsideDomain
@@ -120,9 +118,9 @@ class FairMechanism(SidePaymentMechanism):
     Examples
     --------
     >>> from fedpact import ExternalityMechanism
-    >>> from fedpact.scenario.examples import hospitals
+    >>> from fedpact import load_scenario
     >>> rules = (ExternalityMechanism(), FairMechanism(), FairMechanism(by="reciprocity"))
-    >>> outcomes = [each.solve(hospitals().federation) for each in rules]
+    >>> outcomes = [each.solve(load_scenario("hospitals").federation) for each in rules]
     >>> [round(each.lowest_gain_share, 3) for each in outcomes], [round(each.reciprocity, 3) for each in outcomes]
     ([0.834, 1.0, 0.078], [0.594, 0.63, 0.862])
     """
@@ -231,8 +229,8 @@ class NashBargaining(SidePaymentMechanism):
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> outcome = NashBargaining().solve(hospitals().federation)
+    >>> from fedpact import load_scenario
+    >>> outcome = NashBargaining().solve(load_scenario("hospitals").federation)
     >>> float(outcome.ir_gaps.min()) > 0, float(outcome.ir_gaps.std().round(9))
     (True, 0.0)
     """
@@ -271,8 +269,8 @@ class Nucleolus(SidePaymentMechanism):
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> outcome = Nucleolus().solve(hospitals().federation)
+    >>> from fedpact import load_scenario
+    >>> outcome = Nucleolus().solve(load_scenario("hospitals").federation)
     >>> outcome.certificates["core"].holds
     True
     """

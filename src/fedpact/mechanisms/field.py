@@ -44,8 +44,7 @@ from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.baselines import Voluntary
 from fedpact.mechanisms.externality import OptimumMechanism
 from fedpact.solvers.fixed_points import proportional_equilibria, shaped_equilibria
-from fedpact.solvers.groups import group_welfare
-from fedpact.solvers.standalone import standalone_optima
+from fedpact.solvers.groups import group_welfare, standalone_optima
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 

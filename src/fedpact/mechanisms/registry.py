@@ -60,8 +60,8 @@ def compared_mechanisms(federation: Federation) -> tuple[Mechanism, ...]:
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> [mechanism.name for mechanism in compared_mechanisms(hospitals().federation)]
+    >>> from fedpact import load_scenario
+    >>> [mechanism.name for mechanism in compared_mechanisms(load_scenario("hospitals").federation)]
     ['externality', 'shapley', 'fair', 'voluntary', 'standalone']
     """
     chosen = list(DEFAULT_MECHANISMS.values())

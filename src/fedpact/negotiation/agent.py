@@ -23,7 +23,7 @@ from fedpact.federation import Cost, Federation, Payoff, SharedCap
 from fedpact.federation.arrays import Owners, sum_by
 from fedpact.federation.lots import take_shared_caps
 from fedpact.negotiation import sum_terms
-from fedpact.shapley.receiver import Rows
+from fedpact.shapley.values import Rows
 from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import Refusal

@@ -27,8 +27,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates import Certificate, Claim, Verdict
-from fedpact.certificates.claims import quote_claim
-from fedpact.certificates.tolerances import BALANCE_TOLERANCE
+from fedpact.certificates.claims import BALANCE_TOLERANCE, quote_claim
 from fedpact.deals import Deal, Outcome, Settlement, is_ledger, load_deal, read_ledger
 from fedpact.deals.deal import Source, whole_samples
 from fedpact.deals.deal_file import deal_from_record, deal_record, is_comparison, read_record, stated_deal

@@ -10,9 +10,8 @@ import numpy as np
 
 from fedpact.comparison import Sweep, sweep
 from fedpact.federation import Federation, PowerLaw
-from fedpact.paper.judging import CAP, ZERO_AMOUNT, judge, number, within
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.paper.results import CAP, ZERO_AMOUNT, Judgement, PaperFinding, Result, judge, number, within
 from fedpact.report.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
 from fedpact.utils.arrays import FloatArray
 

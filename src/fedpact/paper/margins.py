@@ -15,7 +15,7 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.reciprocity import reciprocity_ratios
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.shapley import ShapleyMechanism
-from fedpact.paper import table1_optimiser
+from fedpact.paper import table1
 from fedpact.paper.random_instances import (
     Instance,
     any_profile,
@@ -27,7 +27,7 @@ from fedpact.paper.random_instances import (
     welfare_optimum,
 )
 from fedpact.shapley import shapley_values
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 
 # Margins are differences of sums of at most 2^7 numbers of the size of the stakes.
@@ -80,7 +80,7 @@ def over_contribution_of_equals(instance: Instance) -> float:
 
 def interior_payments(instance: Instance) -> FloatArray:
     """Equation (12), without the multipliers of caps."""
-    return table1_optimiser.interior_payments(instance.federation, instance.contributions)
+    return table1.interior_payments(instance.federation, instance.contributions)
 
 
 def utilities(instance: Instance, payments: FloatArray) -> FloatArray:

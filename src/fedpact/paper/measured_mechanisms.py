@@ -22,7 +22,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.certificates.tolerances import utility_tolerances, would_leave
+from fedpact.certificates.claims import utility_tolerances, would_leave
 from fedpact.fitting import Fit, Observations, fit
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.training.measured import EXACT_UP_TO, MeasuredGame

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from fedpact.paper import margins
-from fedpact.paper.judging import number
 from fedpact.paper.margins import MARGIN_ROUNDING
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.random_instances import (
@@ -23,7 +22,7 @@ from fedpact.paper.random_instances import (
     shapley_equilibrium,
     welfare_optimum,
 )
-from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.paper.results import Judgement, PaperFinding, Result, number
 
 THEOREMS_TEXT = """\
 Each claim is held against random federations that meet its assumptions by construction: a profile is drawn, and the

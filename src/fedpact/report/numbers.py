@@ -78,6 +78,11 @@ class Unit:
         unit = DataUnit.parse(self.data or "unit of data")
         return f"{self.label} per {unit.noun if unit.count == 1.0 else self.data}"
 
+    def of_deal(self, *, has_prices: bool) -> str:
+        """What the numbers of a deal are in, for the title of its table."""
+        words = f"amounts in {self.label}" + (f", contributions in {self.data}" if self.data else "")
+        return f"{words}, prices in {self.per_data}" if has_prices else words
+
     def of_measure(self, measure: str) -> tuple[str, float]:
         """What a metric of a sweep is shown in, and how many of it are one of its `measure`, as `unit_of` has it."""
         if measure == "payoff":

@@ -1,20 +1,36 @@
-"""Results as plain records: what `--json` prints. Deals and outcomes are written in `fedpact.deals.deal_file`.
+"""Results as plain records, which `--json` prints; as one line; as a table in a notebook; as a pandas frame.
 
-Keys are the attribute names. JSON has no infinity and no NaN: infinite numbers are written as "inf" and "-inf",
-undefined ones as null.
+Deals and outcomes are written in `fedpact.deals.deal_file`. Keys and columns are the attribute names. JSON has no
+infinity and no NaN: infinite numbers are written as "inf" and "-inf", undefined ones as null.
+
+Lines are cheap at any size. Tables in notebooks stop after `MAX_ROWS` rows and leave out what takes long to work out
+for many agents: beyond `MAX_JUDGED` the Shapley values and the certificates, beyond `MAX_ROWS` the recommendation,
+which solves every mechanism again as agents leave. Frames hold everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
+from fedpact.federation.lots import require_single_lots
+from fedpact.report.markup import render
+from fedpact.report.numbers import Unit, given_text, number_texts, probability_text
+from fedpact.report.tables import BALANCE, ResultTable, deal_table, mechanisms_table
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.jsonl import jsonable
+from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
     from fedpact.comparison import BlockingGroup, Comparison, FieldStudy, Outlook, StableFederation, Sweep
+    from fedpact.federation import Federation
     from fedpact.fitting import Delivery, Fit, Suggestion
 
 
@@ -182,3 +198,242 @@ def fit_record(fit: Fit, suggestions: Sequence[Suggestion] = (), *, level: float
 
 def _fields(found: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names}
+
+
+MAX_ROWS = 20
+MAX_JUDGED = 100
+MAX_WEIGHT_COLUMNS = 10
+MAX_LEAVERS, MAX_LIST_LENGTH = 3, 60  # leavers, and the letters of their names together
+MIN_CHANCE = 0.05  # probabilities of leaving below this are not shown
+
+CHEAP = tuple(head for head in BALANCE if head != "of its fair gain")
+
+
+def federation_line(federation: Federation) -> str:
+    """Size and payoff family, in one line."""
+    owned = ""
+    if federation.has_lots:
+        owned = f", {count_text(federation.n_lots, 'lot')}, {count_text(federation.n_tasks, 'task')}"
+    return f"Federation({count_text(federation.n_agents, 'agent')}{owned}, {federation.payoff.family})"
+
+
+def outcome_line(outcome: Outcome) -> str:
+    """Mechanism, size, welfare and who would leave, in one line."""
+    return f"Outcome({outcome.mechanism}, {count_text(len(outcome.agents), 'agent')}, {_state(outcome)})"
+
+
+def comparison_line(comparison: Comparison) -> str:
+    """Size and the welfare under every mechanism, in one line."""
+    solved = [f"{outcome.mechanism} {_welfare(outcome)}" for outcome in comparison.outcomes]
+    entries = ", ".join([*solved, *(f"{mechanism} unsolved" for mechanism in comparison.unsolved)])
+    return f"Comparison({count_text(comparison.federation.n_agents, 'agent')}, welfare: {entries or 'no mechanisms'})"
+
+
+def stable_federation_line(stable: StableFederation) -> str:
+    """Mechanism, how many stay, and the welfare, in one line."""
+    outcome = stable.outcome or stable.departures[0].outcome
+    n_stay, n_all = len(stable.members), len(stable.members) + len(stable.leavers)
+    stay = "nobody leaves" if n_stay == n_all else f"{n_stay} of {count_text(n_all, 'agent')} stay"
+    return f"StableFederation({outcome.mechanism}, {stay}, welfare {_plain(stable.welfare)})"
+
+
+def who_would_leave(outcome: Outcome) -> str:
+    """Who would leave, in words; by name if they are few."""
+    leavers = outcome.leavers
+    if not outcome.federated:
+        return "nobody federates"
+    if not leavers:
+        return "nobody would leave"
+    if len(leavers) > MAX_LEAVERS or sum(map(len, leavers)) > MAX_LIST_LENGTH:
+        return f"{len(leavers)} of {len(outcome.agents)} would leave"
+    return f"{join_names([' '.join(name.split()) for name in leavers])} would leave"
+
+
+def outcome_html(outcome: Outcome) -> str:
+    """A row per agent, and a verdict per claim."""
+    judged = len(outcome.agents) <= MAX_JUDGED
+    unit = Unit.of(None, outcome.payoffs)
+    table = deal_table(outcome, unit, (*BALANCE, "share back") if judged else CHEAP, kind="agent")
+    verdicts = ", ".join(f"{claim} {proof.verdict}" for claim, proof in outcome.certificates.items()) if judged else ""
+    title = f"{outcome.mechanism}: {count_text(len(outcome.agents), 'agent')}, {_state(outcome)}"
+    return _notebook(title, [table], [verdicts])
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """A row per mechanism, then the recommendation."""
+    n_agents, outcomes = comparison.federation.n_agents, comparison.outcomes
+    unit = Unit.of(None, [outcome.payoffs for outcome in outcomes])
+    table = mechanisms_table(comparison, unit, judged=n_agents <= MAX_JUDGED)
+    leave = {"would leave": [who_would_leave(outcome).removesuffix(" would leave") for outcome in outcomes]}
+    if comparison.uncertainty:
+        leave["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
+    notes = [f"{mechanism} has no outcome: {reason}" for mechanism, reason in comparison.unsolved.items()]
+    if n_agents <= MAX_ROWS and comparison.recommendation is not None:
+        notes.append(" ".join(comparison.advice))
+    title = f"{count_text(len(outcomes), 'mechanism')}, {count_text(n_agents, 'agent')}"
+    return _notebook(title, [replace(table, columns={**table.columns, **leave})] if outcomes else [], notes)
+
+
+def _chances(outlook: Outlook | None) -> str:
+    """The members most likely to leave, with their probabilities."""
+    if outlook is None:
+        return ""
+    if outlook.assumption:
+        return outlook.assumption
+    order = np.argsort(-outlook.leave_probabilities, kind="stable")[:MAX_LEAVERS]
+    likely = [agent for agent in order if outlook.leave_probabilities[agent] >= MIN_CHANCE]
+    texts = [probability_text(float(outlook.leave_probabilities[agent]), outlook.n_draws) for agent in likely]
+    return ", ".join(f"{outlook.agents[agent]} {text}" for agent, text in zip(likely, texts, strict=True)) or "nobody"
+
+
+def federation_html(federation: Federation) -> str:
+    """Costs, caps, values and payoffs per agent and the weights; only counts where these would be long."""
+    n_agents, weights = federation.n_agents, federation.weights
+    title = (
+        f"{count_text(n_agents, 'agent')}, {federation.payoff.family} payoffs, {federation.n_tasks} × "
+        f"{federation.n_lots} weights: {np.count_nonzero(weights)} not zero, {np.count_nonzero(weights < 0)} negative"
+    )
+    if federation.has_lots or n_agents > MAX_JUDGED:
+        return _notebook(title)
+    columns = {label: list(map(given_text, numbers)) for label, numbers in _federation_columns(federation).items()}
+    tables = [ResultTable(title="", kind="agent", names=federation.names, columns=columns, sizes=np.zeros(n_agents))]
+    if n_agents <= MAX_WEIGHT_COLUMNS:
+        given = {name: list(map(given_text, column)) for name, column in zip(federation.names, weights.T, strict=True)}
+        useful = "weights: how useful the column's data is to the row"
+        tables.append(ResultTable(title=useful, kind="", names=federation.names, columns=given))
+    return _notebook(title, tables)
+
+
+def _notebook(title: str, tables: Sequence[ResultTable] = (), notes: Sequence[str] = ()) -> str:
+    return str(render("notebook.html", title=title, tables=tables, notes=notes, most=MAX_ROWS))
+
+
+def agents_frame(names: Sequence[str], columns: Mapping[str, Any]) -> Any:
+    """A pandas frame with a row per agent (task, lot)."""
+    pandas = _pandas()
+    return pandas.DataFrame(dict(columns), index=pandas.Index(names, name="agent", dtype=object))
+
+
+def outcome_frame(outcome: Outcome) -> Any:
+    """A pandas frame of every per-agent attribute, a row per agent."""
+    return agents_frame(outcome.agents, {label: np.array(getattr(outcome, label)) for label in _per_agent(outcome)})
+
+
+def deal_frame(deal: Deal) -> Any:
+    """A pandas frame of what every agent contributes (if each has one lot) and is paid, and how much of it is fixed."""
+    given = {} if deal.has_lots else {"contributions": np.array(deal.contributions)}
+    fixed = {} if deal.side_payments is None else {"side_payments": np.array(deal.side_payments)}
+    return agents_frame(deal.agents, given | {"payments": np.array(deal.payments)} | fixed)
+
+
+def fit_frame(fit: Fit) -> Any:
+    """A pandas frame of the fitted curve of every task, and the weight of every lot for it."""
+    labels = fit.observations.lot_labels
+    weights = {f"weights[{label}]": fit.weights[:, lot] for lot, label in enumerate(labels)}
+    curve = {"floor": fit.floors, "ceiling": fit.ceilings, "beta": fit.beta}
+    return agents_frame(fit.observations.task_labels, {**curve, **weights})
+
+
+def comparison_frame(comparison: Comparison) -> Any:
+    """A pandas frame of every per-agent attribute, a row per mechanism and agent."""
+    pandas = _pandas()
+    rows = [(outcome.mechanism, agent) for outcome in comparison.outcomes for agent in outcome.agents]
+    index = pandas.MultiIndex.from_arrays(
+        [[mechanism for mechanism, _ in rows], [agent for _, agent in rows]], names=["mechanism", "agent"]
+    )
+    columns = {
+        label: np.concatenate([np.empty(0), *(getattr(outcome, label) for outcome in comparison.outcomes)])
+        for label in _per_agent(*comparison.outcomes[:1])
+    }
+    return pandas.DataFrame(columns, index=index)
+
+
+def outcomes_frame(outcomes: Outcomes) -> Any:
+    """A pandas frame of every per-agent attribute, a row per federation, by its index, and agent.
+
+    What agents with several lots have per lot is left out.
+    """
+    pandas = _pandas()
+    index = pandas.MultiIndex.from_product([range(len(outcomes)), outcomes.arrays.names], names=["federation", "agent"])
+    per_agent = [label for label in PER_AGENT if not (outcomes.arrays.has_lots and label in PER_LOT)]
+    columns = {label: np.ravel(getattr(outcomes, label)) for label in per_agent}
+    return pandas.DataFrame(columns | {"status": np.repeat(outcomes.statuses, outcomes.arrays.n_agents)}, index=index)
+
+
+def study_frame(study: FieldStudy) -> Any:
+    """A pandas frame with a row for each federation and mechanism of a study."""
+    return _pandas().DataFrame(study.columns())
+
+
+def sweep_frame(sweep: Sweep) -> Any:
+    """A pandas frame with a row for each point and mechanism of a sweep."""
+    return _pandas().DataFrame(sweep.columns())
+
+
+def federation_frame(federation: Federation) -> Any:
+    """A pandas frame of costs, caps, values and payoff parameters, a row per agent."""
+    require_single_lots(federation, "a frame of a federation")
+    return agents_frame(federation.names, _federation_columns(federation))
+
+
+def delivery_frame(delivery: Delivery) -> Any:
+    """A pandas frame of what was agreed and the estimated shares with their 95 % intervals, a row per agent."""
+    return agents_frame(delivery.names, delivery_columns(delivery))
+
+
+def delivery_columns(delivery: Delivery) -> dict[str, Any]:
+    """What is known of each agent's delivery, by name."""
+    lower, upper = delivery.intervals()
+    return {
+        "contributions": np.array(delivery.contributions),
+        "shares": np.array(delivery.shares),
+        "lower": np.array(lower),
+        "upper": np.array(upper),
+        "flagged": np.isin(delivery.names, delivery.flagged),
+    }
+
+
+def _federation_columns(federation: Federation) -> Mapping[str, FloatArray]:
+    """What is known of each agent apart from its weights, by the words scenario files use."""
+    numbers = {
+        "costs.linear": federation.costs.linear,
+        "costs.quadratic": federation.costs.quadratic,
+        "caps": federation.caps,
+        "values": federation.values,
+    } | {f"payoff.{label}": parameter for label, parameter in federation.payoff.parameters.items()}
+    return {label: np.array(np.broadcast_to(given, federation.n_agents)) for label, given in numbers.items()}
+
+
+def _pandas() -> Any:
+    """The package, without which there are no frames: `MissingExtra` says how to install it."""
+    try:
+        import pandas  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtra("pandas", "frame") from error
+    return pandas
+
+
+def _per_agent(*outcomes: Outcome) -> tuple[str, ...]:
+    """What is told of each agent: where agents own several lots, nothing that is told of each lot."""
+    if not any(outcome.federation.has_lots for outcome in outcomes):
+        return PER_AGENT
+    return tuple(label for label in PER_AGENT if label not in PER_LOT)
+
+
+def _state(outcome: Outcome) -> str:
+    try:
+        return f"welfare {_plain(outcome.welfare)}, {who_would_leave(outcome)}"
+    except OutsideDomain:
+        return "outside the domain of a payoff"
+
+
+def _welfare(outcome: Outcome) -> str:
+    try:
+        return _plain(outcome.welfare)
+    except OutsideDomain:
+        return "undefined"
+
+
+def _plain(number: float) -> str:
+    """A number within a line of code: no thousands separator, an ASCII minus."""
+    return number_texts([number])[0].replace(",", "").replace("−", "-")

@@ -39,7 +39,6 @@ from fedpact.report.numbers import (
     share_text,
     without_rounding,
 )
-from fedpact.report.stability import leaving_group
 from fedpact.report.tables import (
     EVERYTHING,
     FEW,
@@ -52,6 +51,7 @@ from fedpact.report.tables import (
     contributions_table,
     deal_table,
     gains_table,
+    leaving_group,
     leaving_table,
     measured_tables,
     mechanisms_table,
@@ -64,7 +64,7 @@ from fedpact.report.tables import (
 )
 from fedpact.report.view import View
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from fedpact.utils.words import count_text, join_names
 
 MAX_NAMES = 4  # in a sentence
@@ -192,8 +192,8 @@ def gains(view: View) -> Section:
     """Gains against fair gains, and what is to be said of each mechanism."""
     deals, unit = view.deals, view.unit
     intro = [
-        "A gain is a member's net benefit minus what it could reach alone. A plus, in blue, is a gain from taking "
-        "part; a minus, in orange, is a loss: such a member would rather leave."
+        "A gain is a member's net benefit minus what it could reach alone. A plus, in blue, means that it gains by "
+        "taking part; a minus, in orange, that it would rather leave."
     ]
     if deals and not np.isnan(deals[0].fair_gains).any():
         sampled = "; of so many members it is sampled" if np.nan_to_num(deals[0].fair_gain_errors).any() else ""
@@ -320,8 +320,8 @@ def payments(view: View) -> Section:
             (tiny if np.abs(outcome.payments).max() > view.unit.noise else quiet).append(title)
         if outcome.side_payments is not None and outcome.side_payments.any():
             notes.append(
-                f"{title}: Part of each payment is a fixed sum, whatever anybody contributes: it brings members closer "
-                "to their fair shares. The sums add up to zero; the numbers below list each member's."
+                f"{title}: Part of each payment is a fixed sum that does not depend on contributions. It brings "
+                "members closer to their fair shares. The sums add up to zero; section “All numbers” lists them."
             )
     if len(quiet) == len(view.comparison.outcomes):
         notes.append("No payments: under none of the mechanisms does anybody owe anybody anything.")
@@ -425,9 +425,9 @@ def uncertainty(view: View) -> Section:
     return Section(
         heading="How sure is this?",
         intro=[
-            "The numbers behind this deal were estimated, so the deal is uncertain too. Each mechanism was worked out "
-            f"again for federations as they may be; {percent(outlooks[0].level, decimals=0)} of these lie within each "
-            "interval. An interval with zero in it means that it is open whether the member gains."
+            "The numbers behind this deal were estimated, so the deal is uncertain too. Each mechanism was solved "
+            f"again for many federations that fit the data; {percent(outlooks[0].level, decimals=0)} of them lie "
+            "within each interval. Where an interval contains zero, nobody knows yet whether the member gains."
         ],
         tables=[outlook_table(outlook, view.unit) for outlook in outlooks],
         facts=[(outlook.title, _outlook_story(view, outlook)) for outlook in outlooks],
@@ -457,9 +457,8 @@ def stability(view: View) -> Section:
     return Section(
         heading="Does the deal hold together?",
         intro=[
-            "A member may leave alone. Several may also leave together and train on their own data: a group would do "
-            "so if it could reach more by itself than the deal gives its members in total. A group leaves somebody "
-            "behind; that all members together could do better shows in the welfare. The summary says who would.",
+            "A member may leave alone. Several may also leave together and train on their own data. They would do so "
+            "if they could reach more by themselves than the deal gives them in total. The summary says who would.",
             *open_ones,
             "Manipulation: where identities are cheap, a member may enter under two names, each with half of its data "
             "and of what the model is worth to it. Hospitals or licensed banks cannot.",
@@ -498,9 +497,8 @@ def certificates(view: View) -> Section:
         heading="What is certified?",
         intro=[
             "Every claim was checked from the contributions and payments alone, by other methods than those that found "
-            "the deal. Some claims a mechanism promises by design, for every federation; the others it may keep or "
-            "not, and a claim that is violated but was not promised is no error. The margin is the room to spare, in "
-            f"{view.unit.label}; below zero it is by how much the claim fails.",
+            "the deal. A mechanism promises some claims by design; where it breaks another one, that is no error. The "
+            f"margin says by how much a claim holds, in {view.unit.label}; below zero, by how much it fails.",
             NOT_CERTIFIED,
         ],
         tables=[claims_table(promised, view.unit)],
@@ -533,9 +531,9 @@ def conditions(view: View) -> Section:
     return Section(
         heading="What the results rest on",
         intro=[
-            "The theory makes a few assumptions. Where one fails, the deal and its certificates above still stand, for "
-            "they were computed for this very federation; only what is said below no longer follows in general. "
-            "Theorems are numbered as in the paper that fedpact implements."
+            "The theory makes a few assumptions. Where one fails, the deal and its certificates above still stand, "
+            "because they were computed for this very federation; only what the table names no longer follows in "
+            "general. Theorems are numbered as in the paper that fedpact implements."
         ],
         tables=[table],
         facts=[(view.title_of(outcome), _what_stands_out(view, outcome)) for outcome in view.comparison],
@@ -545,7 +543,7 @@ def conditions(view: View) -> Section:
 def _what_stands_out(view: View, outcome: Outcome) -> list[str]:
     sentences = list(diagnose(outcome, view.unit.text))
     more = len(sentences) - MAX_SHOWN
-    rest = [f"{count_text(more, 'more member')} of whom the like can be said."] if more > 0 else []
+    rest = [f"The same holds for {count_text(more, 'more member')}."] if more > 0 else []
     if not sentences:
         rest = ["Nobody harms the others on net, nobody would leave." if outcome.federated else "Nobody federates."]
     return [f"Equilibrium: {outcome.equilibria.note.removesuffix('.')}.", *sentences[:MAX_SHOWN], *rest]
@@ -709,7 +707,7 @@ def method(view: View) -> Section:
         facts=[(word, [meaning]) for word, meaning in GLOSSARY.items()],
         notes=[
             "Contributions under each mechanism are an equilibrium, computed numerically; the certificates check it by "
-            f"other means.{shares} {money} Who would leave is followed through: all who would do better alone leave at "
+            f"other means.{shares} {money} Departures are followed through: all who would do better alone leave at "
             "once, the others make a new deal, and so on.",
             f"Written by fedpact {fedpact.__version__}. This page is complete in itself: it loads nothing.",
         ],

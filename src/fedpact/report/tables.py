@@ -10,7 +10,7 @@ each of the others pays its part of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from fedpact.report.numbers import (
     share_texts,
     smallest_gain_text,
 )
-from fedpact.report.stability import NOBODY, Temptation, leaving_group, misreporting, posing_as_two
 from fedpact.report.words import CLAIMS, PROPERTY_HEADS
 from fedpact.scenario.measured import NORMAL_QUANTILE, Measured
 from fedpact.utils.arrays import FloatArray
@@ -47,8 +46,8 @@ LIES = (
     f"{len(FACTORS)} factors tried"
 )
 TWO_MEASURES = (
-    "Lowest fair gain: the least part that anybody has of its fair share of the gain. Reciprocity: of its Shapley "
-    "share of everything, what it would have had alone included."
+    "Lowest fair gain: the smallest part of its fair share of the gain that anybody gets. Reciprocity: the smallest "
+    "part of its Shapley share of everything, including what each would have had alone."
 )
 PROPERTY_WORDS = {
     Verdict.HOLDS: "yes",
@@ -161,11 +160,9 @@ def deal_table(
     """One deal, a row per member, with those of `MEMBER_COLUMNS` that are asked for and apply."""
     found = {head: MEMBER_COLUMNS[head](outcome, unit) for head in heads}
     columns = {head: texts for head, texts in found.items() if len(texts)}
-    units = f"amounts in {unit.label}" + (f", contributions in {unit.data}" if unit.data else "")
-    units += f", prices in {unit.per_data}" if "price" in columns else ""
     sizes = outcome.costs if outcome.federation.has_lots else outcome.contributions
     return ResultTable(
-        title=f"{title} ({units})",
+        title=f"{title} ({unit.of_deal(has_prices='price' in columns)})",
         names=outcome.agents,
         kind=kind,
         columns=columns,
@@ -472,3 +469,74 @@ def _measured_deal(found: Measured, names: Sequence[str], lot_owners: Owners, un
     columns = {"shares": shared, **dict(zip(heads, texts.tolist(), strict=True))}
     title = f"The deal, trained on fresh splits: records, and amounts in {unit.label} with 90 % intervals"
     return ResultTable(title=title, names=[*names, "all"], columns=columns)
+
+
+NOBODY = "nobody"
+NOT_WORKED_OUT = "not worked out"
+NO_GAIN = "–"
+GROUP_WORDS: dict[Verdict, str] = {
+    Verdict.HOLDS: NOBODY,
+    Verdict.NOT_REFUTED: "none found",
+    Verdict.UNDEFINED: NOT_WORKED_OUT,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temptation:
+    """Who gains by not keeping to a deal as it is: names, or a word where there are none; and what they gain.
+
+    Attributes
+    ----------
+    members
+        Empty where nobody gains, or nobody was found.
+    word
+        What to say instead of names.
+    gain
+        What they gain together, a number in the unit of the table; empty where they do not.
+    limit
+        What others gain at most, or how many were looked at, in words; empty where everything is known.
+    """
+
+    members: Sequence[str] = ()
+    word: str = ""
+    gain: str = ""
+    limit: str = ""
+
+
+def leaving_group(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
+    """The group that gains most by leaving the others behind."""
+    verdict, found = comparison.group_verdict(mechanism), comparison.blocking_groups.get(mechanism)
+    if found is None:
+        return Temptation(word=NO_GAIN if comparison.federation.n_agents == 1 else NOT_WORKED_OUT)
+    limit = (
+        "" if found.exact or verdict is Verdict.HOLDS else f"no group gains more than {unit.text(found.upper_bound)}"
+    )
+    if verdict is Verdict.VIOLATED:
+        return Temptation(members=found.group, gain=unit.column([found.gain], signed=True)[0], limit=limit)
+    return Temptation(word=GROUP_WORDS[verdict], limit=limit)
+
+
+def posing_as_two(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
+    """The member that gains most by entering under two names that share what it has, of those looked at."""
+    gains, size = comparison.splitting_gains.get(mechanism), comparison.federation.n_agents
+    if gains is None:
+        return Temptation(word=NOT_WORKED_OUT)
+    found = _one_member(comparison.largest_splitting_gain(mechanism), unit)
+    if len(gains) == size:
+        return found
+    word = GROUP_WORDS[Verdict.NOT_REFUTED] if found.word == NOBODY else found.word
+    return replace(found, word=word, limit=f"{len(gains)} of {size} members looked at")
+
+
+def misreporting(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
+    """The member that gains most by reporting other costs or values than its own, of the lies tried."""
+    if comparison.misreporting_gains.get(mechanism) is None:
+        return Temptation(word=NOT_WORKED_OUT)
+    return _one_member(comparison.largest_misreporting_gain(mechanism), unit)
+
+
+def _one_member(largest: tuple[str, float] | None, unit: Unit) -> Temptation:
+    if largest is None:
+        return Temptation(word=NOBODY)
+    member, gain = largest
+    return Temptation(members=(member,), gain=unit.column([gain], signed=True)[0])

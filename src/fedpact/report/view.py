@@ -12,14 +12,12 @@ from fedpact.comparison import Comparison
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import currency_decimals, settle_payments
 from fedpact.federation import Federation
-from fedpact.report.charts import colour_places
 from fedpact.report.numbers import Unit
 from fedpact.scenario import Measured, Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-N_COLOURS = 5
 # Without money, payments are settled to at least this many decimals, and to as many digits of the largest.
 MIN_PAYOFF_DECIMALS = 4
 MAX_PAYOFF_DECIMALS = 15
@@ -106,11 +104,6 @@ class View:
     def title_of(self, outcome: Outcome) -> str:
         """What people call the outcome's mechanism."""
         return self.comparison.title(outcome.mechanism)
-
-    def colour(self, outcome: Outcome) -> str:
-        """The class that gives the mechanism its colour."""
-        places = colour_places([each.mechanism for each in self.deals])
-        return f"mech{places[outcome.mechanism] % N_COLOURS}" if outcome.federated else "alone"
 
     @cached_property
     def settlements(self) -> Mapping[str, Settlement | None]:

@@ -40,7 +40,7 @@ CLAIMS: Mapping[Claim, tuple[str, str]] = {
     ),
     Claim.RECIPROCITY: (
         claim_title(Claim.RECIPROCITY),
-        "Each member gets out at least its Shapley share of what the federation achieves.",
+        "Each member gets at least its Shapley share of what the federation achieves.",
     ),
     Claim.CORE: (
         claim_title(Claim.CORE),
@@ -83,7 +83,7 @@ def metric_name(metric: str) -> str:
 
 NOT_CERTIFIED = (
     "Not certified: that members deliver the data they agreed to, and that they told the truth about their costs and "
-    "about what the model is worth to them. Pay for data that was delivered: with its payment safe, a member may do "
+    "about what the model is worth to them. Pay for data that was delivered: a member that is paid in any case may do "
     "better to deliver less."
 )
 
@@ -112,13 +112,12 @@ GLOSSARY: Mapping[str, str] = {
     "Gain": "Net benefit in the federation minus net benefit alone. Below zero the member would rather leave.",
     "Fair gain": (
         "What a member adds to what groups of members can gain by federating, averaged over all orders in which they "
-        "could have joined. The lowest fair gain is the least part of it that anybody has."
+        "could have joined. The lowest fair gain is the smallest part of its fair gain that anybody gets."
     ),
     "Endowment": "The subsidy that would just keep a member who would otherwise leave.",
     "Shapley share": (
-        "A member's share of everything achieved together, what it would have had alone included: what it adds when "
-        "it joins, averaged over all orders "
-        "in which the members could have joined."
+        "A member's share of everything achieved together, including what it would have had alone: what it adds when "
+        "it joins, averaged over all orders in which the members could have joined."
     ),
     "Benefit": "Payoff plus payment: what a member gets out of the federation, before its own costs.",
     "Mechanism": "The rules of the deal: who contributes how much and who pays whom.",

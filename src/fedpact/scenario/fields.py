@@ -71,14 +71,14 @@ def rows(field: str, given: Any, *, files: str) -> list[list[float]]:
     """A matrix: a list of lists of numbers; `files` are the kinds that may hold one instead."""
     if not isinstance(given, list):
         raise _refusal(field, (), f"must be a list of rows, or the name of a {files} file", given)
-    for place, row in enumerate(given):
+    for index, row in enumerate(given):
         if not isinstance(row, list):
-            raise _refusal(field, place, "must be a list of numbers, one per column", row)
+            raise _refusal(field, index, "must be a list of numbers, one per column", row)
     return [
         row
         if set(map(type, row)) == {float}  # as in nearly all rows of large matrices, which must not take long
-        else [number(field, entry, index=(place, column)) for column, entry in enumerate(row)]
-        for place, row in enumerate(given)
+        else [number(field, entry, index=(index, column)) for column, entry in enumerate(row)]
+        for index, row in enumerate(given)
     ]
 
 

@@ -27,9 +27,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.cells import NumberFormat, Row, is_number, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, read_arrays, read_bytes
+from fedpact.utils.tables import NumberFormat, Row, is_number, number_format, read_cells
 
 REMEDY = "keep sparse weights as a sparse matrix, by scipy.sparse.save_npz"
 
@@ -85,8 +85,8 @@ def _read_table(path: Path, *, square: bool) -> tuple[Any, list[str] | None, lis
     if square and len(rows) - 1 != len(names):
         raise InvalidInput(f"there must be one row per member: {len(names)} names in row 1, {len(rows) - 1} rows below")
     matrix = []
-    for place, (row, cells) in enumerate(rows[1:]):
-        if square and cells[0].strip() != (name := names[place]):
+    for index, (row, cells) in enumerate(rows[1:]):
+        if square and cells[0].strip() != (name := names[index]):
             raise InvalidInput(
                 f"row {row} must start with {short_repr(name)}, got {short_repr(cells[0])}; "
                 f"name the members in the same order along the top and down the side"

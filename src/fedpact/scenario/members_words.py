@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.utils.cells import typed_number
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.tables import typed_number
 from fedpact.utils.words import count_text
 
 POINTS = 100.0  # accuracy points in a payoff of 1
@@ -255,7 +255,7 @@ def weight_questions(federation: Federation) -> list[str]:
     large = np.argwhere(times > LARGE_WEIGHT)
     if not len(large):
         return []
-    receiver, giver = max(large.tolist(), key=lambda place: times[tuple(place)])
+    receiver, giver = max(large.tolist(), key=lambda index: times[tuple(index)])
     more = f" ({count_text(len(large) - 1, 'other')} likewise)" if len(large) > 1 else ""
     return [
         f"weights[{receiver}, {giver}]: is data of {names[giver]} really worth {times[receiver, giver]:.3g} times as "

@@ -6,6 +6,7 @@ the one place that lists them. TOML and JSON differ only in how a text becomes p
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from fedpact.utils.arrays import NON_NEGATIVE, checked_numbers, non_negative
 from fedpact.utils.errors import ErrorCollector, InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, choose_format, read_text
 
+EXAMPLES = ("hospitals", "hospitals-lots", "hospitals-privacy", "paper-w1", "paper-w2", "paper-w3")
 AGREE = "must agree with the weights file"
 AROUND = (*WORDS, "models", "money", "measured")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
@@ -47,8 +49,6 @@ def load_scenario(path: str | os.PathLike[str], *, files_from: str | os.PathLike
         If the file cannot be read or breaks a rule; the message names the file and the place.
     """
     if isinstance(path, str) and "." not in path and os.sep not in path:
-        from fedpact.scenario.examples import example  # noqa: PLC0415 - examples are made of what is here
-
         return example(path)
     if not isinstance(path, str | os.PathLike):
         rule = "must be the name of a .toml or .json file, or of a built-in scenario"
@@ -58,6 +58,16 @@ def load_scenario(path: str | os.PathLike[str], *, files_from: str | os.PathLike
         document = choose_format(path, DECODERS)(read_text(path))
     folders = [path.parent] if files_from is None else [path.parent, Path(files_from)]
     return parse_scenario(document, where=str(path), folders=folders)
+
+
+def example(name: str) -> Scenario:
+    """A built-in scenario by name: a file in the folder `built_in`."""
+    if name not in EXAMPLES:
+        near = difflib.get_close_matches(name, EXAMPLES, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(EXAMPLES)}"
+        raise InvalidInput(f"there is no built-in federation {name!r}; {hint}")
+    content = files("fedpact.scenario").joinpath("built_in", f"{name}.toml").read_text("utf-8")
+    return parse_scenario(DECODERS[".toml"](content), where=name)
 
 
 def parse_scenario(mapping: Mapping[str, Any], *, where: str, folders: Sequence[Path] = ()) -> Scenario:
@@ -231,17 +241,17 @@ def _uncertainty(given: Any, federation: Federation, folders: Sequence[Path]) ->
     table("uncertainty", given, ("weights", "values", *wanted, "signs", "factor"), required=["weights"])
     parts: dict[str, Any] = {}
     for key, entry in given.items():
-        place = f"uncertainty.{key}"
+        path = f"uncertainty.{key}"
         if key == "signs":
-            parts[key] = text(place, entry)
+            parts[key] = text(path, entry)
         elif key == "factor" and isinstance(entry, str):
-            parts[key] = read_factor(_named_file(place, text(place, entry), folders))
+            parts[key] = read_factor(_named_file(path, text(path, entry), folders))
         elif key in ("weights", "factor"):
-            parts[key] = rows(place, entry, files=".npz")
+            parts[key] = rows(path, entry, files=".npz")
         else:
-            found, names = numbers(place, entry), federation.task_labels
+            found, names = numbers(path, entry), federation.task_labels
             label = "parameter" if key in wanted else key  # families have one at most
-            parts[label] = checked_numbers(place, found, non_negative, NON_NEGATIVE, names=names)
+            parts[label] = checked_numbers(path, found, non_negative, NON_NEGATIVE, names=names)
     return Uncertainty(**parts)
 
 

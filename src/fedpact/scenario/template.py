@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 
 from fedpact.scenario.fields import name_list
-from fedpact.scenario.formatting import matrix_lines, quote, toml_value
 from fedpact.scenario.reading import parse_scenario
+from fedpact.scenario.writing import matrix_lines, quote, toml_value
 from fedpact.utils.errors import InvalidInput
 
 

@@ -200,10 +200,10 @@ def _matrix(field: str, given: ArrayLike) -> FloatArray:
 
 
 def _check_entries(field: str, matrix: FloatArray, wrong: NDArray[np.bool_], rule: str) -> None:
-    places = [(int(row), int(column)) for row, column in np.argwhere(wrong)[:MAX_ERRORS]]
-    if places:
+    entries = [(int(row), int(column)) for row, column in np.argwhere(wrong)[:MAX_ERRORS]]
+    if entries:
         raise InvalidInput.first_of(
-            [InvalidInput(field=field, index=place, rule=rule, value=float(matrix[place])) for place in places]
+            [InvalidInput(field=field, index=entry, rule=rule, value=float(matrix[entry])) for entry in entries]
         )
 
 

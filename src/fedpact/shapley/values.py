@@ -2,19 +2,25 @@
 
 Up to ten members all coalitions are summed (`fedpact.shapley.coalitions`), and up to twenty if asked or if digits
 would cancel otherwise; beyond, there is the integral (`fedpact.shapley.integral`). Both are exact.
+
+Shapley values are linear in the game, and the total payoff is a sum over tasks. So phi_j = sum_r phi_rj, and so is the
+potential: each term needs the weights, payoff curve and value of one task, and nothing of anybody else's. `Rows` is
+what an agent works out from its own tasks alone when a deal is negotiated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation, require_federation
-from fedpact.federation.arrays import FederationArrays
+from fedpact.federation.arrays import FederationArrays, Owners, sum_by
+from fedpact.federation.payoffs import Payoff
 from fedpact.shapley import coalitions, integral
+from fedpact.shapley.integral import credit, potential
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
@@ -48,7 +54,7 @@ class ShapleyValues:
 
     def to_frame(self) -> Any:
         """A pandas frame of the values by agent number, with the gradient where everybody has one lot."""
-        from fedpact.report.display import agents_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import agents_frame  # noqa: PLC0415 - optional dependency
 
         own = {"gradient": self.gradient} if self.gradient.shape == self.values.shape else {}
         return agents_frame([str(agent) for agent in range(self.values.size)], {"values": self.values, **own})
@@ -208,3 +214,46 @@ def _edge_error(arrays: FederationArrays, contributions: FloatArray) -> float:
     floor = np.where(np.isfinite(arrays.floor), arrays.floor, -1.0)
     distance = np.where(np.isfinite(arrays.floor), arrays.lowest_data(contributions) - floor, 1.0)
     return 40.0 * np.finfo(float).eps * float((np.abs(floor) / distance).max())
+
+
+class TaskShares(NamedTuple):
+    """Everybody's shares of the payoffs of tasks (tasks, members), and their derivatives by lots (tasks, lots)."""
+
+    values: FloatArray
+    slopes: FloatArray
+
+
+class Rows(NamedTuple):
+    """Some tasks: their weights (tasks, lots), curves and values; and whose all lots are, of so many members."""
+
+    weights: FloatArray
+    payoff: Payoff
+    values: FloatArray
+    lot_owners: Owners
+    n_agents: int
+
+    def shares(self, contributions: FloatArray) -> TaskShares:
+        """Everybody's shares of these payoffs; raises `OutsideDomain` if a coalition leaves the domain of one.
+
+        Examples
+        --------
+        >>> from fedpact import PowerLaw
+        >>> row = Rows(np.array([[1.0, 0.5]]), PowerLaw(1.0), np.ones(1), np.arange(2), 2)
+        >>> row.shares(np.array([1.0, 1.0])).values.round(6).tolist()
+        [[0.383333, 0.216667]]
+        """
+        found, value = credit(self._brought(contributions), self.payoff), self.values[:, None]
+        return TaskShares(value * found.values, value * self.weights * found.derivatives[:, self.lot_owners])
+
+    def potential(self, contributions: FloatArray) -> float:
+        """The terms of the potential, together; raises `OutsideDomain`."""
+        return float(self.values @ potential(self._brought(contributions), self.payoff))
+
+    def _brought(self, contributions: FloatArray) -> FloatArray:
+        """The data that each member's lots bring to each task, (tasks, members)."""
+        brought = sum_by(self.lot_owners, self.weights * contributions, self.n_agents)
+        lowest = np.minimum(brought, 0.0).sum(axis=1)
+        if not ((lowest > self.payoff.lowest_finite).all() and np.isfinite(brought).all()):
+            data = f"weighted data from {lowest.min(initial=0.0):g} to {brought.max(initial=0.0):g}"
+            raise OutsideDomain(f"{data} is outside the domain of the payoff")
+        return brought

@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fedpact.federation.arrays import FederationArrays
-from fedpact.solvers.standalone import standalone_optima
+from fedpact.solvers.groups import standalone_optima
 from fedpact.utils.arrays import FloatArray
 
 MAX_ANSWERS, MAX_BISECTIONS = 1000, 200

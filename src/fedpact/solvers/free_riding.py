@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, times, times_transposed
-from fedpact.solvers.groups import all_groups, owned_entries, sub_federations
+from fedpact.solvers.groups import all_groups, owned_entries, standalone_optima, sub_federations
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, linearised_gains, maximise
-from fedpact.solvers.standalone import standalone_optima
 from fedpact.solvers.welfare import WelfareProgram, canonical_optimum
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
@@ -39,6 +38,7 @@ MAX_SHRINK = 0.99  # k times this is a step too short to be tried: the path turn
 DATA_TOLERANCE = 1e-11  # of all data that goes into what a member reaches
 LEAST_SHARE = 1e-30  # of what a member contributes alone: where its first sample costs nothing it gives at least this
 MAX_ANSWERS, MAX_NEWTON_STEPS = 1000, 20
+NEWTON_EVERY = 8  # answers; between them Newton steps on all gradients would mostly lead where they led before
 MAX_MINOR_AGENTS, MAX_SUPPORT_AGENTS = 12, 6
 HARMED_MULTIPLE = 1e3  # of what a member contributes alone at most: the most it makes up for harm with, without a cap
 
@@ -68,8 +68,8 @@ def free_riding_equilibria(arrays: FederationArrays) -> FloatArray:
     flat = arrays.flattened() if arrays.shape else arrays.repeated(1)
     with np.errstate(all="ignore"):
         found = np.full(flat.caps.shape, np.nan) if arrays.has_lots else _follow_paths(flat)
-        for place in np.flatnonzero(np.isnan(found).any(axis=-1)).tolist():
-            found[place] = _answer_each_other(flat.at(place))
+        for index in np.flatnonzero(np.isnan(found).any(axis=-1)).tolist():
+            found[index] = _answer_each_other(flat.at(index))
     return found.reshape(*arrays.shape, -1)
 
 
@@ -238,8 +238,8 @@ def _answer_each_other(arrays: FederationArrays) -> FloatArray:
         return program, np.where(has_lot, profile[lots], 0.0)
 
     profile, part, before = standalone_optima(arrays)[0], 1.0, np.inf
-    for _ in range(MAX_ANSWERS):
-        for tried in (_newton_point(arrays, profile), profile):
+    for answer in range(MAX_ANSWERS):
+        for tried in (_newton_point(arrays, profile), profile) if answer % NEWTON_EVERY == 0 else (profile,):
             program, own = own_programs(tried)
             gains = linearised_gains(program, own)[0]
             if (gains <= GAIN_TOLERANCE).all() and (arrays.shared @ tried <= arrays.shared_limits * (1 + 1e-12)).all():

@@ -15,6 +15,8 @@ m_r = value_r g_r'(y_r) at any profile,
 where g_l = sum_r m_r max(w_rl, 0) is the most a sample of lot l earns in any group: so no group gains more than the sum
 of all d_i above zero. At the welfare optimum without harm, d_i is what the Externality mechanism gives i, less U_i.
 Joining costs lower d_i, for groups of two and more; what members have alone is then looked at apart.
+
+A member alone is a group of one: v_i* = max over its own lots of a_i - c_i.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,18 +32,19 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Owners, sum_by, times_transposed
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, maximise
-from fedpact.solvers.welfare import WelfareProgram, maximise_welfare
-from fedpact.utils.arrays import FloatArray
+from fedpact.solvers.welfare import WelfareProgram, maximise_welfare, welfare_optima
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MAX_LISTED_AGENTS = 16  # all groups of more members are too many to list
 MAX_SEARCHED_AGENTS = 64  # among more, a group and its neighbours take too long: only what prices point at is tried
-MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those of one
+MAX_RECENT = 12  # results that are kept: several deals ask for those of one federation
 NUMBERS_AT_A_TIME = 1 << 18  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
-MAX_TAKEN_IN = 50  # groups told of at once
+MAX_TAKEN_IN = 50  # groups at once
 
 BoolArray = NDArray[np.bool_]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,11 +85,7 @@ def group_optima(federation: Federation, members: ArrayLike | None = None) -> Gr
     [0.0, 0.0392, 0.0392, 0.1033, 0.0392, 0.1033, 0.1033, 0.1771]
     """
     if members is None:
-        if federation.fingerprint not in _recent:
-            _recent[federation.fingerprint] = group_optima(federation, all_groups(federation.n_agents))
-            while len(_recent) > MAX_RECENT:
-                _recent.popitem(last=False)
-        return _recent[federation.fingerprint]
+        return remember("groups", federation, lambda: group_optima(federation, all_groups(federation.n_agents)))
     groups = np.asarray(members, dtype=np.bool_)
     if groups.ndim != 2 or groups.shape[1] != federation.n_agents:
         raise InvalidInput(
@@ -100,7 +100,18 @@ def group_optima(federation: Federation, members: ArrayLike | None = None) -> Gr
     return GroupOptima(members=groups, values=values, contributions=contributions)
 
 
-_recent: OrderedDict[str, GroupOptima] = OrderedDict()
+def remember(what: str, federation: Federation, make: Callable[[], T]) -> T:
+    """What takes long to work out of a federation, once for the latest few that were asked about."""
+    key = what, federation.fingerprint
+    if key not in _recent:
+        _recent[key] = make()
+        while len(_recent) > MAX_RECENT:
+            _recent.popitem(last=False)
+    found: T = _recent[key]
+    return found
+
+
+_recent: OrderedDict[tuple[str, str], Any] = OrderedDict()
 
 
 def group_welfare(arrays: FederationArrays, members: BoolArray) -> FloatArray:
@@ -282,8 +293,8 @@ class KnownGroups:
     def look_at(self, groups: BoolArray) -> GroupOptima:
         """Some groups, which are known from now on."""
         if self.all_listed:
-            places = {group.tobytes(): row for row, group in enumerate(self.found.members)}
-            return self.found.take([places[group.tobytes()] for group in groups])
+            rows = {group.tobytes(): row for row, group in enumerate(self.found.members)}
+            return self.found.take([rows[group.tobytes()] for group in groups])
         found = group_optima(self._federation, groups)
         self.found = GroupOptima(
             **{name: np.concatenate([numbers, getattr(found, name)]) for name, numbers in vars(self.found).items()}
@@ -304,3 +315,30 @@ class KnownGroups:
         """The groups that gain most, but for everybody: all that gain as much, whatever their names."""
         gains = self.found.gains(utilities)[1:]
         return self.found.members[1:][gains >= gains.max() - TIE_TOLERANCE * self.scale]
+
+
+def standalone_optimum(federation: Federation) -> tuple[FloatArray, FloatArray]:
+    """Contributions (lots) and utilities v_i* (members) of members that train alone, equation (6) of the paper.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> pair = Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.01, caps=[400.0, 0.0], payoff=PowerLaw(beta=0.1))
+    >>> contributions, utilities = standalone_optimum(pair)
+    >>> contributions.round(4).tolist(), utilities.round(4).tolist()
+    ([7.1113, 0.0], [0.1178, 0.0])
+    """
+    contributions, utilities = standalone_optima(federation.arrays)
+    if np.isnan(utilities).any():
+        name = federation.names[int(np.argmax(np.isnan(utilities)))]
+        raise NotConverged(f'no optimum was found for what "{name}" reaches alone', result=contributions)
+    return read_only_copy(contributions), read_only_copy(utilities)
+
+
+def standalone_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
+    """Contributions (..., lots) and utilities (..., members) of members that train alone; NaN where not converged."""
+    contributions = np.zeros((*arrays.shape, arrays.n_lots))
+    alone, lots, has_lot = sub_federations(arrays, np.eye(arrays.n_agents, dtype=np.bool_))
+    contributions[..., lots[has_lot]] = welfare_optima(alone)[0][..., has_lot]
+    payoffs = sum_by(arrays.task_owners, arrays.worth(arrays.own_data(contributions)), arrays.n_agents)
+    return contributions, payoffs - arrays.spending(contributions)

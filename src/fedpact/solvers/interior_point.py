@@ -250,7 +250,7 @@ class _Scaled:
         """D' d, by which the distances grow along a direction."""
         return np.concatenate([direction, -direction, -self.used(direction)], axis=-1)
 
-    def pull(self, forces: FloatArray) -> FloatArray:
+    def transpose(self, forces: FloatArray) -> FloatArray:
         """D'^T f, (programs, n), of forces along the distances."""
         n = self.n
         found = forces[:, :n] - forces[:, n : 2 * n]
@@ -355,7 +355,7 @@ def _advance(scaled: _Scaled, here: _Iterate, going: NDArray[np.bool_], shrink: 
     if scaled.has_caps:
         system += np.swapaxes(scaled.rows, -1, -2) @ (stiffness[:, 2 * n :, None] * scaled.rows)
     aim = mu[:, None] / distances
-    right, root = here.gradient + scaled.pull(aim), np.sqrt(np.einsum("pii->pi", system))
+    right, root = here.gradient + scaled.transpose(aim), np.sqrt(np.einsum("pii->pi", system))
     system /= root[:, :, None]
     system /= root[:, None, :]
     d = _solve(system, right / root) / root
@@ -368,7 +368,7 @@ def _advance(scaled: _Scaled, here: _Iterate, going: NDArray[np.bool_], shrink: 
     for _ in range(MAX_HALVINGS):
         ahead = np.clip(x + step[:, None] * d, 1e-30, 1.0 - 1.2e-16)
         gradient, distances = scaled.gradient(ahead), scaled.distances(ahead)
-        ascent = gradient + scaled.pull(mu[:, None] / distances)
+        ascent = gradient + scaled.transpose(mu[:, None] / distances)
         past = ~((ascent * d).sum(axis=-1) >= -slope) & (step > 0)
         if not past.any():
             break

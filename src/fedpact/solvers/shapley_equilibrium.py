@@ -22,9 +22,9 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.shapley import integral
 from fedpact.shapley.coalitions import FEW_MEMBERS, potential_derivatives, size_coefficients
+from fedpact.solvers.groups import standalone_optima
 from fedpact.solvers.interior_point import finish, linearised_gains, maximise
 from fedpact.solvers.optimal_face import OptimalFace, optimal_face
-from fedpact.solvers.standalone import standalone_optima
 from fedpact.solvers.welfare import FACE_GAIN, payoff_floor, take_lots
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
@@ -184,10 +184,10 @@ def potential_optima(arrays: FederationArrays, probability: float | None = None)
     found = maximise(program)
     contributions = np.where(found.converged[:, None], found.contributions, np.nan)
     if np.bincount(arrays.lot_owners).max(initial=0) > 1:
-        for place in np.flatnonzero(found.converged).tolist():
-            bounds = program.upper[place], program.scale[place]
-            single = PotentialProgram(flat.at(place) if arrays.shape else flat, probability, bounds=bounds)
-            contributions[place] = least_norm_split(single, contributions[place])
+        for index in np.flatnonzero(found.converged).tolist():
+            bounds = program.upper[index], program.scale[index]
+            single = PotentialProgram(flat.at(index) if arrays.shape else flat, probability, bounds=bounds)
+            contributions[index] = least_norm_split(single, contributions[index])
     return contributions.reshape(*arrays.shape, -1)
 
 

@@ -81,9 +81,9 @@ class WelfareProgram:
             self.arrays.at(index), upper=self.upper[index], scale=self.scale[index], background=background
         )
 
-    def one(self, place: int) -> WelfareProgram:
+    def one(self, index: int) -> WelfareProgram:
         """The program of one of the federations."""
-        found = self.at(np.array([place]))
+        found = self.at(np.array([index]))
         return WelfareProgram(found.arrays.at(0), upper=found.upper, scale=found.scale, background=found._background)
 
     def part(self, lots: NDArray[np.intp], contributions: FloatArray) -> WelfareProgram:
@@ -155,10 +155,10 @@ def welfare_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
     maximum = maximise(program)
     contributions, gains = maximum.contributions, maximum.gains
     several = may_have_several(flat, program.gradient(contributions), program.upper, program.scale)
-    for place in np.flatnonzero(several & maximum.converged).tolist():
-        alone = Maximum(contributions=contributions[[place]], gains=gains[[place]], iterations=0)
-        found = canonical_optimum(program.one(place), alone)
-        contributions[place], gains[place] = found.contributions, found.gain
+    for index in np.flatnonzero(several & maximum.converged).tolist():
+        alone = Maximum(contributions=contributions[[index]], gains=gains[[index]], iterations=0)
+        found = canonical_optimum(program.one(index), alone)
+        contributions[index], gains[index] = found.contributions, found.gain
     contributions[~maximum.converged] = np.nan
     return contributions.reshape(*arrays.shape, -1), gains.reshape(arrays.shape)
 

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
+from fedpact.certificates.claims import agent_values, utility_tolerances, would_leave
 from fedpact.deals import Deal, Outcome, whole_samples
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
@@ -38,7 +38,7 @@ from fedpact.federation.lots import default_names
 from fedpact.fitting.parameters import checked_range
 from fedpact.scenario.measured import DO_NOT, gain_intervals, verdict_of
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.settings import IntArray
 from fedpact.utils.arrays import FloatArray, read_only_copy

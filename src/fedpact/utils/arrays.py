@@ -21,7 +21,7 @@ POSITIVE = "positive and finite"
 NON_NEGATIVE = "at least zero and finite"
 ONE_OR_ONE_EACH = "must be a number or one number per {kind}"
 MAX_ERRORS = 1000  # of one argument: nobody reads more, and a matrix of NaN would hold millions
-MAX_FAULTS = 4  # labels told of in one error
+MAX_FAULTS = 4  # labels named in one error
 
 
 class LotLabels(tuple[str, ...]):
@@ -45,45 +45,45 @@ def labels_of(given: Any, axis: str = "index") -> list[Any] | None:
     return None if labels == list(range(len(labels))) else labels
 
 
-def places_of(field: str, labels: Sequence[Any], names: Sequence[str], *, where: str = "index") -> list[int]:
+def label_positions(field: str, labels: Sequence[Any], names: Sequence[str], *, where: str = "index") -> list[int]:
     """Where the number of each name stands among labels that are these names in any order.
 
     Examples
     --------
-    >>> places_of("costs", ["B", "A"], ["A", "B"])
+    >>> label_positions("costs", ["B", "A"], ["A", "B"])
     [1, 0]
-    >>> places_of("costs", ["B", "C"], ["A", "B"])
+    >>> label_positions("costs", ["B", "C"], ["A", "B"])
     Traceback (most recent call last):
         ...
     fedpact.utils.errors.InvalidInput: costs must have the members' names as its index: "A" is missing, "C" is none of \
 them; label it by these names, or give its .to_numpy() to go by position
     """
     kind: str = getattr(names, "kind", "member")
-    place, known = {label: position for position, label in enumerate(labels)}, set(names)
-    faults = [f'"{name}" is missing' for name in names if name not in place]
-    faults += [f'"{label}" is none of them' for label in place if label not in known]
-    faults += [f'"{label}" is there twice' for position, label in enumerate(labels) if place[label] != position]
+    index, known = {label: position for position, label in enumerate(labels)}, set(names)
+    faults = [f'"{name}" is missing' for name in names if name not in index]
+    faults += [f'"{label}" is none of them' for label in index if label not in known]
+    faults += [f'"{label}" is there twice' for position, label in enumerate(labels) if index[label] != position]
     if faults:
-        told = ", ".join(faults[:MAX_FAULTS]) + (", ..." if len(faults) > MAX_FAULTS else "")
+        listed = ", ".join(faults[:MAX_FAULTS]) + (", ..." if len(faults) > MAX_FAULTS else "")
         raise InvalidInput(
             field=field,
             rule=f"must have the {kind}s' names as its {where}",
             value=labels,
-            given=f": {told}; label it by these names, or give its .to_numpy() to go by position",
+            given=f": {listed}; label it by these names, or give its .to_numpy() to go by position",
         )
-    return [place[name] for name in names]
+    return [index[name] for name in names]
 
 
 def align(field: str, given: Any, names: Sequence[str]) -> Any:
     """What is given per name, in the order of the names; as it is where it has no labels."""
     labels = labels_of(given)
-    return given if labels is None else np.asarray(given)[places_of(field, labels, names)]
+    return given if labels is None else np.asarray(given)[label_positions(field, labels, names)]
 
 
 def align_columns(field: str, given: Any, names: Sequence[str]) -> Any:
     """A matrix with a column per name, in the order of the names; as it is where its columns have no labels."""
     labels = labels_of(given, "columns")
-    return given if labels is None else np.asarray(given)[:, places_of(field, labels, names, where="columns")]
+    return given if labels is None else np.asarray(given)[:, label_positions(field, labels, names, where="columns")]
 
 
 def read_only_copy(array: ArrayLike) -> FloatArray:
@@ -149,7 +149,7 @@ def checked_numbers(
         raise InvalidInput(field=field, rule=one_or_one_each, value=given, given=shape)
     labels = labels_of(given) if array.ndim == 1 else None
     if labels is not None and names is not None:
-        array = array[places_of(field, labels, names)]
+        array = array[label_positions(field, labels, names)]
     elif labels is not None:
         way_out = f", got labels such as {short_repr(labels[0])}: give its .to_numpy(), in the order of the members"
         raise InvalidInput(field=field, rule="goes by position", value=given, given=way_out)
@@ -164,13 +164,13 @@ def checked_numbers(
             [
                 InvalidInput(
                     field=field,
-                    index=int(place) if each else index,
-                    rule=f"must be {rule.removesuffix(' and finite') if np.isfinite(numbers[place]) else rule}",
-                    value=float(numbers[place]),
-                    agent=names[place] if each and names is not None else agent,
-                    whose=f'{kind} "{names[place]}"' if each and names is not None else None,
+                    index=int(entry) if each else index,
+                    rule=f"must be {rule.removesuffix(' and finite') if np.isfinite(numbers[entry]) else rule}",
+                    value=float(numbers[entry]),
+                    agent=names[entry] if each and names is not None else agent,
+                    whose=f'{kind} "{names[entry]}"' if each and names is not None else None,
                 )
-                for place in wrong[:MAX_ERRORS]
+                for entry in wrong[:MAX_ERRORS]
             ]
         )
     array.setflags(write=False)

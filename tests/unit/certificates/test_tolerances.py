@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.certificates.tolerances import balance_tolerance, utility_tolerances, would_leave
+from fedpact.certificates.claims import balance_tolerance, utility_tolerances, would_leave
 
 FEDERATION = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
 

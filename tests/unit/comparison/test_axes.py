@@ -8,7 +8,7 @@ import pytest
 import fedpact as fp
 from fedpact.comparison import Axis, parse_axis
 from fedpact.comparison.axes import arrays_at, check_axes, parse_values
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.utils.errors import InvalidInput
 
 WEIGHTS = np.array([[1.0, 0.5, 0.1], [0.2, 1.0, -0.1], [0.0, 0.3, 1.0]])
@@ -101,21 +101,21 @@ def test_all_else_stays() -> None:
 
 def test_a_name_counts_before_a_number() -> None:
     turned = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log(), names=["2", "1", "0"])
-    np.testing.assert_array_equal(parse_axis("costs[0]=1", turned).places, [[2]])
-    np.testing.assert_array_equal(parse_axis("weights[2,1]=1", turned).places, [[0], [1]])
+    np.testing.assert_array_equal(parse_axis("costs[0]=1", turned).indices, [[2]])
+    np.testing.assert_array_equal(parse_axis("weights[2,1]=1", turned).indices, [[0], [1]])
 
 
 def test_a_pair_of_names_with_commas_goes_by_number() -> None:
     both = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log(), names=["a", "a,a", "b"])
     with pytest.raises(fp.InvalidInput, match="there is no member 'a,b'"):
         parse_axis("weights[a,a,b]=1", both)
-    np.testing.assert_array_equal(parse_axis("weights[1,b]=1", both).places, [[1], [2]])
+    np.testing.assert_array_equal(parse_axis("weights[1,b]=1", both).indices, [[1], [2]])
 
 
 def test_an_agent_called_star_goes_by_number() -> None:
     star = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log(), names=["*", "b", "c"])
-    assert parse_axis("costs[*]=1", star).places[0].size == 3
-    assert parse_axis("costs[0]=1", star).places[0].tolist() == [0]
+    assert parse_axis("costs[*]=1", star).indices[0].size == 3
+    assert parse_axis("costs[0]=1", star).indices[0].tolist() == [0]
 
 
 def test_quadratic_costs_on_linear_ones() -> None:
@@ -318,13 +318,13 @@ class TestSharedCaps:
     @pytest.mark.parametrize("index", ["City", "1", "City: raw + City: with noise"])
     def test_one_by_its_member_its_number_or_its_lots(self, index: str) -> None:
         axis = parse_axis(f"shared_caps[{index}]=10,30", self.federation)
-        assert axis.places[0].tolist() == [1]
+        assert axis.indices[0].tolist() == [1]
         batch = federations(self.federation, [axis], [axis.points])
         assert [each.cap for each in batch[1].shared_caps] == [40.0, 30.0, 20.0]
         assert batch[0].shared_caps[1].lots == self.federation.shared_caps[1].lots
 
     def test_all_at_once(self) -> None:
-        assert parse_axis("shared_caps=10,30", self.federation).places[0].tolist() == [0, 1, 2]
+        assert parse_axis("shared_caps=10,30", self.federation).indices[0].tolist() == [0, 1, 2]
 
     @pytest.mark.parametrize(
         ("written", "message"),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.leaving import StableFederation
-from fedpact.scenario.examples import example
+from fedpact.comparison.members import StableFederation
+from fedpact.scenario import example
 
 ORDERS = ["all", "worst"]
 

@@ -10,7 +10,7 @@ from fedpact.comparison.lies import best_lies, lie_study, report_with
 from fedpact.negotiation import InProcess
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.coordinator import coordinate
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from old_hospitals import example, hospitals
 from random_cases import cases
 from strategies import random_federations

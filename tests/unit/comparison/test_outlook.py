@@ -14,10 +14,10 @@ from fedpact.comparison.outlook import solve_draws
 from fedpact.report import render_report
 from fedpact.report.numbers import probability_text
 from fedpact.report.records import comparison_record
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 from fedpact.utils.errors import NotConverged
 
-FEDERATION = hospitals().federation
+FEDERATION = example("hospitals").federation
 WEIGHTS = FEDERATION.weights
 DOUBT = fp.Uncertainty(weights=0.2 * np.abs(WEIGHTS) + 0.02, values=0.05 * FEDERATION.values, parameter=0.002)
 
@@ -143,7 +143,7 @@ def test_the_same_seed_gives_the_same_outlook() -> None:
 
 @pytest.mark.slow
 def test_the_report_says_how_sure_it_is(compared: fp.Comparison) -> None:
-    page = render_report(compared, money=hospitals().money)
+    page = render_report(compared, money=example("hospitals").money)
     assert 'id="uncertainty"' in page
     assert 'href="#uncertainty"' in page
     for words in ("How sure is this?", "40 draws"):

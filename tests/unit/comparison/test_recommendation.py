@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison.recommendation import CLOSE_SHARE
-from fedpact.scenario.examples import example as built_in
+from fedpact.scenario import example as built_in
 from old_hospitals import example
 
 
@@ -24,7 +24,7 @@ def test_reason_on_the_hospitals(hospitals: fp.Comparison) -> None:
         "Nobody would leave, and no group gains by leaving together",
         "Clinic gets 72 % of its fair share of the gain",
         "Shapley loses Children's, Clinic and County and reaches 87.5 %",
-        "Fair brings the lowest share of a fair gain from 72 % to 100 % by fixed sums between the members",
+        "Fair raises the lowest share of a fair gain from 72 % to 100 % with fixed sums between members",
         "Voluntary is nearly as good, 96.2 %, and nobody pays anybody, though",
     ):
         assert part in recommended.reason

@@ -6,12 +6,12 @@ import numpy as np
 
 import fedpact as fp
 from fedpact.report.records import sweep_record
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
 
 def test_claims_hold_or_not_as_the_certificates_say() -> None:
     """Margins of rounding are below zero without counting; each point is held against its own certificates."""
-    federation, caps = hospitals().federation, [10.0, 26.0, 60.0]
+    federation, caps = example("hospitals").federation, [10.0, 26.0, 60.0]
     found = fp.sweep(
         federation,
         "caps[Clinic]=10,26,60",
@@ -40,7 +40,9 @@ def test_claims_hold_or_not_as_the_certificates_say() -> None:
 
 
 def test_without_margins_there_is_nothing_to_hold() -> None:
-    found = fp.sweep(hospitals().federation, "caps[Clinic]=10,20", metrics=["welfare"], mechanisms=["externality"])
+    found = fp.sweep(
+        example("hospitals").federation, "caps[Clinic]=10,20", metrics=["welfare"], mechanisms=["externality"]
+    )
     assert found.holds == {"externality": {}}
     assert not any(name.endswith("-holds") for name in found.columns())
     assert np.isfinite(found.metrics["externality"]["welfare"]).all()

@@ -18,7 +18,7 @@ from fedpact.comparison.axes import arrays_at
 from fedpact.comparison.sweeps import METRICS
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from random_cases import some
 
 SAME = {"rtol": 1e-6, "atol": 1e-9}  # a batch stops at the tolerance of a single solve, not at its last digit

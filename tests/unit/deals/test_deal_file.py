@@ -16,7 +16,7 @@ import pytest
 import fedpact as fp
 from fedpact.deals import Deal, Source
 from fedpact.deals.deal_file import outcome_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 NAMES = ("North", "South")
 

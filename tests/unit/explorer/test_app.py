@@ -12,7 +12,7 @@ import pytest
 from fedpact.explorer.app import MAX_BYTES, TOKEN_HEADER, make_app
 from fedpact.explorer.questions import Questions
 from fedpact.explorer.service import Cancelled, Turns
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
 TOKEN = "only-mine"
 MINE = {TOKEN_HEADER: TOKEN}
@@ -21,7 +21,7 @@ MINE = {TOKEN_HEADER: TOKEN}
 @pytest.fixture
 def call(answers):
     """Call the application as a browser would."""
-    app = make_app(hospitals(), source="hospitals", token=TOKEN, questions=answers)
+    app = make_app(example("hospitals"), source="hospitals", token=TOKEN, questions=answers)
 
     def called(method, path, *, base="http://127.0.0.1:8517", headers=None, **given):
         async def run():
@@ -148,7 +148,7 @@ def test_closing_the_connection_stops_a_map():
                 stopped.set()
                 raise
 
-    app = make_app(hospitals(), source="hospitals", token=TOKEN, questions=Endless())
+    app = make_app(example("hospitals"), source="hospitals", token=TOKEN, questions=Endless())
 
     async def run():
         sent = [{"type": "http.request", "body": b"{}", "more_body": False}]
@@ -193,7 +193,7 @@ def test_abandoned_questions_do_not_wait_for_their_turn():
                 answered.append(question["number"])
                 return {}
 
-    app = make_app(hospitals(), source="hospitals", token=TOKEN, questions=Queue())
+    app = make_app(example("hospitals"), source="hospitals", token=TOKEN, questions=Queue())
 
     async def run():
         transport = httpx.ASGITransport(app=app)
@@ -257,7 +257,7 @@ class BrokenQuestions(Questions):
 @pytest.mark.parametrize("path", ["/ask/deal", "/ask/map", "/ask/range", "/ask/curves"])
 def test_an_error_nobody_foresaw_asks_for_a_report(path, caplog):
     async def run():
-        app = make_app(hospitals(), source="hospitals", token=TOKEN, questions=BrokenQuestions())
+        app = make_app(example("hospitals"), source="hospitals", token=TOKEN, questions=BrokenQuestions())
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8517") as client:
             return await client.post(path, json={}, headers=MINE)

@@ -23,8 +23,7 @@ from fedpact.explorer.draft import (
 )
 from fedpact.explorer.form import EXAMPLE_TITLES
 from fedpact.explorer.validation import read_draft
-from fedpact.scenario import Measured
-from fedpact.scenario.examples import example, hospitals
+from fedpact.scenario import Measured, example
 from random_cases import cases
 from strategies import federations
 
@@ -84,7 +83,7 @@ def test_numbers_are_short_and_exact(number, text):
 
 
 def test_fields_of_a_draft_are_those_of_its_family():
-    draft = draft_of(hospitals())
+    draft = draft_of(example("hospitals"))
     assert "payoff.beta" in set(field_names(draft))
     log = replace(draft, texts={**draft.texts, "family": "log"})
     assert not [field for field in field_names(log) if field.startswith("payoff.")]
@@ -95,20 +94,20 @@ def test_fields_of_a_draft_are_those_of_its_family():
 
 
 def test_trying_another_family_loses_nothing():
-    draft = draft_of(hospitals())
+    draft = draft_of(example("hospitals"))
     tried = replace(draft, texts={**draft.texts, "family": "michaelis"})
     assert read_draft(tried).errors == {}  # there is something to begin with
     back = replace(tried, texts={**tried.texts, "family": "power-law"})
-    assert read_draft(back).scenario == hospitals()
+    assert read_draft(back).scenario == example("hospitals")
 
 
 def test_a_new_member_changes_nothing_for_the_others():
-    draft = with_agent(draft_of(hospitals()))
+    draft = with_agent(draft_of(example("hospitals")))
     scenario = read_draft(draft).scenario
     assert scenario is not None
     assert scenario.federation.names[-1] == "Member 6"
-    np.testing.assert_array_equal(scenario.federation.weights[:5, :5], hospitals().federation.weights)
-    before = fp.ExternalityMechanism().solve(hospitals().federation).payments
+    np.testing.assert_array_equal(scenario.federation.weights[:5, :5], example("hospitals").federation.weights)
+    before = fp.ExternalityMechanism().solve(example("hospitals").federation).payments
     after = fp.ExternalityMechanism().solve(scenario.federation).payments
     np.testing.assert_allclose(after, [*before, 0.0], atol=1e-9)
 
@@ -127,15 +126,15 @@ def test_there_is_no_member_beyond_the_most():
 @pytest.mark.parametrize("agent", range(5))
 def test_removing_a_member_leaves_the_federation_of_the_others(agent):
     others = [other for other in range(5) if other != agent]
-    draft = without_agent(draft_of(hospitals()), agent)
+    draft = without_agent(draft_of(example("hospitals")), agent)
     scenario = read_draft(draft).scenario
     assert scenario is not None
-    assert scenario.federation == hospitals().federation.take(others)
+    assert scenario.federation == example("hospitals").federation.take(others)
     assert not [field for field in draft.texts if "[4" in field or ",4]" in field]
 
 
 def test_removing_keeps_what_is_wrong_where_it_belongs():
-    draft = draft_of(hospitals())
+    draft = draft_of(example("hospitals"))
     wrong = replace(draft, texts={**draft.texts, "caps[3]": "many", "weights[3,4]": "?", "caps[0]": "gone"})
     left = without_agent(wrong, 0)
     assert left["caps[2]"] == "many" and left["weights[2,3]"] == "?"
@@ -151,7 +150,7 @@ def test_removing_what_is_not_there_or_the_last_one_is_refused():
 
 
 def test_a_record_comes_back():
-    draft = draft_of(hospitals())
+    draft = draft_of(example("hospitals"))
     assert Draft.of_record(draft.record()) == draft
     assert draft["no such field"] == ""
 
@@ -220,9 +219,9 @@ def test_a_member_goes_with_its_lots_and_tasks():
 
 
 def test_the_first_lot_of_a_plain_federation():
-    draft = with_lot(draft_of(hospitals()), 2)
+    draft = with_lot(draft_of(example("hospitals")), 2)
     federation = read_draft(draft).scenario.federation
-    plain = hospitals().federation
+    plain = example("hospitals").federation
     assert federation.n_lots == 6 and federation.n_tasks == 5
     np.testing.assert_array_equal(federation.weights[:, :5], plain.weights)
     back = read_draft(without_lot(draft, 5)).scenario.federation
@@ -245,7 +244,7 @@ def test_owners_that_a_page_cannot_send(record, message):
 
 
 def test_what_lots_refuse():
-    draft = draft_of(hospitals())
+    draft = draft_of(example("hospitals"))
     with pytest.raises(fp.InvalidInput, match="agent must be"):
         with_lot(draft, 9)
     with pytest.raises(fp.InvalidInput, match="lot must be"):

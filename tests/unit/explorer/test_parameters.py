@@ -9,9 +9,9 @@ import fedpact as fp
 from fedpact.comparison import parse_axis
 from fedpact.comparison.axes import arrays_at
 from fedpact.explorer.parameters import Parameter, kinds_of, points_between, typed_range
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
-FEDERATION = hospitals().federation
+FEDERATION = example("hospitals").federation
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_parameter_varies_what_the_command_line_varies(parameter, written):
     points = np.array([0.25, 0.5])
     ours, theirs = parameter.axis(FEDERATION, points), parse_axis(f"{written}=0.25,0.5", FEDERATION)
     assert ours.field == theirs.field
-    for mine, other in zip(ours.places, theirs.places, strict=True):
+    for mine, other in zip(ours.indices, theirs.indices, strict=True):
         np.testing.assert_array_equal(mine, other)
     one, other = (FEDERATION.with_arrays(arrays_at(FEDERATION, [axis], [points]).at(1)) for axis in (ours, theirs))
     assert one == other
@@ -115,7 +115,7 @@ def test_a_single_member_has_no_weights_to_vary():
     with pytest.raises(fp.InvalidInput, match="there is no parameter 'weights'"):
         Parameter.of_record({"kind": "weights", "receiver": 0, "giver": 0}, alone)
     with pytest.raises(fp.InvalidInput, match="only one member"):
-        Parameter(kind="weights").places(alone)
+        Parameter(kind="weights").indices(alone)
 
 
 def test_ranges_are_typed():

@@ -8,12 +8,12 @@ import fedpact as fp
 from fedpact.explorer.draft import MAX_MEMBERS, Draft, draft_of
 from fedpact.explorer.pasting import open_table, paste_cells
 from fedpact.explorer.validation import read_draft
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
 
 @pytest.fixture
 def draft() -> Draft:
-    return draft_of(hospitals())
+    return draft_of(example("hospitals"))
 
 
 def column(draft: Draft, label: str) -> list[str]:

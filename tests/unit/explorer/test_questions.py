@@ -24,7 +24,7 @@ from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import negotiation_rounds
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
-from fedpact.scenario.examples import example as built_in
+from fedpact.scenario import example as built_in
 from old_hospitals import hospitals
 from random_cases import some
 

@@ -10,11 +10,11 @@ import pytest
 import fedpact as fp
 from fedpact.explorer.draft import draft_of
 from fedpact.explorer.validation import read_draft, typed_number
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
 
 def typed(own_curves=False, **changes):
-    draft = draft_of(hospitals())
+    draft = draft_of(example("hospitals"))
     return replace(draft, own_curves=own_curves, texts={**draft.texts, **changes})
 
 

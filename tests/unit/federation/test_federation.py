@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from cases import W2, table_1
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 from random_cases import cases
 from strategies import contributions, federations, worst_reach

@@ -16,7 +16,7 @@ from fedpact.negotiation.session import Session
 from fedpact.negotiation.sum_terms import count_of
 from fedpact.negotiation.sums import _Exchange
 from fedpact.negotiation.validation import read_answer
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.in_process import Stage
 from unit.flower.test_run_negotiation import keys_by_name
 

@@ -20,7 +20,7 @@ from edges.command_line import run_main
 from fedpact.deals import read_ledger
 from fedpact.deals.signatures import signed_deals, signed_delivery
 from fedpact.negotiation.check import check_ledger
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from random_cases import some
 from unit.flower.in_process import Stage
 from unit.flower.test_signed_ledger import entries_of, rechain, relink

@@ -15,7 +15,7 @@ from fedpact.flower.messages import question, read_message
 from fedpact.mechanisms import ExternalityMechanism
 from fedpact.negotiation import Agent
 from fedpact.negotiation.check import check_ledger
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, kind_of
 
 FEDERATION = example("paper-w2").federation

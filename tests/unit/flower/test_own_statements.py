@@ -20,7 +20,7 @@ from edges.command_line import run_main
 from fedpact.deals import Ledger
 from fedpact.flower import UnderDeal
 from fedpact.flower.messages import RECORD, message_content, read_message, record_digest
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.cheats import Cheat, conduct_run
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage, kind_of, through_protobuf
 from unit.flower.test_signed_ledger import Entries, content, entries_of, rechain

@@ -11,7 +11,7 @@ import pytest
 import fedpact as fp
 from fedpact.deals import Ledger, read_ledger
 from fedpact.negotiation.check import check_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from random_cases import some
 from unit.flower.in_process import InProcessGrid, Killed, Pulling, Stage
 

@@ -18,7 +18,7 @@ from fedpact.deals.transcript import read_transcript
 from fedpact.flower import Lost
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation.check import check_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from random_cases import cases, some
 from strategies import random_federations
 from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage, kind_of

@@ -18,7 +18,7 @@ from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation import agents_of, masks
 from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from random_cases import some
 from unit.flower.in_process import Stage
 from unit.flower.test_run import kinds, nonsense, only, silent

@@ -24,7 +24,7 @@ from fedpact.flower.messages import (
 )
 from fedpact.flower.settings import AppSettings
 from fedpact.flower.signed_run import read_model, write_model
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
 
 LEAST = {"record": "somewhere", "num-agents": 3}

@@ -16,7 +16,7 @@ from fedpact.deals.ledger import BEGINNING, canonical_json, read_ledger
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import read_known_keys, write_signing_key
 from fedpact.negotiation.check import CheckedLedger, check_ledger
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.in_process import Pulling, Stage, kind_of
 
 Entries = list[dict[str, Any]]

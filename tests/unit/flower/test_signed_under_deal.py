@@ -21,7 +21,7 @@ from fedpact.flower.messages import message_content, read_message
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_ledger
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid
 from unit.flower.test_signed_ledger import attacked, content
 from unit.flower.test_under_deal import grid_of, three, users_app

@@ -29,7 +29,7 @@ from fedpact.flower import UnderDeal, agreed_samples, keep_deal
 from fedpact.negotiation import Agent
 from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_record
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node, kind_of
 
 DEAL = fp.Deal(

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 
 import fedpact as fp
-from fedpact.solvers.standalone import standalone_optimum
+from fedpact.solvers.groups import standalone_optimum
 from strategies import random_federations
 
 EQUALS = fp.Federation(np.ones((4, 4)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))

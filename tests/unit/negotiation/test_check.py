@@ -20,7 +20,7 @@ from fedpact.negotiation.check import (
     check_record,
     check_transcript,
 )
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 FEDERATION = example("paper-w2").federation
 PRICES = [[-0.2, 0.1], [0.2, -0.1]]

@@ -22,7 +22,7 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import Header, Recording, read_transcript
 from fedpact.negotiation import InProcess, agents_of, coordinate, recompute
 from fedpact.negotiation.coordinator import transcript_header
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 
 def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> Header:

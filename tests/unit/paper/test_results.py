@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedpact.paper import results
-from fedpact.paper.judging import judge, number, numbers, span, within
-from fedpact.paper.results import Judgement
+from fedpact.paper.results import Judgement, judge, number, numbers, span, within
 from fedpact.utils.errors import InvalidInput
 
 

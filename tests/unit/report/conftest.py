@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.scenario.examples import example as built_in
+from fedpact.scenario import example as built_in
 from old_hospitals import example, hospitals
 
 VOID = {"br", "col", "hr", "meta"}

@@ -34,8 +34,8 @@ from fedpact import (
     stable_federation,
 )
 from fedpact.deals.outcome import PER_AGENT
-from fedpact.report.display import MAX_JUDGED, MAX_ROWS, who_would_leave
 from fedpact.report.numbers import Unit, lowest_share_text
+from fedpact.report.records import MAX_JUDGED, MAX_ROWS, who_would_leave
 from fedpact.report.tables import BALANCE, deal_table
 from old_hospitals import example, hospitals
 

@@ -10,7 +10,7 @@ import fedpact as fp
 from fedpact.comparison import Comparison
 from fedpact.report.member_page import render_member_page
 from fedpact.report.page import render_report
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 TITLE = "Five hospitals"
 

@@ -12,7 +12,7 @@ import pytest
 import fedpact as fp
 from fedpact.deals import Deal
 from fedpact.report.plots import new_figure, plot_negotiation
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ NAMES = ("a", "b")
 
 
 def axis(label: str, points: Any) -> Axis:
-    return Axis(label=label, field="costs", places=(np.array([0]),), points=np.asarray(points, dtype=float))
+    return Axis(label=label, field="costs", indices=(np.array([0]),), points=np.asarray(points, dtype=float))
 
 
 def made(

@@ -11,14 +11,14 @@ from fedpact.certificates import Claim
 from fedpact.report import render_report
 from fedpact.report.numbers import Unit
 from fedpact.report.tables import properties_table
-from fedpact.scenario.examples import hospitals
+from fedpact.scenario import example
 
 SIX = ["externality", "shapley", "voluntary", "standalone", "vcg", "equal-split"]
 
 
 @pytest.fixture(scope="module")
 def six() -> fp.Comparison:
-    return fp.compare(hospitals().federation, SIX)
+    return fp.compare(example("hospitals").federation, SIX)
 
 
 @pytest.mark.slow

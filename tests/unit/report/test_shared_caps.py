@@ -7,9 +7,9 @@ from fedpact.report.member_page import render_member_page
 from fedpact.report.numbers import Unit
 from fedpact.report.page import render_report
 from fedpact.report.sections import shared_cap_sentences
-from fedpact.scenario.examples import hospitals_with_privacy
+from fedpact.scenario import example
 
-SCENARIO = hospitals_with_privacy()
+SCENARIO = example("hospitals-privacy")
 
 
 def test_sentences_say_how_the_cap_is_used() -> None:

@@ -9,7 +9,7 @@ from fedpact.certificates.claims import TITLES
 from fedpact.certificates.deviations import free_riding
 from fedpact.report import render_report
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, NOT_CERTIFIED, SHAPLEY_METHODS
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from fedpact.shapley.values import METHODS
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.scenario.examples import EXAMPLES, example, hospitals, hospitals_with_privacy
+from fedpact.scenario import EXAMPLES, example
 
 
 def test_names_of_the_examples() -> None:
@@ -30,7 +30,7 @@ def test_paper_instances_are_told_apart() -> None:
 
 def test_hospitals_tell_the_story_they_are_there_for() -> None:
     """Everybody shares something and gains by it; Shapley loses the clinic, and without payments nobody shares."""
-    scenario = hospitals()
+    scenario = example("hospitals")
     assert scenario.money == fp.Money(currency="EUR", per_payoff=1.0)
     federation = scenario.federation
     np.testing.assert_array_equal(federation.home, federation.caps)
@@ -54,9 +54,12 @@ def test_hospitals_with_lots_bring_all_kinds_but_what_misleads() -> None:
 
 
 def test_hospitals_with_privacy_share_raw_records_and_noisy_ones() -> None:
-    deal = fp.ExternalityMechanism().solve(hospitals_with_privacy().federation)
+    federation = example("hospitals-privacy").federation
+    deal = fp.ExternalityMechanism().solve(federation)
     assert (deal.contributions > 0).all() and (deal.ir_gaps > 0).all()
-    dear = fp.ExternalityMechanism().solve(hospitals_with_privacy(privacy_price=4000.0).federation)
+    raw = np.array([name == "raw" for name in federation.lot_names])
+    costs = fp.Quadratic(federation.costs.linear + 3000.0 * raw, federation.costs.quadratic)
+    dear = fp.ExternalityMechanism().solve(federation.replace(costs=costs))
     assert not dear.contributions[::2].any(), "nobody shares a raw record"
 
 
@@ -72,6 +75,6 @@ def test_unknown_example_lists_the_known() -> None:
 
 def test_examples_are_loaded_by_name_and_compared_as_they_are() -> None:
     scenario = fp.load_scenario("hospitals")
-    assert scenario == hospitals()
+    assert scenario == example("hospitals")
     compared = fp.compare(scenario, ["externality", "shapley"])
     assert compared.federation == scenario.federation and compared["shapley"].leavers

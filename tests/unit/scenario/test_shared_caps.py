@@ -7,8 +7,7 @@ import jsonschema
 import pytest
 
 import fedpact as fp
-from fedpact.scenario import load_scenario, save_scenario, schema
-from fedpact.scenario.examples import hospitals_with_privacy
+from fedpact.scenario import example, load_scenario, save_scenario, schema
 from fedpact.scenario.reading import parse_scenario
 from fedpact.scenario.template import template
 from fedpact.scenario.writing import scenario_to_dict
@@ -25,7 +24,7 @@ DOCUMENT = {
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])
 def test_files_come_back_as_they_were(suffix: str, tmp_path: Path) -> None:
-    scenario = hospitals_with_privacy()
+    scenario = example("hospitals-privacy")
     path = tmp_path / f"privacy{suffix}"
     save_scenario(scenario, path)
     assert load_scenario(path) == scenario

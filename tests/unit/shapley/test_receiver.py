@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.shapley import coalitions, integral
-from fedpact.shapley.receiver import Rows
+from fedpact.shapley.values import Rows
 from fedpact.utils.errors import OutsideDomain
 from potentials import summed_potential
 from strategies import random_federation

@@ -10,8 +10,8 @@ from fedpact.federation.arrays import stack
 from fedpact.solvers import shapley_equilibrium
 from fedpact.solvers.fixed_points import proportional_equilibria, shaped_equilibria
 from fedpact.solvers.free_riding import free_riding_equilibria, free_riding_equilibrium, is_only_equilibrium
+from fedpact.solvers.groups import standalone_optimum
 from fedpact.solvers.shapley_equilibrium import best_response, potential_optima, potential_optimum, split_dimension
-from fedpact.solvers.standalone import standalone_optimum
 from random_cases import cases
 from strategies import random_federation, random_lots, with_shared_caps
 

@@ -9,9 +9,15 @@ from scipy.optimize import linprog
 import fedpact as fp
 from fedpact.shapley.values import share_values
 from fedpact.solvers.fair_division import Unkept, fairest_division, nearest_division
-from fedpact.solvers.groups import KnownGroups, all_groups, group_optima, group_welfare, price_bounds
+from fedpact.solvers.groups import (
+    KnownGroups,
+    all_groups,
+    group_optima,
+    group_welfare,
+    price_bounds,
+    standalone_optimum,
+)
 from fedpact.solvers.nucleolus import nucleolus
-from fedpact.solvers.standalone import standalone_optimum
 from fedpact.solvers.welfare import social_optimum
 from random_cases import cases
 from strategies import random_federation, random_lots, with_shared_caps

@@ -7,8 +7,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.federation.arrays import stack
+from fedpact.solvers.groups import standalone_optima, standalone_optimum
 from fedpact.solvers.interior_point import GAIN_TOLERANCE, maximise
-from fedpact.solvers.standalone import standalone_optima, standalone_optimum
 from fedpact.solvers.welfare import WelfareProgram, maximise_welfare, optimum_at, social_optimum, welfare_optima
 from random_cases import cases
 from strategies import random_federation, random_lots

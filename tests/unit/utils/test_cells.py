@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedpact.utils.cells import NumberFormat
+from fedpact.utils.tables import NumberFormat
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import numpy as np
 
 from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, Index, PilotData, Records
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.cells import MISSING, find_separator, number_format, text_cells
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
 from fedpact.utils.files import read_text
+from fedpact.utils.tables import MISSING, find_separator, number_format, text_cells
 from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:

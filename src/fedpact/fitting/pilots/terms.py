@@ -12,8 +12,8 @@ from fedpact.fitting.pilots.records import PilotData
 from fedpact.scenario import Money
 from fedpact.scenario.members_words import DataUnit, Price, is_price, one_currency
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.cells import typed_number
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.tables import typed_number
 
 Stated = str | float | Mapping[str, str | float]
 RECORD = DataUnit(1.0, "record")

@@ -6,12 +6,10 @@ one, and returns it: notebooks show it and `figure.savefig` writes it to a file.
 """
 
 from fedpact.report.plots.federations import plot_comparison, plot_federation, plot_outcome
-from fedpact.report.plots.negotiations import plot_negotiation
-from fedpact.report.plots.pilots import plot_pilot
 from fedpact.report.plots.studies import plot_study
 from fedpact.report.plots.style import new_figure
 from fedpact.report.plots.sweeps import plot_sweep
-from fedpact.report.plots.training import plot_delivery, plot_fit, plot_run
+from fedpact.report.plots.training import plot_delivery, plot_fit, plot_negotiation, plot_pilot, plot_run
 
 __all__ = [
     "new_figure",

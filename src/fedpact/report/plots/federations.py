@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.report.charts import CAP_REACH
-from fedpact.report.display import who_would_leave
 from fedpact.report.numbers import number_text, number_texts, without_rounding
 from fedpact.report.plots.style import AMOUNT, BAD, FAINT, GOOD, GRID, INK, new_figure, short_name
+from fedpact.report.records import who_would_leave
 from fedpact.utils.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
 
 HARM_TO_HELP = ("#7a2f00", BAD, "#f3b48a", "#f7f7f7", "#94c4e0", GOOD, "#00395c")
 PANEL_HEADS = ("Contribution", "Payment received", "Gain over standing alone", "Benefit")
+CAP_REACH = (
+    2.5  # caps up to so many times the largest contribution are marked; those further off would leave the bars short
+)
 MAX_NAMED, MAX_NUMBERED = 60, 30  # bars with names beside them, and numbers at their ends
 MAX_WRITTEN_WEIGHTS, MAX_NAMED_WEIGHTS = 12, 40
 LUMINANCE = np.array([0.299, 0.587, 0.114])

@@ -1,8 +1,9 @@
-"""Pictures of training: a fit to accuracies that were measured, the learning curves of a run, and what was delivered.
+"""Pictures of training and of its deals: pilots, fits, negotiations, the learning curves of a run, what was delivered.
 
 A fit's curve runs over the data an agent reaches, counted in its own samples: a sample of somebody else's counts
 w_ij / w_ii. A run shows accuracy round by round, in the deal and alone, an agent a line and the mean in bold; beyond
-eight agents all are grey, and only the mean has a name.
+eight agents all are grey, and only the mean has a name. The rounds of a negotiation are counted through where it begins
+anew without somebody, which is marked.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedpact.fitting.pilots.arrangements import ONE_MODEL, OWN_CHOICE
 from fedpact.mechanisms import MECHANISMS
+from fedpact.report.numbers import number_text
 from fedpact.report.plots.style import (
     BAD,
     FAINT,
@@ -26,14 +29,18 @@ from fedpact.report.plots.style import (
     new_figure,
     short_name,
 )
+from fedpact.scenario.measured import NORMAL_QUANTILE
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.words import count_text
+from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fedpact.deals import Deal
     from fedpact.fitting import Delivery, Fit
+    from fedpact.fitting.pilots import PilotStudy
     from fedpact.training.run import Run
+
 
 MAX_CURVES = 6
 FITTED_CURVE_POINTS = 60
@@ -190,3 +197,73 @@ def _run_headline(run: Run) -> str:
     title = MECHANISMS[name].title if name in MECHANISMS else legend_name(name)
     agents, rounds = count_text(len(run.agents), "member"), count_text(run.rounds, "round")
     return f"Training under {title}: {agents}, {rounds}"
+
+
+MIN_RESIDUAL = 1e-16  # a smaller one is drawn here
+MAX_EXCLUDED_NAMED = 6
+
+
+def plot_negotiation(deal: Deal, *, figure: Any = None) -> Any:
+    """Two panels over the rounds: the residual on a logarithmic scale, and the welfare of what is on the table.
+
+    Rounds whose proposal led out of the domain have neither. The figure's `axes` are the residual and the welfare.
+    """
+    figure = figure or new_figure(7.0, 4.6)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    rounds = [event for event in deal.trace if event["event"] == "round"]
+    numbers = np.arange(1, len(rounds) + 1)
+    residuals, welfare = (
+        np.array([np.nan if event[key] is None else event[key] for event in rounds], dtype=np.float64)
+        for key in ("residual", "welfare")
+    )
+    upper.plot(numbers, np.maximum(residuals, MIN_RESIDUAL), "o-", color=GOOD, markersize=4)
+    upper.set_yscale("log")
+    lower.axhline(deal.provenance.welfare, color=FAINT, linewidth=0.9, linestyle="--")
+    lower.plot(numbers, np.where(np.isfinite(welfare), welfare, np.nan), "o-", color=GOOD, markersize=4)
+    agreed = f"welfare (payoff),\nagreed: {number_text(deal.provenance.welfare)}"
+    for panel, label in ((upper, "gain still promised,\nshare of what is at stake"), (lower, agreed)):
+        panel.set_ylabel(label, fontsize=9, color=INK)
+        dress_axes(panel)
+        for after, names in _exclusions(deal).items():
+            panel.axvline(after + 0.5, color=BAD, linewidth=1.0, linestyle=":", label=f"without {names}")
+    if _exclusions(deal):
+        upper.legend(frameon=False, fontsize=8)
+    lower.set_xlabel("round", fontsize=9, color=INK)
+    lower.xaxis.get_major_locator().set_params(integer=True)
+    figure.align_ylabels([upper, lower])
+    protocol, count = str(deal.provenance.protocol).replace("-", " "), count_text(deal.rounds, "round")
+    headline = f"Negotiation by {protocol}: {len(deal.members)} members, {count}"
+    figure.suptitle(headline, x=0.01, ha="left", fontsize=11, color=INK, parse_math=False)
+    return figure
+
+
+def _exclusions(deal: Deal) -> dict[int, str]:
+    """After how many rounds the negotiation went on without whom."""
+    done, gone = 0, dict[int, list[str]]()
+    for event in deal.trace:
+        done += event["event"] == "round"
+        if event["event"] == "excluded":
+            gone.setdefault(done, []).append(legend_name(str(event["agent"])))
+    return {after: join_names(names, most=MAX_EXCLUDED_NAMED) for after, names in gone.items()}
+
+
+APART = 0.16  # of two marks of one member
+
+
+def plot_pilot(pilot: PilotStudy, *, figure: Any = None) -> Any:
+    """Gains in points with intervals of 90 %, a row per member."""
+    names = pilot.data.names
+    figure = figure or new_figure(6.4, 1.2 + 0.5 * len(names))
+    axes = figure.subplots()
+    rows = np.arange(len(names))
+    for kind, colour, shift in ((ONE_MODEL, BAD, -APART), (OWN_CHOICE, GOOD, APART)):
+        gains, errors = pilot.gain(kind)
+        spans = 100.0 * NORMAL_QUANTILE * errors
+        axes.errorbar(100.0 * gains, rows + shift, xerr=spans, fmt="o", color=colour, label=kind, markersize=5)
+    axes.axvline(0.0, color=FAINT, linewidth=1.0)
+    axes.set_yticks(rows, [short_name(name) for name in names])
+    axes.invert_yaxis()
+    axes.set_xlabel(f"points of {pilot.score.name.replace('_', ' ')} over its own model alone, everything shared")
+    axes.legend(frameon=False, fontsize="small")
+    dress_axes(axes)
+    return figure

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedpact.report.charts import ChartLine, curve_chart, heat_cells, tick_marks, tick_texts, ticks
+from fedpact.explorer.charts import ChartLine, curve_chart, heat_cells, tick_marks, tick_texts, ticks
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))

@@ -14,8 +14,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from fedpact.deals import Outcome
 from fedpact.report.markup import name_tag, render
 from fedpact.report.numbers import MINUS
+from fedpact.report.view import View
 from fedpact.utils.arrays import FloatArray
 
 MAX_TICKS = 5
@@ -30,8 +32,7 @@ REACH = 4
 MARGIN = 1.5
 # Bars of something are at least this long, in per cent.
 MIN_BAR = 0.4
-# Caps up to this many times the largest contribution are marked; those further off would leave the bars short.
-CAP_REACH = 2.5
+N_COLOURS = 5
 N_STYLES = 6  # curves that look different
 MIN_LABEL_GAP = 7.5  # per cent of the height
 RANGE_MARGIN = 0.04  # of the range, above and below the curves
@@ -112,6 +113,12 @@ def colour_places(mechanisms: Sequence[str]) -> dict[str, int]:
         if name not in places:
             places[name] = next(place for place in range(len(mechanisms) + 1) if place not in places.values())
     return places
+
+
+def colour_class(view: View, outcome: Outcome) -> str:
+    """The class that gives an outcome's mechanism its colour."""
+    places = colour_places([each.mechanism for each in view.deals])
+    return f"mech{places[outcome.mechanism] % N_COLOURS}" if outcome.federated else "alone"
 
 
 # Rows of tables
@@ -227,6 +234,7 @@ def curve_chart(
     levels = [100.0 - at for at, _ in tick_marks(low * scale, high * scale)]
     return render(
         "curves.html",
+        package="fedpact.explorer",
         title=title,
         below=below,
         y_ticks=[(100.0 - at, text) for at, text in tick_marks(low * scale, high * scale)],

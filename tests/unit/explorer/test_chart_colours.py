@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fedpact.explorer.charts import colour_places
 from fedpact.mechanisms import MECHANISMS
-from fedpact.report.charts import colour_places
 
 
 def test_a_mechanism_keeps_its_colour_whatever_it_is_compared_with() -> None:

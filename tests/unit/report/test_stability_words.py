@@ -11,7 +11,7 @@ import fedpact as fp
 from fedpact.certificates import Claim, Verdict
 from fedpact.report import render_report
 from fedpact.report.numbers import Unit
-from fedpact.report.stability import NOBODY, NOT_WORKED_OUT, Temptation, leaving_group, posing_as_two
+from fedpact.report.tables import NOBODY, NOT_WORKED_OUT, Temptation, leaving_group, posing_as_two
 from old_hospitals import example
 
 UNIT = Unit.of(fp.Money("EUR", 1_000_000.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedpact.report.charts import NumberLine, agent_bar, bar
+from fedpact.explorer.charts import NumberLine, agent_bar, bar
 
 
 class TestBars:

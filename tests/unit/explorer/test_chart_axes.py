@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedpact.report.charts import spread_labels
+from fedpact.explorer.charts import spread_labels
 
 PLACES = st.lists(st.floats(0.0, 100.0), max_size=8)
 GAP, ROUNDING = 10.0, 1e-9
