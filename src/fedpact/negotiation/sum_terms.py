@@ -17,8 +17,9 @@ phi_i - a_i.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,29 +123,27 @@ def payment_of(settlement: Mapping[str, Any], place: int, own: Owners, terms: Fl
 
 
 def answer_open(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Reveals: its terms of the rounds in dispute, and only if what all have answered there contradicts itself.
+    """Reveals: its terms of the round in dispute, and only if what all have answered there contradicts itself.
 
     Without that a coordinator could ask for any round to be opened. Where the member knows the others' signing keys,
     what these have answered counts only if they have signed it, and their payments only if signed for these sums.
     """
-    rounds, masked, payments = question["rounds"], question["masked"], question.get("payments")
+    asked, masked, payments = question["asked"], question["masked"], question.get("payments")
     not_signed = 'what "{}" is said to have answered is not signed by it: it opens nothing'
-    for place, (asked, answers) in enumerate(zip(rounds, masked, strict=True)):
-        if answers[str(agent.index)] != masks.encode(_masked_terms(agent, asked)):
-            raise Refusal("it has not answered what it is said to have answered")
-        texts = {peer: answer_text(asked, int(peer), text) for peer, text in answers.items()}
-        _check_signed(agent, asked, texts, question.get("signatures", [{}] * len(rounds))[place], not_signed)
-    totals = [total_of(*each) for each in zip(rounds, masked, strict=True)]
+    if masked[str(agent.index)] != masks.encode(_masked_terms(agent, asked)):
+        raise Refusal("it has not answered what it is said to have answered")
+    texts = {peer: answer_text(asked, int(peer), text) for peer, text in masked.items()}
+    _check_signed(agent, asked, texts, question.get("signatures", {}), not_signed)
+    total = total_of(asked, masked)
     if payments is not None:
-        at, sums = rounds[-1]["points"][0], totals[-1].tolist()
-        settlement = {"about": rounds[-1]["about"], "contributions": at, "sums": sums}
+        settlement = {"about": asked["about"], "contributions": asked["points"][0], "sums": total.tolist()}
         if payments[str(agent.index)] != answer_payment(agent, settlement)["payment"]:
             raise Refusal("it has not stated the payment that it is said to have stated")
         texts = {peer: payment_text(settlement, int(peer), float(payment)) for peer, payment in payments.items()}
-        _check_signed(agent, rounds[-1], texts, question.get("payment_signatures", {}), not_signed)
-    if find_contradiction(rounds, totals, payments) is None:
+        _check_signed(agent, asked, texts, question.get("payment_signatures", {}), not_signed)
+    if find_contradiction(asked, total, payments) is None:
         raise Refusal("there is nothing to open: the sums do not contradict themselves")
-    return {"seeds": [{str(peer): seed.hex() for peer, seed in _seeds(agent, asked).items()} for asked in rounds]}
+    return {"seeds": {str(peer): seed.hex() for peer, seed in _seeds(agent, asked).items()}}
 
 
 def total_of(question: Mapping[str, Any], masked: Mapping[str, str]) -> FloatArray:
@@ -155,42 +154,34 @@ def total_of(question: Mapping[str, Any], masked: Mapping[str, str]) -> FloatArr
 
 
 def find_contradiction(
-    rounds: Sequence[Mapping[str, Any]], sums: Sequence[FloatArray], payments: Mapping[str, float] | None = None
+    question: Mapping[str, Any], numbers: FloatArray, payments: Mapping[str, float] | None = None
 ) -> str | None:
     """Why sums, or one member's terms, cannot all be true; None if they can.
 
     Masks that do not cancel leave numbers at random. A sum of concave functions is concave, so one contradicts its
     tangents only if somebody's term does.
     """
-    told: list[tuple[FloatArray, float, FloatArray]] = []
-    for question, numbers in zip(rounds, sums, strict=True):
-        if not (np.abs(numbers) <= len(question["members"]) * masks.MAX_MASKED).all():
+    size = len(question["members"])
+    if not (np.abs(numbers) <= size * masks.MAX_MASKED).all():
+        return "the masks do not cancel"
+    if question["about"] in PROGRAMS.values():
+        by_point = numbers.reshape(len(question["points"]), -1)
+        outside = by_point[:, 0]
+        if ((outside != np.rint(outside)) | (outside < 0) | (outside > size)).any():
             return "the masks do not cancel"
-        if question["about"] in PROGRAMS.values():
-            by_point = numbers.reshape(len(question["points"]), -1)
-            outside = by_point[:, 0]
-            if ((outside != np.rint(outside)) | (outside < 0) | (outside > len(question["members"]))).any():
-                return "the masks do not cancel"
-            for at, row in zip(question["points"], by_point, strict=True):
-                if row[0] == 0.0:
-                    told.append((np.array(at), float(row[1]), row[HEADER:]))
-    for place, one in enumerate(told):
-        for two in told[place + 1 :]:
-            if not _is_concave(one, two):
-                return "values and slopes are not those of a concave function"
+        told = [
+            (np.array(at), float(row[1]), row[HEADER:])
+            for at, row in zip(question["points"], by_point, strict=True)
+            if row[0] == 0.0
+        ]
+        if not all(_is_concave(one, two) for one, two in combinations(told, 2)):
+            return "values and slopes are not those of a concave function"
     if payments is not None:
-        question, numbers = rounds[-1], sums[-1]
-        total = sum(payments.values())
-        if abs(total) > PAYMENT_TOLERANCE * turnover(question, numbers, list(payments.values())):
-            return f"the payments sum to {total:.3g}"
+        at, amounts = np.abs(np.array(question["points"][0])), np.array(list(payments.values()))
+        gross = np.abs(numbers).sum() if question["about"] == SETTLEMENTS["shapley"] else np.abs(numbers) @ at
+        if abs(amounts.sum()) > PAYMENT_TOLERANCE * (gross + np.abs(amounts).sum()):  # of what changes hands at most
+            return f"the payments sum to {amounts.sum():.3g}"
     return None
-
-
-def turnover(question: Mapping[str, Any], sums: FloatArray, payments: Sequence[float]) -> float:
-    """The money that changes hands at most, as far as sums tell."""
-    at = np.abs(np.array(question["points"][0]))
-    gross = float(np.abs(sums).sum() if question["about"] == SETTLEMENTS["shapley"] else np.abs(sums) @ at)
-    return gross + float(np.abs(payments).sum())
 
 
 def _is_concave(one: tuple[FloatArray, float, FloatArray], two: tuple[FloatArray, float, FloatArray]) -> bool:

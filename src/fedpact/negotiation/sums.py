@@ -12,8 +12,8 @@ the budget is exact. A round somebody does not answer is never read: it is asked
 member. No sum over fewer than three answers is formed.
 
 Sums that cannot be true (masks that do not cancel, values and slopes of no concave function, payments that do not add
-up) make a round void. Members then open the masks of the rounds in dispute, which bares their answers to these and to
-no others; whoever contradicts itself is excluded. Where two members say different things of the mask they share, nobody
+up) make a round void. Members then open the masks of the round in dispute, which bares their answers to it and to no
+other; whoever contradicts itself is excluded. Where two members say different things of the mask they share, nobody
 else can tell who is right, and both are.
 
 Stopping inequality: the model's step promises at most `tol` of what is at stake, the last points have brought no more,
@@ -91,7 +91,7 @@ def _ask_round(session: Session, exchange: _Exchange, climb: QuasiNewton, mechan
     points, best = climb.points, climb.best
     told = exchange.ask(PROGRAMS[mechanism], [session.for_all_lots(point) for point in points], number)
     told = told.reshape(len(points), -1)
-    exchange.check(number, with_best=True)
+    exchange.check(number)
     outside, values, payoffs, costs = told[:, :HEADER].T
     values = np.where(outside > 0, -np.inf, values)
     highest = int(np.argmax(values))
@@ -101,7 +101,7 @@ def _ask_round(session: Session, exchange: _Exchange, climb: QuasiNewton, mechan
     assert climb.best is not None
     for place, point in enumerate(points):
         if climb.best.at is point:
-            exchange.keep_best(float(payoffs[place]), float(costs[place]))
+            exchange.payoffs, exchange.costs = float(payoffs[place]), float(costs[place])
     at_first = 0.0 if climb.is_done else 1.0  # with nothing on the table all is still to be gained
     residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else at_first
     session.notify_round(
@@ -133,7 +133,6 @@ class _Exchange:
         self.session = session
         self.stake, self.payoffs, self.costs = 0.0, 0.0, 0.0
         self._last: _SummedRound | None = None
-        self._best: _SummedRound | None = None
         if session.members.size < MIN_SUMMED:
             fates = "; ".join(f"{name}: {reason}" for name, reason in session.excluded.items())
             raise NotConverged(
@@ -155,7 +154,6 @@ class _Exchange:
                 total = total_of(question, masked)
                 self._last = _SummedRound(question=question, masked=masked, signatures=signed, total=total)
                 return total
-            self._best = None  # nobody could open it any more
             self._agree_on_keys()
         self.session.exclude(dict.fromkeys(stale, "its key changes with every question"))
         raise MemberExcluded
@@ -166,28 +164,18 @@ class _Exchange:
         self.check(0)
         content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
         stated = self.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
-        self.check(0, payments=stated)
+        self.check(0, stated)
         return np.array([stated[int(place)]["payment"] for place in self.session.members])
 
-    def check(
-        self, number: int, *, with_best: bool = False, payments: Mapping[int, dict[str, Any]] | None = None
-    ) -> None:
-        """Raise `MemberExcluded` once it is found who made the last sum contradict itself or what was said before."""
+    def check(self, number: int, payments: Mapping[int, dict[str, Any]] | None = None) -> None:
+        """Raise `MemberExcluded` once it is found who made the last sum contradict itself."""
         assert self._last is not None
         amounts = None if payments is None else _by_text(payments, "payment")
-        earlier = [] if self._best is None or not with_best else [self._best]
-        for disputed in [[self._last], *([[*earlier, self._last]] if earlier else [])]:
-            reason = find_contradiction(
-                [each.question for each in disputed], [each.total for each in disputed], amounts
-            )
-            if reason is not None:
-                self.session.notify({"event": "masks opened", "round": number, "reason": reason})
-                self.session.exclude(self._find_liars(disputed, payments))
-                raise MemberExcluded
-
-    def keep_best(self, payoffs: float, costs: float) -> None:
-        """The last question was about the best profile so far."""
-        self._best, self.payoffs, self.costs = self._last, payoffs, costs
+        reason = find_contradiction(self._last.question, self._last.total, amounts)
+        if reason is not None:
+            self.session.notify({"event": "masks opened", "round": number, "reason": reason})
+            self.session.exclude(self._find_liars(self._last, payments))
+            raise MemberExcluded
 
     def _agree_on_keys(self) -> None:
         self._keys = self.session.ask("key", lambda place: {}, lambda raw, _: read_answer("key", raw))
@@ -205,38 +193,30 @@ class _Exchange:
         }
         return question | ({"names": self.session.names, "signatures": signatures} if signatures else {})
 
-    def _find_liars(
-        self, disputed: list[_SummedRound], payments: Mapping[int, dict[str, Any]] | None
-    ) -> dict[int, str]:
-        """Who contradicts itself once the masks of the rounds in dispute are open, and how."""
-        members = [int(place) for place in self.session.members]
-        content: dict[str, Any] = {
-            "rounds": [each.question for each in disputed],
-            "masked": [each.masked for each in disputed],
-            "signatures": [each.signatures for each in disputed],
-        }
+    def _find_liars(self, disputed: _SummedRound, payments: Mapping[int, dict[str, Any]] | None) -> dict[int, str]:
+        """Who contradicts itself once the masks of the round in dispute are open, and how."""
+        members, question = [int(place) for place in self.session.members], disputed.question
+        content = {"asked": question, "masked": disputed.masked, "signatures": disputed.signatures}
         if payments is not None:
             content["payments"] = _by_text(payments, "payment")
             content["payment_signatures"] = _by_text(payments, "signature")
         seeds = self.session.ask(
             "open",
             lambda place: content,
-            lambda raw, place: read_answer(
-                "open", raw, peers=[peer for peer in members if peer != place], rounds=len(disputed)
-            )["seeds"],
+            lambda raw, place: read_answer("open", raw, peers=[peer for peer in members if peer != place])["seeds"],
         )
         liars: dict[int, str] = {}
         for place in members:
-            terms = [_open_terms(each, place, seeds[place][row]) for row, each in enumerate(disputed)]
-            reason = find_contradiction([each.question | {"members": [place]} for each in disputed], terms)
+            terms = _open_terms(disputed, place, seeds[place])
+            reason = find_contradiction(question | {"members": [place]}, terms)
             if reason is None and payments is not None:
                 own = self.session.own_lots(place)
-                reason = _payment_lie(disputed[-1], place, own, terms[-1], payments[place]["payment"])
+                reason = _payment_lie(disputed, place, own, terms, payments[place]["payment"])
             if reason is not None:
                 liars[place] = f"made the sums contradict themselves: of its own answer {reason}"
         apart = 'says of the mask it shares with "{}" another thing than that one does'
-        for row, (one, two) in [(row, pair) for row in range(len(disputed)) for pair in combinations(members, 2)]:
-            if not liars and seeds[one][row][str(two)] != seeds[two][row][str(one)]:
+        for one, two in combinations(members, 2):
+            if not liars and seeds[one][str(two)] != seeds[two][str(one)]:
                 names = self.session.names
                 return {one: apart.format(names[two]), two: apart.format(names[one])}
         if not liars:

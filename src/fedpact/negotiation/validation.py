@@ -219,9 +219,8 @@ def _lots(count: int) -> Reader:
     return partial(each_of, part=partial(fields, parts=parts), what="its lots", count=count)
 
 
-def _seeds(peers: Sequence[int], rounds: int) -> Reader:
-    parts = dict.fromkeys((str(peer) for peer in peers), hexadecimal)
-    return partial(each_of, part=partial(fields, parts=parts), what="the rounds", count=rounds)
+def _seeds(peers: Sequence[int]) -> Reader:
+    return partial(fields, parts=dict.fromkeys((str(peer) for peer in peers), hexadecimal))
 
 
 # By kind of question: the parts of its answer, as functions of what they are about.
@@ -239,7 +238,7 @@ SCHEMAS: Mapping[str, Callable[..., Mapping[str, Reader]]] = {
     "key": lambda: {"key": hexadecimal, "signature": signature},
     "sums": lambda count: {"masked": partial(masked_numbers, count=count), "signature": signature},
     "payment": lambda: {"payment": number, "signature": signature},
-    "open": lambda peers, rounds: {"seeds": _seeds(peers, rounds)},
+    "open": lambda peers: {"seeds": _seeds(peers)},
 }
 
 

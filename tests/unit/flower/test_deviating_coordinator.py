@@ -103,9 +103,9 @@ def test_masks_are_not_opened_for_answers_that_nobody_signed(coordinator: Coordi
     invented = dict(summed.masked)
     invented["2"] = masks.encode(-masks.decode(invented["2"], count_of(summed.question)) % masks.MODULUS)
     signatures = dict(summed.signatures)
-    question = {"kind": "open", "rounds": [summed.question], "masked": [invented], "signatures": [signatures]}
+    question = {"kind": "open", "asked": summed.question, "masked": invented, "signatures": signatures}
     assert 'what "County" is said to have answered is not signed by it' in refusal(coordinator.ask(1, question))
-    honest = question | {"masked": [dict(summed.masked)]}
+    honest = question | {"masked": dict(summed.masked)}
     assert "there is nothing to open" in refusal(coordinator.ask(1, honest))
 
 
@@ -118,9 +118,9 @@ def settle(exchange: _Exchange) -> tuple[dict[str, Any], dict[int, dict[str, Any
     stated = exchange.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
     question = {
         "kind": "open",
-        "rounds": [summed.question],
-        "masked": [dict(summed.masked)],
-        "signatures": [dict(summed.signatures)],
+        "asked": summed.question,
+        "masked": dict(summed.masked),
+        "signatures": dict(summed.signatures),
         "payments": {str(place): said["payment"] for place, said in stated.items()},
         "payment_signatures": {str(place): said["signature"] for place, said in stated.items()},
     }

@@ -257,9 +257,7 @@ def test_a_liar_that_stands_by_its_lie_is_found_by_its_own_numbers() -> None:
                 return super().answer(question)
             from fedpact.negotiation.sum_terms import _seeds
 
-            seeds = [
-                {str(peer): seed.hex() for peer, seed in _seeds(self, asked).items()} for asked in question["rounds"]
-            ]
+            seeds = {str(peer): seed.hex() for peer, seed in _seeds(self, question["asked"]).items()}
             return {"number": question["number"], "seeds": seeds}
 
     deal = coordinate(with_liar(Stubborn, dense(5)), protocol="sums")
@@ -275,8 +273,8 @@ def test_a_payment_that_does_not_follow_from_its_own_terms_is_found_by_them() ->
                 return super().answer(question)
             from fedpact.negotiation.sum_terms import _seeds
 
-            seeds = {str(peer): seed.hex() for peer, seed in _seeds(self, question["rounds"][0]).items()}
-            return {"number": question["number"], "seeds": [seeds]}
+            seeds = {str(peer): seed.hex() for peer, seed in _seeds(self, question["asked"]).items()}
+            return {"number": question["number"], "seeds": seeds}
 
     federation = dense(5)
     deal = coordinate(with_liar(Stubborn, federation), protocol="sums")
@@ -304,10 +302,8 @@ def test_two_that_contradict_each_other_both_go() -> None:
                 return super().answer(question)
             from fedpact.negotiation.sum_terms import _seeds
 
-            seeds = [
-                {str(peer): (self.seed if peer == 0 else seed).hex() for peer, seed in _seeds(self, asked).items()}
-                for asked in question["rounds"]
-            ]
+            true = _seeds(self, question["asked"])
+            seeds = {str(peer): (self.seed if peer == 0 else seed).hex() for peer, seed in true.items()}
             return {"number": question["number"], "seeds": seeds}
 
     federation = dense(5)
@@ -323,7 +319,7 @@ def test_a_coordinator_cannot_have_a_sound_round_opened() -> None:
     asked = {key: part for key, part in questions[0].items() if key != "number"}
     masked = {str(place): answer["masked"] for place, answer in answers.items()}
     with pytest.raises(fp.InvalidInput, match="there is nothing to open"):
-        channel.agents[0].answer({"number": 99, "kind": "open", "rounds": [asked], "masked": [masked]})
+        channel.agents[0].answer({"number": 99, "kind": "open", "asked": asked, "masked": masked})
 
 
 class Middle(InProcess):
