@@ -112,7 +112,7 @@ def agent_text(agent: Agent, notes: MemberNotes) -> str:
     own, holds = agent.lot_owners == agent.index, ""
     if agent.has_lots:
         holds = f", with {count_text(len(lots), 'lot')} of data and {count_text(len(tasks), 'task')}"
-        alone = f"Alone it would have {agent.standalone_utility():.4g} of payoff."
+        alone = f"Alone it would have {agent.standalone:.4g} of payoff."
     else:
         given, utility = standalone_plan(agent)
         alone = f"Alone it would use {given:.4g} {counted} and have {utility:.4g} of payoff."
@@ -157,7 +157,7 @@ def agent_record(agent: Agent, notes: MemberNotes) -> dict[str, Any]:
     """The same for programs."""
     noted = {"known": notes.known, "unit": notes.unit, "placeholder_cost": notes.placeholder_cost}
     if agent.has_lots:
-        return record_of_agent(agent) | {"standalone": agent.standalone_utility()} | noted
+        return record_of_agent(agent) | {"standalone": agent.standalone} | noted
     given, utility = standalone_plan(agent)
     return noted | {
         "agent": agent.name,

@@ -171,7 +171,7 @@ def _check_deal(agent: Agent, given: OwnPart, least_gain: float | None, *, is_pr
         # How much it falls short stays its own business.
         _require(
             LEAST_GAIN,
-            utility - agent.standalone_utility() >= least_gain - STATEMENT_ROUNDING * scale,
+            utility - agent.standalone >= least_gain - STATEMENT_ROUNDING * scale,
             "it asks for more",
         )
 

@@ -124,9 +124,10 @@ class Agent:
             "shares": self._shares,
             "messages": lambda asked: {key: list(asked[key]) for key in ("proposals", "prices")},
             "accept": self._acceptance,
-            **sum_terms.answers_of(self),
         }
-        return {"number": question["number"], **kinds[question["kind"]](question)}
+        kind = question["kind"]
+        said = kinds[kind](question) if kind in kinds else sum_terms.ANSWERS[kind](self, question)
+        return {"number": question["number"], **said}
 
     def answer_stranger(self, question: Question) -> Answer:
         """The answer, for a coordinator that may not see what goes wrong inside: errors may quote private numbers.
@@ -156,10 +157,6 @@ class Agent:
         cost = float(np.sum(self.costs.value(at[self.own_lots])))
         return float(payoffs.sum()) if np.isfinite(slopes).all() else -math.inf, cost
 
-    def standalone_utility(self) -> float:
-        """The utility of training alone."""
-        return self._alone
-
     def accepts(self, contributions: FloatArray, payment: float) -> bool:
         """Whether a deal leaves it what it asks for beyond standing alone.
 
@@ -169,12 +166,13 @@ class Agent:
         if self.least_gain is None:
             return True
         payoff, cost = self.utility(contributions)
-        scale = abs(payoff) + cost + abs(payment) + abs(self._alone)
-        gain = payoff - cost + payment - self._alone
+        scale = abs(payoff) + cost + abs(payment) + abs(self.standalone)
+        gain = payoff - cost + payment - self.standalone
         return math.isfinite(payoff) and gain >= self.least_gain - UTILITY_ROUNDING * scale
 
     @cached_property
-    def _alone(self) -> float:
+    def standalone(self) -> float:
+        """The utility of training alone."""
         own = self.own_lots
         if not own.size or not self.values.size:
             return 0.0

@@ -60,16 +60,6 @@ def count_of(question: Mapping[str, Any]) -> int:
     return n_points * (len(question["points"][0]) + (HEADER if about in PROGRAMS.values() else 0))
 
 
-def answers_of(agent: Agent) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-    """How an agent answers each kind of question of this protocol."""
-    return {
-        "key": lambda _: answer_key(agent),
-        "sums": lambda question: answer_sums(agent, question),
-        "payment": lambda question: answer_payment(agent, question),
-        "open": lambda question: answer_open(agent, question),
-    }
-
-
 # What a member signs: that a key is its own, an answer to a question, and its payment by these sums.
 
 
@@ -93,7 +83,7 @@ def _signed(agent: Agent, answer: dict[str, Any], text: bytes) -> dict[str, Any]
     return answer if agent.identity is None else answer | {"signature": agent.identity.sign(text)}
 
 
-def answer_key(agent: Agent) -> dict[str, Any]:
+def answer_key(agent: Agent, _: Mapping[str, Any]) -> dict[str, Any]:
     """Reveals: a public key made for this, and its signature where the member has a signing key."""
     key = masks.public_key(agent.secret)
     return _signed(agent, {"key": key}, key_text(agent.name, key))
@@ -144,6 +134,15 @@ def answer_open(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
     if find_contradiction(asked, total, payments) is None:
         raise Refusal("there is nothing to open: the sums do not contradict themselves")
     return {"seeds": {str(peer): seed.hex() for peer, seed in _seeds(agent, asked).items()}}
+
+
+# How an agent answers each kind of question of this protocol.
+ANSWERS: Mapping[str, Callable[[Agent, dict[str, Any]], dict[str, Any]]] = {
+    "key": answer_key,
+    "sums": answer_sums,
+    "payment": answer_payment,
+    "open": answer_open,
+}
 
 
 def total_of(question: Mapping[str, Any], masked: Mapping[str, str]) -> FloatArray:

@@ -65,7 +65,7 @@ def test_the_deal_of_honest_members_is_accepted() -> None:
 def test_what_an_agent_accepts() -> None:
     for agent in agents_of(FEDERATION):
         place, given = agent.index, HONEST.contributions
-        assert agent.standalone_utility() == pytest.approx(HONEST.standalone[place], rel=1e-9)
+        assert agent.standalone == pytest.approx(HONEST.standalone[place], rel=1e-9)
         paid, gap = float(HONEST.payments[place]), float(HONEST.ir_gaps[place])
         assert agent.accepts(given, paid - 0.999 * gap)
         assert not agent.accepts(given, paid - 1.001 * gap)

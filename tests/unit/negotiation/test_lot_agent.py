@@ -76,7 +76,7 @@ def test_shares_that_do_not_add_up_are_refused(federation: fp.Federation) -> Non
 
 def test_alone_it_has_what_standing_alone_is_worth(federation: fp.Federation) -> None:
     alone = fp.Standalone().solve(federation)
-    found = [agent.standalone_utility() for agent in agents_of(federation)]
+    found = [agent.standalone for agent in agents_of(federation)]
     np.testing.assert_allclose(found, alone.utilities, rtol=1e-9)
 
 
