@@ -206,16 +206,14 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
         require_own_caps(session, f"negotiating {header.mechanism!r} by {header.protocol}")
     protocol = negotiate_sums if header.protocol == "sums" else discover_prices
     tol, max_rounds = TOLERANCES[header.mechanism, header.protocol], MAX_ROUNDS[header.protocol]
-    start, rounds = np.zeros(session.n_lots), 0
     while True:
-        result = protocol(session, mechanism=header.mechanism, tol=tol, max_rounds=max_rounds, start=start)
-        start, rounds = result.contributions, rounds + result.rounds
-        if not result.is_agreed:
-            continue
+        session.profile = session.for_all_lots(session.profile[session.lots])
         try:
-            deal = _settle(session, result, header, rounds)
+            result = protocol(session, mechanism=header.mechanism, tol=tol, max_rounds=max_rounds)
+            session.profile = result.contributions
+            deal = _settle(session, result, header)
+            given = deal.contributions.tolist()
             if header.consent:
-                given = deal.contributions.tolist()
                 session.ask(
                     "accept",
                     lambda place: {"contributions": given, "payment": float(deal.payments[place])},  # noqa: B023
@@ -223,10 +221,10 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
                 )
             return deal
         except MemberExcluded:
-            start = session.for_all_lots(start[session.lots])
+            continue
 
 
-def _settle(session: Session, result: ProtocolResult, header: Header, rounds: int) -> Deal:
+def _settle(session: Session, result: ProtocolResult, header: Header) -> Deal:
     """The deal of what a protocol came to: through the game form where it applies, otherwise as the protocol says."""
     contributions, prices, payments, messages = result.contributions, result.prices, result.payments, None
     settled_by, layout = result.settled_by, session.layout
@@ -256,7 +254,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         provenance=Provenance(
             source=Source.NEGOTIATED,
             protocol=header.protocol,
-            rounds=rounds,
+            rounds=session.rounds,
             welfare=result.welfare,
             residual=result.residual,
             settled_by=settled_by,

@@ -30,7 +30,7 @@ import numpy as np
 from fedpact.federation import Exponential, Payoff, PowerLaw
 from fedpact.federation.arrays import FederationArrays, sum_by
 from fedpact.federation.lots import shared_members, take_shared_caps
-from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
+from fedpact.negotiation.session import ProtocolResult, Session
 from fedpact.negotiation.validation import LotAnswer, TaskAnswer
 from fedpact.solvers.interior_point import Maximum, linearised_gains, maximise
 from fedpact.solvers.shapley_equilibrium import PotentialProgram, least_norm_split
@@ -56,17 +56,13 @@ STRETCH, MAX_STRETCHES = 64.0, 12  # of a box without caps in which the model is
 NEARLY_OVER = 0.99  # of that box: the maximiser may lie beyond it
 
 
-def discover_prices(
-    session: Session, *, mechanism: str, tol: float, max_rounds: int, start: FloatArray
-) -> ProtocolResult:
-    """Contributions that no member would change; `start` is where to begin, those who are out contribute nothing."""
+def discover_prices(session: Session, *, mechanism: str, tol: float, max_rounds: int) -> ProtocolResult:
+    """Contributions that no member would change; it begins where the negotiation is."""
     is_shapley = mechanism == "shapley"
-    profile, best, residual, is_last = start, None, np.inf, False
+    profile, best, residual, is_last = session.profile, None, np.inf, False
     for number in range(1, max_rounds + 1):
-        try:
-            answers = session.ask_about(profile, shares=is_shapley)
-        except MemberExcluded:
-            return ProtocolResult(contributions=session.for_all_lots(profile[session.lots]), rounds=number)
+        session.profile, session.rounds = profile, session.rounds + 1
+        answers = session.ask_about(profile, shares=is_shapley)
         is_outside = any(answer.outside for answer in answers.values())
         model = None if is_outside else Model.of(session, profile[session.lots], is_shapley=is_shapley)
         asked, before, is_better = profile, best, model is not None and (best is None or model.rises_from(best))
@@ -82,7 +78,7 @@ def discover_prices(
         )
         if before is not None and is_last:  # where rounding drew the set of best profiles too wide, the former stands
             agreed = model if model is not None and is_better and model.gap <= MAX_GAIN_LEFT else before
-            return agreed.result(session, number, residual)
+            return agreed.result(session, residual)
         if best is None or not is_better:
             profile = _step_back(session, best, model, profile)
             continue
@@ -90,10 +86,10 @@ def discover_prices(
         if (residual <= tol or (residual <= STALLED_GAIN and residual >= last)) and best.gap <= MAX_GAIN_LEFT:
             smallest = best.smallest
             if np.abs(smallest - best.at).max(initial=0.0) <= SAME_PROFILE * (1.0 + best.at.max(initial=0.0)):
-                return best.result(session, number, residual)
+                return best.result(session, residual)
             profile, is_last = session.for_all_lots(smallest), True
     if best is not None and best.gap <= MAX_GAIN_LEFT:
-        return best.result(session, max_rounds, residual)
+        return best.result(session, residual)
     raise NotConverged(f"no agreement within {max_rounds} rounds: {_suspicion(session, best)}", result=best)
 
 
@@ -237,7 +233,7 @@ class Model:
             return rise >= -STALLED_GAIN * self.scale
         return self.welfare >= before.welfare - ROUNDING * before.scale
 
-    def result(self, session: Session, rounds: int, residual: float) -> ProtocolResult:
+    def result(self, session: Session, residual: float) -> ProtocolResult:
         """What everybody agrees on: this profile, and the prices or the shares stated there."""
         prices = payments = None
         if self.is_shapley:
@@ -252,7 +248,6 @@ class Model:
             contributions=session.for_all_lots(self.at),
             prices=prices,
             payments=payments,
-            rounds=rounds,
             settled_by="Shapley shares" if self.is_shapley else "personal prices",
             residual=residual,
             welfare=self.welfare,

@@ -41,13 +41,12 @@ Read = Callable[[dict[str, Any], int], AnswerT]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtocolResult:
-    """What a protocol comes to after so many rounds: everybody's contributions, per lot.
+    """What a protocol comes to: everybody's contributions, per lot, and prices or payments.
 
     Attributes
     ----------
     prices, payments
-        Personal prices, (n, lots), every column summing to zero, or payments, summing to zero. With neither somebody
-        had to go, and the contributions are where to go on from.
+        Personal prices, (n, lots), every column summing to zero, or payments, summing to zero.
     settled_by
         What the payments are, where there is no message game.
     residual, welfare
@@ -57,15 +56,9 @@ class ProtocolResult:
     contributions: FloatArray
     prices: FloatArray | None = None
     payments: FloatArray | None = None
-    rounds: int
-    settled_by: str = "personal prices"
-    residual: float = np.inf
-    welfare: float = np.nan
-
-    @property
-    def is_agreed(self) -> bool:
-        """Whether there is something to settle."""
-        return self.prices is not None or self.payments is not None
+    settled_by: str
+    residual: float
+    welfare: float
 
 
 class MemberExcluded(Exception):
@@ -77,7 +70,7 @@ class Session:
 
     `task_histories` holds the answers about every task, in order, `lot_histories` those about every lot's cost: they
     still count when somebody else has gone. Agents are known by their index among all; arrays have an entry for
-    everybody, or for every lot.
+    everybody, or for every lot. `profile` is where the negotiation is, after `rounds` in which everybody was asked.
     """
 
     def __init__(self, channel: Channel, listener: Listener | None = None) -> None:
@@ -94,6 +87,7 @@ class Session:
         self.task_owners: Owners = np.arange(self.size)
         self.task_histories: dict[int, list[TaskAnswer]] = {}
         self.lot_histories: dict[int, list[LotAnswer]] = {}
+        self.profile, self.rounds = np.zeros(self.size), 0
         self._listener = listener
         self._number = 0
 
@@ -187,6 +181,7 @@ class Session:
         self.task_owners = np.repeat(np.array(list(counts), dtype=np.intp), list(counts.values()))
         self.task_histories = {task: [] for task in range(self.task_owners.size)}
         self.lot_histories = {lot: [] for lot in range(self.n_lots)}
+        self.profile = np.zeros(self.n_lots)
         here = f"{len(layout.lot_owners)} lots" if layout.lot_names else "one lot of data and one task each"
         reason = f"its file is of another federation: most members speak of {here}, it names other lots or owners"
         return {place: reason for place, each in said.items() if each != layout}

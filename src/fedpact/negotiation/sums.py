@@ -53,36 +53,26 @@ MAX_KEY_CHANGES = 3  # times keys are agreed on anew for one question
 OWN_PAYMENT_TOLERANCE = 1e-9  # of a member's terms and payment
 
 
-def negotiate_sums(
-    session: Session, *, mechanism: str, tol: float, max_rounds: int, start: FloatArray
-) -> ProtocolResult:
+def negotiate_sums(session: Session, *, mechanism: str, tol: float, max_rounds: int) -> ProtocolResult:
     """The result; raises `NotConverged` if there is none within so many rounds, or too few members are left."""
-    members, lots, climb, number = session.members, session.lots, None, 0
-    try:
-        exchange = _Exchange(session)
-        climb = QuasiNewton(session.caps[lots], tol=tol, start=start[lots])
-        for number in range(1, max_rounds + 1):
-            residual = _ask_round(session, exchange, climb, mechanism, number)
-            if climb.is_done and climb.best is not None:
-                at = session.for_all_lots(climb.best.at)
-                return ProtocolResult(
-                    contributions=at,
-                    payments=session.for_everybody(exchange.ask_payments(SETTLEMENTS[mechanism], at)),
-                    rounds=number,
-                    settled_by="own payments",
-                    residual=residual,
-                    welfare=exchange.payoffs - exchange.costs,
-                )
-    except MemberExcluded:
-        here = np.array(start)
-        if climb is not None and climb.best is not None:
-            here[lots] = climb.best.at
-        return ProtocolResult(contributions=session.for_all_lots(here[session.lots]), rounds=number)
-    promised = "nothing" if climb is None else f"{climb.promised:.1e} of payoff"
-    names = ", ".join(f'"{session.names[place]}"' for place in members)
+    exchange, lots = _Exchange(session), session.lots
+    climb = QuasiNewton(session.caps[lots], tol=tol, start=session.profile[lots])
+    for number in range(1, max_rounds + 1):
+        session.rounds += 1
+        residual = _ask_round(session, exchange, climb, mechanism, number)
+        if climb.is_done:
+            at = session.profile
+            return ProtocolResult(
+                contributions=at,
+                payments=session.for_everybody(exchange.ask_payments(SETTLEMENTS[mechanism], at)),
+                settled_by="own payments",
+                residual=residual,
+                welfare=exchange.payoffs - exchange.costs,
+            )
+    names = ", ".join(f'"{session.names[place]}"' for place in session.members)
     raise NotConverged(
-        f"no agreement within {max_rounds} rounds: the last step still promised {promised}, and sums do not say "
-        f"which of {names} is to blame"
+        f"no agreement within {max_rounds} rounds: the last step still promised {climb.promised:.1e} of payoff, and "
+        f"sums do not say which of {names} is to blame"
     )
 
 
@@ -99,6 +89,7 @@ def _ask_round(session: Session, exchange: _Exchange, climb: QuasiNewton, mechan
         exchange.stake = float(abs(payoffs[highest]) + costs[highest])
     climb.tell(values.tolist(), [row[HEADER:][session.lots] for row in told], stake=exchange.stake)
     assert climb.best is not None
+    session.profile = session.for_all_lots(climb.best.at)
     for place, point in enumerate(points):
         if climb.best.at is point:
             exchange.payoffs, exchange.costs = float(payoffs[place]), float(costs[place])
@@ -106,7 +97,7 @@ def _ask_round(session: Session, exchange: _Exchange, climb: QuasiNewton, mechan
     residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else at_first
     session.notify_round(
         number,
-        contributions=session.for_all_lots(climb.best.at),
+        contributions=session.profile,
         residual=residual if np.isfinite(residual) else None,
         welfare=exchange.payoffs - exchange.costs,
     )
