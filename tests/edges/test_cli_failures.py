@@ -69,7 +69,7 @@ BAD_INPUT = [
     ("settle --currency EUR", "--currency and --per-payoff belong together"),
     (
         "settle paper-w1 unbalanced.json",
-        'unbalanced.json: this deal does not hold: member "agent 0" is paid 0.5, by ',
+        'payments: up to 0.5 of payoff is in the wrong pocket: member "agent 0" is paid 0.5, by ',
     ),
     ("settle paper-w1 unbalanced.json --unchecked", "payments must sum to zero"),
     ("new empty.json", "empty.json exists already"),
