@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -171,7 +172,7 @@ class Deal:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies are made anew, and so read-only."""
         parts = {each.name: getattr(self, each.name) for each in fields(self)}
-        return _made_anew, (parts | {"excluded": dict(self.excluded)},)
+        return partial(Deal, **parts | {"excluded": dict(self.excluded)}), ()
 
     @property
     def has_lots(self) -> bool:
@@ -254,15 +255,17 @@ class Deal:
             why = f"the deal has no member {short_repr(unknown[0])}; it is between {', '.join(self.agents)}"
             raise InvalidInput(why, field="names", rule="must be members of the deal", value=unknown[0])
         places = [self.agents.index(name) for name in names]
+        return self._take(places, [int(lot) for place in places for lot in np.flatnonzero(self.lot_places == place)])
+
+    def _take(self, places: Sequence[int], lots: Sequence[int]) -> Deal:
+        """The same between some agents, with their lots, in another order."""
         assert self.side_payments is not None
-        lots = places
         owned: dict[str, Any] = {}
         if self.lot_owners is not None and self.lot_names is not None:
-            lots = [lot for name in names for lot, owner in enumerate(self.lot_owners) if owner == name]
             owned = {key: tuple(getattr(self, key)[lot] for lot in lots) for key in ("lot_owners", "lot_names")}
         return replace(
             self,
-            agents=tuple(names),
+            agents=tuple(self.agents[place] for place in places),
             contributions=self.contributions[lots],
             payments=self.payments[places],
             prices=None if self.prices is None else self.prices[np.ix_(places, lots)],
@@ -279,16 +282,8 @@ class Deal:
             rule = "must be about the lots of the scenario"
             why = f"the deal {rule}: it has {len(given)} lots, the scenario {len(wanted)}, or they have other names"
             raise InvalidInput(why, field="deal", rule=rule, value=[name for _, name in given])
-        if not self.has_lots:
-            return self
-        order = [given.index(lot) for lot in wanted]
-        return replace(
-            self,
-            contributions=self.contributions[order],
-            prices=None if self.prices is None else self.prices[:, order],
-            lot_owners=tuple(owners),
-            lot_names=federation.lot_names,
-        )
+        order = [given.index(lot) for lot in wanted] if self.has_lots else range(len(given))
+        return self._take(range(len(self.agents)), order)
 
     def differences(self, other: Deal, *, tol: float = DEAL_ROUNDING) -> list[str]:
         """Whose part in two deals is not the same: contribution, payments, prices, or being in it at all.
@@ -389,10 +384,6 @@ def checked_agents(given: Any) -> tuple[str, ...]:
 def _per_agent(label: str, given: Any, names: Sequence[str], accepts: Any, rule: str) -> FloatArray:
     numbers = checked_numbers(label, given, accepts, rule, names=names)
     return read_only_copy(np.broadcast_to(numbers, len(names)))
-
-
-def _made_anew(parts: Mapping[str, Any]) -> Deal:
-    return Deal(**parts)
 
 
 def _checked_reasons(given: Any) -> Mapping[str, str]:

@@ -69,8 +69,6 @@ SUM_TOLERANCE = Fraction(1, 10**9)
 
 NEGLIGIBLE_CENTS = Fraction(1, 1_000_000)  # a sum below this part of a cent is rounding whatever the payments are
 
-MAX_SETTLED_AGENTS = 10_000
-
 MAX_DECIMALS = 18
 MONEY_DECIMALS = 2
 # Of currencies that have not two (ISO 4217).
@@ -86,8 +84,6 @@ NO_PRICES = (
 )
 GRAINS = 10**6
 """Grains in a cent. Amounts that are the same to the nearest grain count as equal, whatever their last bits say."""
-
-MIN_GROUPED, MAX_GROUPED = 1000, 10**15  # sums between these are written with all digits and commas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,10 +293,6 @@ def settle_payments(
             raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
         payments, names = np.append(payments, -math.fsum(np.asarray(payments))), (*names, sponsor)
     agents = check_names("names", names, None)
-    if len(agents) > MAX_SETTLED_AGENTS:
-        given = f", got {len(agents)}: settle parts of the federation"
-        rule = f"must number at most {MAX_SETTLED_AGENTS}"
-        raise InvalidInput(field="names", rule=rule, value=len(agents), given=given)
     rate = one_number("per_payoff", per_payoff, positive, "positive and finite")
     if isinstance(decimals, bool) or not isinstance(decimals, int | np.integer) or not 0 <= decimals <= MAX_DECIMALS:
         rule = f"must be a whole number from 0 to {MAX_DECIMALS}"
@@ -335,11 +327,9 @@ def _exact_payments(
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         money = Decimal((total * rate).numerator) / Decimal((total * rate).denominator)
-        text = f"{money:,.2f}" if MIN_GROUPED <= abs(money) < MAX_GROUPED else f"{money:.6g}"
-        given_sum = (
-            f", got a sum of {text}{'' if currency == PAYOFF_UNIT else f' {currency}'}; name whoever covers it as the "
-            f"sponsor (--sponsor), or as one more member"
-        )
+        unit = "" if currency == PAYOFF_UNIT else f" {currency}"
+        way_out = "name whoever covers it as the sponsor (--sponsor), or as one more member"
+        given_sum = f", got a sum of {money:,.6g}{unit}; {way_out}"
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
     return exact
 

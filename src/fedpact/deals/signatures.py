@@ -434,20 +434,6 @@ def check_subsets(document: Mapping[str, Any], deliveries: Mapping[str, Any], mo
         raise InvalidInput("the models are not made of the subsets that members' updates decide")
 
 
-def verification_documents(
-    document: Mapping[str, Any], models: Sequence[Mapping[str, Any]], *, head: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What each member that measured some of the models made of subsets has to have signed: all of them at once."""
-    for name in dict.fromkeys(name for model in models for name in model["accuracies"]):
-        scores = [model["accuracies"].get(name, {}) for model in models]
-        if any(score.get("accuracy") is not None for score in scores):
-            if any(score.get("samples") != scores[0].get("samples") for score in scores):
-                raise InvalidInput(f'"{name}" has signed one number of samples, and several are stated for it')
-            digests, told = [model.get("model") for model in models], [score.get("accuracy") for score in scores]
-            measured = measured_parts("verification", digests, told, scores[0].get("samples"))
-            yield name, own_document("verification", document, name, measured, head=head)
-
-
 def own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[str, dict[str, Any], Any]]:
     """What an entry says each member has delivered or measured: name, document and signature."""
     content = entry.content
@@ -456,9 +442,16 @@ def own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[
             for delivery in listed:
                 yield name, own_document("delivery", document, name, delivery), delivery.get("signature")
     elif entry.kind == VERIFIED:
-        signatures = content.get("signatures") or {}
-        for name, made in verification_documents(document, content["models"], head=entry.previous):
-            yield name, made, signatures.get(name)
+        signatures, models = content.get("signatures") or {}, content["models"]
+        for name in dict.fromkeys(name for model in models for name in model["accuracies"]):
+            scores = [model["accuracies"].get(name, {}) for model in models]
+            told, sizes = ([score.get(part) for score in scores] for part in ("accuracy", "samples"))
+            if any(accuracy is not None for accuracy in told):
+                if any(size != sizes[0] for size in sizes):
+                    raise InvalidInput(f'"{name}" has signed one number of samples, and several are stated for it')
+                measured = measured_parts("verification", [model.get("model") for model in models], told, sizes[0])
+                made = own_document("verification", document, name, measured, head=entry.previous)
+                yield name, made, signatures.get(name)
     elif entry.kind == MEASURED:
         for name, said in content["accuracies"].items():
             if said.get("accuracy") is not None:
@@ -548,20 +541,18 @@ class SignedDeal:
             for name, said in signatures.items():
                 if entry.kind == FAILED or (name in self.members and said.get("signed") is True):
                     yield name, self.document, said.get("signature")
-                    yield name, self._statement(name, said), said.get("own_signature")
+                    agreed, place = self.entries[AGREED].content, self.document["agents"].index(name)
+                    prices = agreed["deal"].get("prices")
+                    own = statement_document(
+                        self.document,
+                        name,
+                        prices=prices[place] if prices else None,
+                        utility=agreed["utilities"].get(name),
+                        claims=said.get("claims") or [],
+                        wants=said.get("wants"),
+                    )
+                    yield name, own, said.get("own_signature")
         yield from own_statements(self.document, entry)
-
-    def _statement(self, name: str, said: Mapping[str, Any]) -> dict[str, Any]:
-        agreed, place = self.entries[AGREED].content, self.document["agents"].index(name)
-        prices = agreed["deal"].get("prices")
-        return statement_document(
-            self.document,
-            name,
-            prices=prices[place] if prices else None,
-            utility=agreed["utilities"].get(name),
-            claims=said.get("claims") or [],
-            wants=said.get("wants"),
-        )
 
 
 def signed_deals(ledger: Sequence[Entry]) -> list[SignedDeal]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Protocol, Self
@@ -238,20 +238,16 @@ class Recording:
         return exchange
 
     def _write(self, line: str) -> None:
-        with self._writing():
+        path = self._transcript.path
+        try:
             if self._file is None:  # in place of a line that was cut off
-                self._file = self._transcript.path.open("r+b")
+                self._file = path.open("r+b")
                 self._file.truncate(self._transcript.length)
                 self._file.seek(self._transcript.length - 1)
                 if self._file.read() != b"\n":
                     self._file.write(b"\n")
             self._file.write(f"{line}\n".encode())
             self._file.flush()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
         except OSError as error:
             raise InvalidInput(
                 f"{self._transcript.path}: the transcript cannot be written: {error.strerror}"

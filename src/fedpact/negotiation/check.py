@@ -156,11 +156,7 @@ class RecordCheck:
 CHECKS: list[RecordCheck] = []
 
 
-def _always(_: Any) -> bool:
-    return True
-
-
-def _check(of: str, name: str, *, needs: str, applies: Applies = _always) -> Callable[[Run], Run]:
+def _check(of: str, name: str, *, needs: str, applies: Applies = lambda _: True) -> Callable[[Run], Run]:
     """Put a check into the table, in the order in which they are written; its docstring says what it proves."""
 
     def add(run: Run) -> Run:
