@@ -209,27 +209,22 @@ def acceptance(given: Any, name: str) -> bool:
     return given
 
 
-def _tasks(count: int, n_lots: int, **more: Reader) -> Reader:
-    parts: dict[str, Reader] = {"payoff": number, "curvature": positive, "prices": partial(numbers, size=n_lots)}
-    return partial(each_of, part=partial(fields, parts=parts | more), what="its tasks", count=count)
-
-
-def _lots(count: int) -> Reader:
-    parts = dict.fromkeys(("cost", "marginal_cost", "cost_curvature"), positive)
-    return partial(each_of, part=partial(fields, parts=parts), what="its lots", count=count)
-
-
-def _seeds(peers: Sequence[int]) -> Reader:
-    return partial(fields, parts=dict.fromkeys((str(peer) for peer in peers), hexadecimal))
+def _profile(n_tasks: int, n_own: int, n_lots: int, **more: Reader) -> Mapping[str, Reader]:
+    """Of every task and of every own lot."""
+    task: dict[str, Reader] = {"payoff": number, "curvature": positive, "prices": partial(numbers, size=n_lots)}
+    lot: dict[str, Reader] = dict.fromkeys(("cost", "marginal_cost", "cost_curvature"), positive)
+    return {
+        "tasks": partial(each_of, part=partial(fields, parts=task | more), what="its tasks", count=n_tasks),
+        "lots": partial(each_of, part=partial(fields, parts=lot), what="its lots", count=n_own),
+    }
 
 
 # By kind of question: the parts of its answer, as functions of what they are about.
 SCHEMAS: Mapping[str, Callable[..., Mapping[str, Reader]]] = {
-    "prices": lambda n_tasks, n_own, n_lots, n_agents: {"tasks": _tasks(n_tasks, n_lots), "lots": _lots(n_own)},
-    "shares": lambda n_tasks, n_own, n_lots, n_agents: {
-        "tasks": _tasks(n_tasks, n_lots, shares=partial(numbers, size=n_agents), slopes=partial(numbers, size=n_lots)),
-        "lots": _lots(n_own),
-    },
+    "prices": lambda n_tasks, n_own, n_lots, n_agents: _profile(n_tasks, n_own, n_lots),
+    "shares": lambda n_tasks, n_own, n_lots, n_agents: _profile(
+        n_tasks, n_own, n_lots, shares=partial(numbers, size=n_agents), slopes=partial(numbers, size=n_lots)
+    ),
     "messages": lambda proposals, prices: {
         "proposals": partial(agreed_numbers, numbers_agreed=proposals),
         "prices": partial(agreed_numbers, numbers_agreed=prices),
@@ -238,7 +233,7 @@ SCHEMAS: Mapping[str, Callable[..., Mapping[str, Reader]]] = {
     "key": lambda: {"key": hexadecimal, "signature": signature},
     "sums": lambda count: {"masked": partial(masked_numbers, count=count), "signature": signature},
     "payment": lambda: {"payment": number, "signature": signature},
-    "open": lambda peers: {"seeds": _seeds(peers)},
+    "open": lambda peers: {"seeds": partial(fields, parts=dict.fromkeys(map(str, peers), hexadecimal))},
 }
 
 
