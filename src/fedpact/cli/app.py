@@ -164,6 +164,7 @@ def _run() -> None:
         _fail("this takes more memory than there is; try fewer members or a smaller file", BAD_INPUT)
     except OSError as error:
         what = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
+        _flush_error()  # what cannot be written is said once
         _fail(f"the system refuses: {what}", BAD_INPUT)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)

@@ -158,6 +158,8 @@ def replace_text(path: Path, content: str, *, private: bool = False) -> None:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ValueError):  # the only one that Python makes of a name
+        return "its name has a null character in it"
     return getattr(error, "strerror", None) or str(error)
 
 

@@ -56,7 +56,7 @@ def test_a_folder_is_not_replaced(tmp_path):
         ("deal", "the file's name must end in .toml or .json, got 'deal'"),
         ("nowhere/deal.toml", "there is no such folder; make it first"),
         ("file/deal.toml", "there is no such folder; make it first"),
-        ("nul\0.toml", "the file cannot be written: embedded null byte"),
+        ("nul\0.toml", "the file cannot be written: its name has a null character in it"),
     ],
 )
 def test_places_that_cannot_be_written(tmp_path, scenario, name, message):
