@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from fedpact.deals.deal_file import outcome_record
-from fedpact.deals.stated import CHECKED, GIVEN, OF_LOTS, contradictions
+from fedpact.deals.deal_file import CHECKED, GIVEN, OF_LOTS, contradictions, outcome_record
 from fedpact.mechanisms import MECHANISMS
 from fedpact.negotiation.check import STATED, check_deal
 from fedpact.scenario import example

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedpact.certificates.claims import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
 from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
 from fedpact.deals.ledger import AGREED, SIGNED, is_end, is_ledger, read_ledger
 from fedpact.deals.outcome import PER_AGENT, Outcome
@@ -23,13 +24,23 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, read_text, replace_text
 from fedpact.utils.jsonl import jsonable
+from fedpact.utils.words import differing_texts
 
 PARTS = ("mechanism", "agents", "contributions", "payments", "prices", "side_payments", "excluded")
 REQUIRED = PARTS[:4]
-OF_LOTS = ("lot_owners", "lot_names")
-NEGOTIATED = ("protocol", "settled_by", "rounds", "welfare", "residual")  # what is known of a negotiation
+LOT_PARTS = ("lot_owners", "lot_names")
+# How a deal was negotiated: it follows from what was asked and answered, and from nothing else.
+NEGOTIATED = ("protocol", "settled_by", "rounds", "welfare", "residual")
 MAX_NUMBER = 1e300
 OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "budget", "leavers", "diagnosis")
+# What the outcome is made from: compared with the rules by the certificates, or with the scenario when it is read.
+GIVEN = ("mechanism", "agents", "contributions", "payments", "scenario", "source")
+OF_LOTS = ("task_owners", "task_names", "task_payoffs", "shared_caps", "shared_cap_prices")
+BESIDE = ("worst_reciprocity", "certificates", "assumptions", "equilibria", "prices", "excluded")
+CHECKED = tuple(key for key in (*OUTCOME_FIELDS, *OF_LOTS, *BESIDE) if key not in GIVEN)
+RATIOS = ("reciprocity", "reciprocity_ratios", "value")
+PRICES = ("prices", "net_externality", "shared_cap_prices")
+RESIDUAL_TOLERANCE = 1e-12  # of what is at stake: residuals are of the order of rounding
 NO_DEAL_YET = "there is no deal in it yet; `fedpact negotiate` with this transcript goes on"
 
 
@@ -73,7 +84,7 @@ def save_deal(deal: Deal, path: Path | str) -> None:
 def deal_record(deal: Deal) -> dict[str, Any]:
     """A deal as plain data, which `deal_from_record` reads."""
     by = deal.provenance
-    record = {part: getattr(deal, part) for part in (*PARTS, *(OF_LOTS if deal.has_lots else ()), "scenario")}
+    record = {part: getattr(deal, part) for part in (*PARTS, *(LOT_PARTS if deal.has_lots else ()), "scenario")}
     record |= {"source": by.source}
     record |= {name: getattr(by, name) for name in NEGOTIATED if by.protocol is not None}
     plain: dict[str, Any] = jsonable(record)
@@ -115,7 +126,7 @@ def deal_from_record(record: Mapping[str, Any]) -> Deal:
         if key not in record:
             raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
     size = len(checked_agents(record["agents"]))
-    parts = {part: record.get(part) for part in (*PARTS, *OF_LOTS, "scenario")}
+    parts = {part: record.get(part) for part in (*PARTS, *LOT_PARTS, "scenario")}
     owners, prices = parts["lot_owners"], parts["prices"]
     n_lots = len(owners) if isinstance(owners, list | tuple) else size
     for key, count in (("contributions", n_lots), ("payments", size), ("side_payments", size)):
@@ -235,3 +246,81 @@ def _numbers(key: str, given: Any, count: int) -> FloatArray:
 def is_number(given: Any) -> bool:
     """Whether plain data is a finite number."""
     return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= MAX_NUMBER
+
+
+# What a file states of a deal beside contributions and payments, held against what follows from these. Numbers are
+# compared with the largest of their kind, so that rounding on another machine does not count; words, names and verdicts
+# must be the same. Of certificates only claims and verdicts count: margins and witnesses are worked out anew wherever
+# they are shown.
+
+
+def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
+    """What a record states otherwise than it follows from the outcome, in words; keys it does not know are left out."""
+    stated = {key: entry for key, entry in record.items() if key in CHECKED}
+    if isinstance(stated.get("excluded"), dict):  # who is not among its agents is out of all that follows
+        stated["excluded"] = {name: why for name, why in stated["excluded"].items() if name in outcome.agents}
+    if isinstance(stated.get("certificates"), dict):
+        stated["certificates"] = {claim: _verdict(entry) for claim, entry in stated["certificates"].items()}
+    if list(record["agents"]) == list(outcome.agents):
+        due, tolerances = outcome_record(outcome), _Tolerances(outcome)
+        return [text for key, entry in stated.items() for text in _compare(key, key, entry, due.get(key), tolerances)]
+    if any(key in stated for key in PER_AGENT if key not in (*GIVEN, "side_payments")):
+        return ["agents must be those in the deal, in the order of the scenario, where a file states what they have"]
+    return []
+
+
+def negotiation_contradictions(record: Mapping[str, Any], deal: Deal) -> list[str]:
+    """What a record states of how a deal was negotiated otherwise than its exchanges come to, in words."""
+    due = deal_record(deal)
+    scale = max(abs(deal.provenance.welfare), deal.turnover)
+    tolerances = {"welfare": STATED_TOLERANCE * scale, "residual": RESIDUAL_TOLERANCE}
+    compared = [key for key in ("source", "scenario", *NEGOTIATED) if key in record]
+    return [text for key in compared for text in _differ(key, record[key], due.get(key), tolerances.get(key, 0.0))]
+
+
+def _verdict(certificate: Any) -> Any:
+    if not isinstance(certificate, dict):
+        return certificate
+    return {key: certificate.get(key) for key in ("claim", "verdict")}
+
+
+class _Tolerances:
+    """How large numbers of each kind are in an outcome, and so how far they may be apart by rounding."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        prices = outcome.deal.prices
+        self.stake = float((np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)).sum())
+        self.price = _largest(outcome.net_externality if prices is None else prices)
+        self.ratio, self.contribution = _largest(outcome.reciprocity_ratios), _largest(outcome.contributions)
+
+    def of(self, key: str, due: float) -> float:
+        """Of a number of this key."""
+        if key.endswith("contributions"):
+            return STATED_CONTRIBUTION_TOLERANCE * max(self.contribution, abs(due))
+        scale = self.ratio if key in RATIOS else self.price if key in PRICES else self.stake
+        return STATED_TOLERANCE * max(0.0 if key == "dimension" else scale, abs(due))
+
+
+def _compare(path: str, key: str, stated: Any, due: Any, tolerances: _Tolerances) -> Iterator[str]:
+    """How what is stated under a path differs from what is due, number by number and word by word."""
+    if isinstance(stated, dict) and isinstance(due, dict):
+        for name, entry in stated.items():
+            yield from _compare(f"{path}.{name}", name, entry, due.get(name), tolerances)
+    elif isinstance(stated, list) and isinstance(due, list) and len(stated) == len(due):
+        for place, (one, other) in enumerate(zip(stated, due, strict=True)):
+            yield from _compare(f"{path}[{place}]", key, one, other, tolerances)
+    else:
+        yield from _differ(path, stated, due, tolerances.of(key, due) if is_number(due) else 0.0)
+
+
+def _differ(path: str, stated: Any, due: Any, tol: float) -> Iterator[str]:
+    if is_number(stated) and is_number(due):
+        if not abs(stated - due) <= tol:
+            is_due, is_stated = differing_texts(due, stated)
+            yield f"{path} is {is_due}, the file says {is_stated}"
+    elif type(stated) is not type(due) or stated != due:
+        yield f"{path} is {short_repr(due)}, the file says {short_repr(stated)}"
+
+
+def _largest(numbers: FloatArray) -> float:
+    return float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0))

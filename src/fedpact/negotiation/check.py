@@ -30,7 +30,17 @@ from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.certificates.claims import BALANCE_TOLERANCE, quote_claim
 from fedpact.deals import Deal, Outcome, Settlement, is_ledger, load_deal, read_ledger
 from fedpact.deals.deal import Source, whole_samples
-from fedpact.deals.deal_file import deal_from_record, deal_record, is_comparison, read_record, stated_deal
+from fedpact.deals.deal_file import (
+    CHECKED,
+    NEGOTIATED,
+    contradictions,
+    deal_from_record,
+    deal_record,
+    is_comparison,
+    negotiation_contradictions,
+    read_record,
+    stated_deal,
+)
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
@@ -67,7 +77,6 @@ from fedpact.deals.signatures import (
     stated_keys,
     stated_model,
 )
-from fedpact.deals.stated import CHECKED, OF_NEGOTIATION, contradictions, negotiation_contradictions
 from fedpact.deals.transcript import Transcript, is_transcript, read_transcript
 from fedpact.deals.updates import TrainingUpdates, missing_measurements, model_digest
 from fedpact.federation import Federation
@@ -1130,7 +1139,7 @@ def check_deal(
         record=record,
         money=money,
         contradictions=stated,
-        unchecked=[key for key in OF_NEGOTIATION if key in stated_in and key not in CHECKED],
+        unchecked=[key for key in NEGOTIATED if key in stated_in and key not in CHECKED],
     )
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from fedpact.deals import Deal, Messages, Provenance, Source
-from fedpact.deals.deal_file import deal_record, stated_deal
-from fedpact.deals.stated import negotiation_contradictions
+from fedpact.deals.deal_file import deal_record, negotiation_contradictions, stated_deal
 from fedpact.deals.transcript import Channel, Header, Recording, Transcript, find_transcript, read_transcript
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.lots import labels, require_own_caps

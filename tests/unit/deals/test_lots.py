@@ -9,8 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison.lies import best_lies
-from fedpact.deals.deal_file import deal_from_record, deal_record, outcome_record
-from fedpact.deals.stated import contradictions
+from fedpact.deals.deal_file import contradictions, deal_from_record, deal_record, outcome_record
 from fedpact.mechanisms import AccuracyShaping, ProportionalSharing
 from old_hospitals import example, hospitals_with_privacy
 
