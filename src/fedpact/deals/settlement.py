@@ -82,6 +82,7 @@ NO_PRICES = (
     "this deal names no prices; what is due for less than agreed follows from its mechanism's payment rule, and that "
     "needs the federation"
 )
+MIN_GROUPED, MAX_GROUPED = 1000, 10**15  # sums between these are written with all digits and commas
 GRAINS = 10**6
 """Grains in a cent. Amounts that are the same to the nearest grain count as equal, whatever their last bits say."""
 
@@ -327,9 +328,10 @@ def _exact_payments(
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         money = Decimal((total * rate).numerator) / Decimal((total * rate).denominator)
+        text = f"{money:,.2f}" if MIN_GROUPED <= abs(money) < MAX_GROUPED else f"{money:.6g}"
         unit = "" if currency == PAYOFF_UNIT else f" {currency}"
         way_out = "name whoever covers it as the sponsor (--sponsor), or as one more member"
-        given_sum = f", got a sum of {money:,.6g}{unit}; {way_out}"
+        given_sum = f", got a sum of {text}{unit}; {way_out}"
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
     return exact
 
