@@ -250,8 +250,8 @@ def is_number(given: Any) -> bool:
 
 # What a file states of a deal beside contributions and payments, held against what follows from these. Numbers are
 # compared with the largest of their kind, so that rounding on another machine does not count; words, names and verdicts
-# must be the same. Of certificates only claims and verdicts count: margins and witnesses are worked out anew wherever
-# they are shown.
+# must be the same. A certificate's witness may be any that is as bad by rounding, and is worked out anew where it is
+# shown: claim, verdict and margin count.
 
 
 def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
@@ -260,7 +260,7 @@ def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
     if isinstance(stated.get("excluded"), dict):  # who is not among its agents is out of all that follows
         stated["excluded"] = {name: why for name, why in stated["excluded"].items() if name in outcome.agents}
     if isinstance(stated.get("certificates"), dict):
-        stated["certificates"] = {claim: _verdict(entry) for claim, entry in stated["certificates"].items()}
+        stated["certificates"] = {claim: _judged(entry) for claim, entry in stated["certificates"].items()}
     if list(record["agents"]) == list(outcome.agents):
         due, tolerances = outcome_record(outcome), _Tolerances(outcome)
         return [text for key, entry in stated.items() for text in _compare(key, key, entry, due.get(key), tolerances)]
@@ -278,10 +278,10 @@ def negotiation_contradictions(record: Mapping[str, Any], deal: Deal) -> list[st
     return [text for key in compared for text in _differ(key, record[key], due.get(key), tolerances.get(key, 0.0))]
 
 
-def _verdict(certificate: Any) -> Any:
+def _judged(certificate: Any) -> Any:
     if not isinstance(certificate, dict):
         return certificate
-    return {key: certificate.get(key) for key in ("claim", "verdict")}
+    return {key: certificate.get(key) for key in ("claim", "verdict", "margin")}
 
 
 class _Tolerances:
