@@ -293,6 +293,6 @@ def test_without_jax_it_says_so(images: Images, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_jax_is_imported_when_something_is_trained() -> None:
-    code = "import sys, fedpact.training, fedpact.training.sample_lots; print('jax' in sys.modules)"
+    code = "import sys, fedpact.training, fedpact.training.run; print('jax' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

@@ -17,9 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.fitting.pilots.estimators import require_sklearn
-from fedpact.fitting.pilots.members import pandas, pilot_data, read_table
-from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, PilotData, Records
+from fedpact.fitting.pilots.models import require_sklearn
+from fedpact.fitting.pilots.records import (
+    CLASSIFICATION,
+    REGRESSION,
+    PilotData,
+    Records,
+    pandas,
+    pilot_data,
+    read_table,
+)
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, MissingExtra
 
@@ -72,15 +79,9 @@ def _hospitals(folder: Path | None) -> dict[str, DataFrame]:
             found[hospital] = read_table(plain)
             continue
         name = f"processed.{called}.data"
-        if folder is not None:
-            path = folder / name
-            if not path.is_file():
-                raise InvalidInput(
-                    f"{folder} has no {name} and no {hospital.replace(' ', '')}.csv; put UCI's files there"
-                )
-            content = path.read_text(encoding="utf-8")
-        else:
-            content = _download(HEART_URL.format(called))
+        if folder is not None and not (folder / name).is_file():
+            raise InvalidInput(f"{folder} has no {name} and no {hospital.replace(' ', '')}.csv; put UCI's files there")
+        content = _download(HEART_URL.format(called)) if folder is None else (folder / name).read_text(encoding="utf-8")
         table = pandas().read_csv(io.StringIO(HEAD + content), na_values="?")
         found[hospital] = table.drop(columns="num").assign(disease=np.where(table["num"] > 0, "yes", "no"))
     return found
@@ -104,8 +105,7 @@ def _artificial(name: str, seed: int) -> PilotData:
     found = getattr(importlib.import_module("sklearn.datasets"), loader)()
     features, targets = np.asarray(found.data, dtype=np.float64), np.asarray(found.target, dtype=np.float64)
     classes = tuple(map(str, getattr(found, "target_names", ()))) if task == CLASSIFICATION else ()
-    rng = np.random.default_rng(seed)
-    records = []
+    rng, records = np.random.default_rng(seed), []
     for member, rows in zip(MEMBERS, _deal(targets, rng), strict=True):
         own, truth = features[rows], targets[rows]
         if member == "Old device":
