@@ -278,7 +278,7 @@ def test_misuse_is_exit_code_2_too(train, tmp_path: Path, command: str) -> None:
 
 
 def test_without_jax_it_says_what_to_install(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedpact.training.settings.find_spec", lambda name: None)
+    monkeypatch.setattr("fedpact.training.experiment.find_spec", lambda name: None)
     result = train(*QUICK)
     assert result.code == 2
     assert result.err == 'error: Training is not installed: pip install "fedpact[train]"\n'

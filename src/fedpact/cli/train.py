@@ -38,7 +38,7 @@ from fedpact.scenario import EXAMPLES, Scenario
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.training import Experiment, Training
 from fedpact.training.data import Images, mnist
-from fedpact.training.run import Run, check_folder, members_and_lots, save_run, train_under
+from fedpact.training.run import Run, check_folder, save_run, train_under
 from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.files import read_text
 from fedpact.utils.words import MAX_NAMES, count_text, join_names
@@ -106,7 +106,10 @@ def train(
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     experiment = Experiment(
         _images(),
-        **members_and_lots(chosen.federation),
+        n_agents=chosen.federation.n_agents,
+        names=names,
+        lot_owners=chosen.federation.lot_owners if chosen.federation.has_lots else None,
+        lot_names=chosen.federation.lot_names if chosen.federation.has_lots else None,
         samples=per_agent("--samples", samples or [], lots, SAMPLES),
         test_share=test_share,
         alpha=alpha,

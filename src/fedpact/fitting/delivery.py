@@ -90,7 +90,7 @@ class Calibration:
         require_single_lots(federation, "verifying what was delivered")
         ends = checked_range(floor, ceiling, federation, labels=("floor", "ceiling"))
         if precision is None:
-            precision = agreed_precision(federation.n_agents)
+            precision = _precision(federation.n_agents)
         curves = Curves(federation.weights, *ends, federation.payoff)
         return cls(names=federation.names, curves=curves, precision=precision)
 
@@ -189,12 +189,7 @@ def calibrate_delivery(  # noqa: PLR0917 - as `estimate_delivery`
     return replace(Calibration.of(federation, floor, ceiling, first), earlier=tests)
 
 
-def agreed_precision(n_agents: int) -> FloatArray:
-    """R where members agreed on the curves."""
-    return _precision(n_agents, AGREED_DOUBT, AGREED_DOUBT)
-
-
-def _precision(n_agents: int, ends: float, parameter: float) -> FloatArray:
+def _precision(n_agents: int, ends: float = AGREED_DOUBT, parameter: float = AGREED_DOUBT) -> FloatArray:
     """R of `fedpact.fitting.subset_models`, for these standard errors of floors and ceilings, and of the parameter."""
     return np.diag(1.0 / np.array([ends] * (2 * n_agents) + [parameter]))
 
@@ -601,7 +596,7 @@ class Delivery:
         n_agents, models = len(self.names), self.models
         wanted = np.ones((n_agents, n_agents), dtype=bool) if pairs is None else np.asarray(pairs, dtype=bool)
         if not self.calibrated:  # what is paid goes by the curves as agreed
-            models = replace(models, precision=agreed_precision(n_agents))
+            models = replace(models, precision=_precision(n_agents))
         return models.leave_out_shares(wanted)
 
     def settle(self, deal: Deal | Outcome, *, money: Money | None = None, decimals: int | None = None) -> Settlement:

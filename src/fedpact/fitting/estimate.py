@@ -48,8 +48,7 @@ MAX_PASSES = 8
 VARIANCE_CHANGE = 0.02  # relative
 MIN_RUN_PAIRS = 30
 
-Accepts = Callable[[FloatArray], NDArray[np.bool_]]
-END_RULES: Mapping[str, tuple[Accepts, str]] = {
+END_RULES: Mapping[str, tuple[Callable[[FloatArray], NDArray[np.bool_]], str]] = {
     "floor": (lambda numbers: (numbers >= 0) & (numbers < 1), "at least 0 and below 1"),
     "ceiling": (lambda numbers: (numbers > 0) & (numbers <= 1), "above 0 and at most 1"),
 }

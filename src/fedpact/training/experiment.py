@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -81,34 +81,32 @@ class Experiment:
     holdings: list[Holdings] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        put = partial(object.__setattr__, self)
         if find_spec("jax") is None:  # said early, without importing it, which takes a second
             raise MissingExtra("Training", "train")
         for label, kind in (("images", Images), ("training", Training)):
             if not isinstance(getattr(self, label), kind):
                 raise InvalidInput(f"{label} must be of type {kind.__name__}, got {short_repr(getattr(self, label))}")
-        self._set("n_agents", whole_number("n_agents", self.n_agents, least=1))
-        self._set("seed", whole_number("seed", self.seed, least=0))
-        self._set("names", check_names("names", self.names or default_names(self.n_agents), self.n_agents))
-        self._set("ownership", self._check_ownership())
+        put("n_agents", whole_number("n_agents", self.n_agents, least=1))
+        put("seed", whole_number("seed", self.seed, least=0))
+        put("names", check_names("names", self.names or default_names(self.n_agents), self.n_agents))
+        put("ownership", self._check_ownership())
         for label, accepts, rule in (
             ("samples", lambda x: (x >= 1) & (x == np.rint(x)) & np.isfinite(x), "a whole number of at least 1"),
             ("label_noise", lambda x: (x >= 0) & (x <= 1), "a share from 0 to 1"),
         ):
             numbers = checked_numbers(label, getattr(self, label), accepts, rule, names=self.lot_labels)
-            self._set(label, read_only_copy(np.broadcast_to(numbers, self.n_lots)))
-        self._set("samples", _read_only(self.samples))
+            put(label, read_only_copy(np.broadcast_to(numbers, self.n_lots)))
+        put("samples", _read_only(self.samples))
         share = one_number("test_share", self.test_share, lambda x: (x > 0) & (x < 1), "between 0 and 1")
-        self._set("test_share", share)
+        put("test_share", share)
         if self.alpha is not None:
-            self._set("alpha", one_number("alpha", self.alpha, positive, POSITIVE))
+            put("alpha", one_number("alpha", self.alpha, positive, POSITIVE))
         rng, noise = generator(self.seed, Stream.DEALING), self.label_noise
         shares = deal_images(
             self.images.labels, self.samples, self.alpha, test_share=share, rng=rng, names=self.lot_labels
         )
-        self._set("holdings", make_holdings(self.images, shares, noise, self.seed, owners=self.ownership.lot_owners))
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
+        put("holdings", make_holdings(self.images, shares, noise, self.seed, owners=self.ownership.lot_owners))
 
     @property
     def n_lots(self) -> int:

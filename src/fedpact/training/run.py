@@ -377,12 +377,6 @@ SETTINGS, RESULT, PICTURE = "settings.json", "result.json", "learning.png"
 HEADS = ("round", "member", "alone", "samples", "score", "loss", "test_size")
 
 
-def members_and_lots(federation: Federation) -> dict[str, Any]:
-    """Who they are and whose lots there are, as an experiment takes it."""
-    owned = {"lot_owners": federation.lot_owners, "lot_names": federation.lot_names} if federation.has_lots else {}
-    return {"n_agents": federation.n_agents, "names": federation.names, **owned}
-
-
 def check_folder(path: Path) -> None:
     """Raise `InvalidInput` if a run cannot be put there."""
     with error_context(str(path)):

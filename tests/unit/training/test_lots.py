@@ -11,7 +11,7 @@ import fedpact as fp
 from fedpact.paper.measured_game import MeasuredGame
 from fedpact.report.records import run_record
 from fedpact.training import Experiment, Images, Training, train_under
-from fedpact.training.run import members_and_lots, save_run
+from fedpact.training.run import save_run
 from fedpact.utils.errors import InvalidInput
 from lots_scenario import FEDERATION
 
@@ -118,7 +118,10 @@ def test_who_is_not_in_the_deal_trains_alone_on_its_lots(trainer: Experiment) ->
 def test_a_run_with_lots_is_kept(tmp_path: Path, images: Images) -> None:
     experiment = Experiment(
         images,
-        **members_and_lots(FEDERATION),
+        n_agents=FEDERATION.n_agents,
+        names=FEDERATION.names,
+        lot_owners=FEDERATION.lot_owners,
+        lot_names=FEDERATION.lot_names,
         samples=np.array([20.0, 30.0, 40.0, 40.0]),
         label_noise=[0.0, 0.5, 0.0, 0.0],
         training=Training(rounds=2, hidden=(5,)),

@@ -297,13 +297,9 @@ def pilot_data(
     )
 
 
-def _is_numeric(column: Series) -> bool:
-    return bool(pandas().api.types.is_numeric_dtype(column))
-
-
 def _targets(tables: Tables, target: str, task: str | None) -> tuple[str, tuple[str, ...], list[FloatArray]]:
     columns = [table[target] for table in tables.values()]
-    numeric, together = all(map(_is_numeric, columns)), pandas().concat(columns)
+    numeric, together = all(map(pandas().api.types.is_numeric_dtype, columns)), pandas().concat(columns)
     if task not in (None, CLASSIFICATION, REGRESSION):
         raise InvalidInput(f"task must be {CLASSIFICATION} or {REGRESSION}, got {short_repr(task)}")
     if task == REGRESSION and not numeric:
@@ -350,7 +346,7 @@ def _features(tables: Tables, unused: set[Any], notes: list[str]) -> tuple[list[
 def _encode(column: Series, name: str, notes: list[str]) -> DataFrame:
     """Numbers as they are; texts as a column for each, unless they are numbers with a mistake among them."""
     pd = pandas()
-    if not _is_numeric(column):
+    if not pd.api.types.is_numeric_dtype(column):
         numbers = pd.to_numeric(column, errors="coerce")
         strays = column[column.notna() & numbers.isna()]
         if not strays.empty and len(strays) < (1.0 - MOSTLY) * column.notna().sum():
@@ -359,7 +355,7 @@ def _encode(column: Series, name: str, notes: list[str]) -> DataFrame:
                 f"{short_repr(str(strays.iloc[0]))}; leave it empty if it is not known"
             )
         column = numbers if strays.empty else column
-    if _is_numeric(column):
+    if pd.api.types.is_numeric_dtype(column):
         return column.to_frame(name)
     made = pd.get_dummies(column.astype("string").str.strip(), dtype=np.float64)
     if made.shape[1] > MAX_TEXTS:
