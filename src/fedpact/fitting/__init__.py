@@ -3,8 +3,9 @@
 `estimate` fits, `lack_of_fit` says whether the curves predict what they were not fitted to, `result` is what comes of
 it, with how sure it is, `suggestions` the runs worth training next. `delivery` turns the question round: weights and
 curves known, was the data delivered that was agreed, and what is due for it? `logs` reads what runs leave behind,
-`pilots` measures whether sharing pays on members' tables. May use: utils,
-federation, scenario, deals, mechanisms, comparison, negotiation.
+`pilots` measures whether sharing pays on members' tables.
+
+May use: utils, federation, scenario, deals, mechanisms, comparison, negotiation.
 """
 
 from fedpact.fitting.delivery import Calibration, Delivery, calibrate_delivery, estimate_delivery

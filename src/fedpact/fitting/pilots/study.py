@@ -136,12 +136,15 @@ def _amount(label: str, entry: Any) -> Price | float:
 
 GAINS, SCENARIO, REPORT, RECORD = "gains.csv", "scenario.toml", "report.html", "pilot.json"
 MIN_VALUE = 1e-6  # of the largest: the value of a member that gains nothing
+NOTHING = 1e-9  # amounts that come of rounding
 MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
 
 
 def amount_text(number: float, currency: str) -> str:
     """An amount in a sentence."""
-    return f"{number:+,.0f} {currency}" if abs(number) >= 10.0 else f"{number:+.3g} {currency}" if number else "nothing"
+    if abs(number) < NOTHING:
+        return "nothing"
+    return f"{number:+,.0f} {currency}" if abs(number) >= 10.0 else f"{number:+.3g} {currency}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
