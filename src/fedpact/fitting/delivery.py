@@ -71,6 +71,8 @@ MAX_CALIBRATED = 12  # members: 144 weights are measured along with the shares
 AGREED_DOUBT = 0.01  # standard error of floors, ceilings and parameter that members agreed on: a test set's luck
 ASSUMED_DOUBTS = 0.05, 0.1  # of floors and ceilings, in accuracy, and of the payoff's parameter, from elsewhere
 FIRST_DOUBTS, FIRST_WEIGHT_DOUBT = (0.1, 0.3), 3.0  # before earlier models say more; of the mean weight
+FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
+MISFIT_P_VALUE = 0.05  # not to rely on curves that fit costs little; to rely on others flags the honest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -318,10 +320,6 @@ def _judge_shares(found: CheckedLedger, stated: Any) -> tuple[bool, str]:
     if not same_shares(stated, due):
         return False, "they are not those that follow from what members measured"
     return True, "each follows from the calibration and what members measured, without the two parties' reports"
-
-
-FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short
-MISFIT_P_VALUE = 0.05  # not to rely on curves that fit costs little; to rely on others flags the honest
 
 
 def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and between which ends

@@ -30,6 +30,10 @@ from fedpact.utils.arrays import FloatArray
 Problem = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 ASSUMED_NOISE = 0.02  # standard deviation, where nothing else is known
 MIN_VARIANCE = 1e-4**2
+FOLDS = 5
+CLEAR_ERRORS = 2.33  # standard errors from zero: one in a hundred by chance
+MIN_PAIRS = 8
+LINEAR_BELOW = 1.0 / 3.0  # of the median contribution: smaller ones differ by their difference, not their ratio
 
 
 def sampling_variances(accuracies: FloatArray, test_sizes: FloatArray | None) -> FloatArray:
@@ -86,12 +90,6 @@ def minimise_squares(
     )
     found.x = np.where(found.active_mask < 0, lower, np.where(found.active_mask > 0, upper, found.x))
     return found
-
-
-FOLDS = 5
-CLEAR_ERRORS = 2.33  # standard errors from zero: one in a hundred by chance
-MIN_PAIRS = 8
-LINEAR_BELOW = 1.0 / 3.0  # of the median contribution: smaller ones differ by their difference, not their ratio
 
 
 @dataclass(frozen=True, kw_only=True)

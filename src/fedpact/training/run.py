@@ -58,6 +58,8 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import csv_rows
 
 Progress = Callable[[str], None]
+SETTINGS, RESULT, PICTURE = "settings.json", "result.json", "learning.png"
+HEADS = ("round", "member", "alone", "samples", "score", "loss", "test_size")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -371,10 +373,6 @@ def _own_columns(models: list[Histories], samples: IntArray) -> Histories:
     )
     rounds = np.broadcast_to(samples, (len(loss), len(samples)))
     return Histories(contributions=rounds, accuracies=read_only_copy(accuracies), loss=read_only_copy(loss))
-
-
-SETTINGS, RESULT, PICTURE = "settings.json", "result.json", "learning.png"
-HEADS = ("round", "member", "alone", "samples", "score", "loss", "test_size")
 
 
 def check_folder(path: Path) -> None:

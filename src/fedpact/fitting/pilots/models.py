@@ -37,6 +37,20 @@ DEFAULT_MODELS = {
 SPELLING = re.compile(r"(sklearn(?:\.[A-Za-z][A-Za-z0-9_]*)+):([A-Za-z][A-Za-z0-9_]*)(\(.*\))?", re.DOTALL)
 SMALLEST_SPREAD = 1e-12  # of a column's mean: below it, a column is constant
 EXAMPLE = DEFAULT_MODELS[CLASSIFICATION]
+DEFAULT_SCORES = {CLASSIFICATION: "accuracy", REGRESSION: "r2"}
+WORDS = {
+    "accuracy": "share of right answers",
+    "balanced_accuracy": "share of right answers, every class alike",
+    "roc_auc": "area under the ROC curve",
+    "average_precision": "area under the precision-recall curve",
+    "f1": "F1 score",
+    "neg_log_loss": "log likelihood of an answer",
+    "r2": "share of the variance explained",
+    "neg_mean_absolute_error": "mean absolute error, negative",
+}
+NUMBER_SCORES = ("r2", "explained_variance", "max_error", "neg_max", "neg_mean", "neg_root", "neg_median")
+JACKKNIFE_GROUPS = 20
+LARGE_CLASS = 0.8  # from this share on, accuracy is nearly what the constant answer has
 
 
 def parse_estimator(text: str) -> Any:
@@ -170,22 +184,6 @@ def _preparation(features: FloatArray) -> Callable[[FloatArray], FloatArray]:
     centres, spreads = filled.mean(axis=0), filled.std(axis=0)
     spreads[spreads < SMALLEST_SPREAD * np.maximum(np.abs(centres), 1.0)] = 1.0
     return lambda rows: np.asarray((fill(rows) - centres) / spreads)
-
-
-DEFAULT_SCORES = {CLASSIFICATION: "accuracy", REGRESSION: "r2"}
-WORDS = {
-    "accuracy": "share of right answers",
-    "balanced_accuracy": "share of right answers, every class alike",
-    "roc_auc": "area under the ROC curve",
-    "average_precision": "area under the precision-recall curve",
-    "f1": "F1 score",
-    "neg_log_loss": "log likelihood of an answer",
-    "r2": "share of the variance explained",
-    "neg_mean_absolute_error": "mean absolute error, negative",
-}
-NUMBER_SCORES = ("r2", "explained_variance", "max_error", "neg_max", "neg_mean", "neg_root", "neg_median")
-JACKKNIFE_GROUPS = 20
-LARGE_CLASS = 0.8  # from this share on, accuracy is nearly what the constant answer has
 
 
 def _stored(predictions: FloatArray) -> Any:

@@ -39,6 +39,15 @@ CLASSIFICATION, REGRESSION = "classification", "regression"
 FOLDS = 4
 MIN_RECORDS = 12  # of a member: three to test in each fold
 Index = NDArray[np.intp]
+Tables = Mapping[str, "DataFrame"]
+MAX_TEXTS = 20  # different texts of a column that become columns
+MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
+MAX_LISTED = 20  # columns in a sentence
+SAMPLED = 200  # rows that tell how numbers are written
+MOSTLY = 0.9  # share of a column's known cells that are numbers from which the others are mistakes
+SEVERAL = 0.05  # share of a member's cells from which missing ones are worth a line
+READABLE = {".csv", ".tsv", ".txt"}
+IGNORED = {".md", ".rst", ".pdf", ".html", ".docx", ".json", ".toml"}  # what lies beside tables and is none
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,17 +158,6 @@ def shared_records(own: Records, fold: Fold, shares: Sequence[float]) -> Index:
     """The records that a member shares while a fold is tested: of every lot the first ones, by its share."""
     lots = [fold.train[own.lots[fold.train] == lot] for lot in range(len(shares))]
     return np.concatenate([rows[: round(share * len(rows))] for rows, share in zip(lots, shares, strict=True)])
-
-
-Tables = Mapping[str, "DataFrame"]
-MAX_TEXTS = 20  # different texts of a column that become columns
-MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
-MAX_LISTED = 20  # columns in a sentence
-SAMPLED = 200  # rows that tell how numbers are written
-MOSTLY = 0.9  # share of a column's known cells that are numbers from which the others are mistakes
-SEVERAL = 0.05  # share of a member's cells from which missing ones are worth a line
-READABLE = {".csv", ".tsv", ".txt"}
-IGNORED = {".md", ".rst", ".pdf", ".html", ".docx", ".json", ".toml"}  # what lies beside tables and is none
 
 
 def pandas() -> Any:

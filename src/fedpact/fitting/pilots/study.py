@@ -53,6 +53,23 @@ from fedpact.utils.words import MAX_NAMES, join_names
 Stated = str | float | Mapping[str, str | float]
 ONE_RECORD = DataUnit(1.0, "record")
 POINTS = "points"
+GAINS, SCENARIO, REPORT, RECORD = "gains.csv", "scenario.toml", "report.html", "pilot.json"
+MIN_VALUE = 1e-6  # of the largest: the value of a member that gains nothing
+NOTHING = 1e-9  # amounts that come of rounding
+MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
+PROFILES = 14
+MIN_SPLITS, MAX_SPLITS = 2, 8
+SECONDS = 60.0  # of training that splits are chosen by
+FRESH = 1_000  # number of the first split that the deal is confirmed on
+CONFIRMING = 2  # times as many splits confirm the deal as its curves were fitted to
+REFITS = 3  # times at most that the deal itself is measured, and curves are fitted again with it
+NEGLIGIBLE = 1e-3  # of the largest gain: a loss below it comes of whole records
+NEAR = 0.01  # shares that differ by less are the same
+PARTS = (0.0, 0.1, 0.3, 0.6, 1.0)  # of a lot, in profiles that are drawn
+MAX_SEED = 2**32 - 1  # scikit-learn takes no larger one
+ARRANGEMENTS = (OWN_CHOICE, ONE_MODEL)
+PIECES, SPLITS_PIECE = ".pieces", "splits-0-0"
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it, and of how much
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,12 +149,6 @@ def _amount(label: str, entry: Any) -> Price | float:
         example = "0.02 EUR/record" if label == "cost" else "20 EUR/point"
         raise InvalidInput(f'{label} must be a positive number, or money such as "{example}", got {short_repr(entry)}')
     return number
-
-
-GAINS, SCENARIO, REPORT, RECORD = "gains.csv", "scenario.toml", "report.html", "pilot.json"
-MIN_VALUE = 1e-6  # of the largest: the value of a member that gains nothing
-NOTHING = 1e-9  # amounts that come of rounding
-MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
 
 
 def amount_text(number: float, currency: str) -> str:
@@ -374,23 +385,6 @@ class PilotStudy:
             measured=scenario.measured,
         )
         return [into / name for name in sorted((GAINS, RECORD, SCENARIO, REPORT))]
-
-
-PROFILES = 14
-MIN_SPLITS, MAX_SPLITS = 2, 8
-SECONDS = 60.0  # of training that splits are chosen by
-FRESH = 1_000  # number of the first split that the deal is confirmed on
-CONFIRMING = 2  # times as many splits confirm the deal as its curves were fitted to
-REFITS = 3  # times at most that the deal itself is measured, and curves are fitted again with it
-NEGLIGIBLE = 1e-3  # of the largest gain: a loss below it comes of whole records
-NEAR = 0.01  # shares that differ by less are the same
-PARTS = (0.0, 0.1, 0.3, 0.6, 1.0)  # of a lot, in profiles that are drawn
-MAX_SEED = 2**32 - 1  # scikit-learn takes no larger one
-ARRANGEMENTS = (OWN_CHOICE, ONE_MODEL)
-PIECES, SPLITS_PIECE = ".pieces", "splits-0-0"
-
-
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it, and of how much
 
 
 def pilot(
