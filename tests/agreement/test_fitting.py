@@ -165,7 +165,7 @@ def test_beta_and_weights_are_as_close_as_promised() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_general_solver_finds_the_same(seed: int) -> None:
     log = planted(seed, n_agents=3, n_runs=40)
-    found = fp.fit(log.observations, prior=0.0, training_noise=0.0)
+    found = fp.fit(log.observations, prior=0.0)
     deviations = np.sqrt(found.predict(log.contributions) * (1.0 - found.predict(log.contributions)) / 1000.0)
 
     def residuals(numbers: np.ndarray) -> np.ndarray:
@@ -211,7 +211,7 @@ def _width(log: Planted, extra: np.ndarray, rng: np.random.Generator) -> float:
     true = log.floor + (log.ceiling - log.floor) * (1.0 - (1.0 + extra @ log.weights.T) ** -log.beta)
     given = np.vstack([log.contributions, extra])
     seen = np.vstack([log.accuracies, rng.binomial(1000, true) / 1000])
-    found = fp.fit(fp.Observations.of(given, seen, 1000), training_noise=0.0)
+    found = fp.fit(fp.Observations.of(given, seen, 1000))
     caps = log.contributions.max(axis=0)
     compared = fp.compare(
         found.federation(costs=0.0005, caps=caps),

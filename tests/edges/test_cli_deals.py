@@ -21,7 +21,7 @@ from fedpact.explorer.files import DOWNLOADS
 from fedpact.flower.entries import settlement_entry
 from fedpact.scenario import example
 from fedpact.training import Experiment
-from fedpact.training.run import check_trainable
+from fedpact.training.run import plan_training
 from old_hospitals import HOSPITALS
 from random_cases import some
 
@@ -267,9 +267,9 @@ def test_those_who_stayed_have_a_deal(run, plans: list[Plan], tmp_path: Path) ->
     assert settled["agents"] == members
     assert run("train", "hospitals", "deal.json").code == 0
     assert list(plans[0][0].agents) == members
-    used, alone = check_trainable(plans[0][0], FEDERATION, plans[0][1])
+    plan = plan_training(plans[0][0], FEDERATION, plans[0][1])
     out = [place for place, name in enumerate(FEDERATION.names) if name not in members]
-    np.testing.assert_array_equal(used[out], alone[out])
+    np.testing.assert_array_equal(plan.used[out], plan.own[out])
     spoil(tmp_path / "deal.json")
     assert run("check", "hospitals", "deal.json").code == 1
     assert run("settle", "hospitals", "deal.json").code == 2

@@ -77,7 +77,10 @@ def test_a_log_with_lots_becomes_a_scenario(run, tmp_path: Path) -> None:
     found = json.loads(again.out)
     assert found["lot_owners"] == ["North", "North", "South"] and np.shape(found["weights"]) == (3, 3)
     refused = run("fit", "runs.csv", "--cost", "0.001", "--cost", "North.scan=1")
-    assert refused.code == 2 and 'there is no lot "North.scan"; lots are North.X-rays' in refused.err
+    assert (
+        refused.code == 2
+        and "there is no lot 'North.scan'; lots are numbered 0 to 2, or called by name: North.X-rays" in refused.err
+    )
 
 
 def test_a_member_with_several_lots_prepares_itself(run, tmp_path: Path) -> None:
@@ -110,10 +113,9 @@ def test_nobody_is_named_twice(run) -> None:
     for scenario, name in (("hospitals", "City"), ("hospitals-lots", "City: labelled")):
         refused = run("settle", scenario, "--delivered", f"{name}=1", "--delivered", f"{name}=2")
         assert refused.code == 2
-        kind = "lot" if ":" in name else "member"
-        assert f"--delivered names {kind} '{name}' twice; say one number for it" in refused.err
+        assert f"--delivered says two things of {name}; keep one of them" in refused.err
     refused = run("train", "hospitals", "--samples", "City=100", "--samples", "1=200")
-    assert refused.code == 2 and "--samples names member 'City' twice" in refused.err
+    assert refused.code == 2 and "--samples says two things of City" in refused.err
 
 
 def test_groups_may_be_asked_about_name_by_name(run) -> None:

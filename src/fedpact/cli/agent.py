@@ -26,8 +26,8 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Say in words what a private file holds, and what the member would do alone."""
-    from fedpact.fitting.member import MemberNotes, agent_record, agent_text  # noqa: PLC0415 - heavy
     from fedpact.negotiation.agent_file import load_agent, read_private_file  # noqa: PLC0415 - heavy
+    from fedpact.report.member_file import MemberNotes, agent_record, agent_text  # noqa: PLC0415 - heavy
 
     found = load_agent(path)
     with error_context(str(path)):

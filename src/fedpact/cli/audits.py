@@ -12,7 +12,7 @@ from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import SETTLED, is_ledger
 from fedpact.deals.signatures import KnownKeys
-from fedpact.fitting.calibration import with_paid_shares
+from fedpact.fitting.delivery import with_paid_shares
 from fedpact.negotiation.check import (
     FINISHED,
     Checked,

@@ -31,7 +31,7 @@ from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
-from fedpact.fitting.calibration import with_paid_shares
+from fedpact.fitting.delivery import with_paid_shares
 from fedpact.negotiation.check import CheckedDeal, CheckedLedger, check_deal, check_ledger, check_solved
 from fedpact.report.ledger_page import write_ledger_page
 from fedpact.report.numbers import Unit

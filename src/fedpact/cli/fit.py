@@ -16,8 +16,15 @@ from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.logs import runs_text
-from fedpact.fitting.member import agent_record, agent_text, member_agent, member_intervals, member_notes, save_member
 from fedpact.fitting.parameters import CURVE_FAMILIES, CURVE_PARTS
+from fedpact.report.member_file import (
+    agent_record,
+    agent_text,
+    member_agent,
+    member_intervals,
+    member_notes,
+    save_member,
+)
 from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
 from fedpact.scenario import save_scenario

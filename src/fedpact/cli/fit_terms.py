@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.cli.common import read_scenario
+from fedpact.cli.per_agent import Rule, per_agent
 from fedpact.federation import Federation, Quadratic
 from fedpact.fitting import Fit, Observations
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
+POSITIVE: Rule = (lambda number: number > 0, "positive")
 PLACEHOLDER_SHARE = 0.1  # of what perfect accuracy is worth: what giving all one has costs, where nobody has said
 
 
@@ -59,9 +61,10 @@ def fit_terms(
         scenario = read_scenario(like)
         money, unit = scenario.money, scenario.unit
         _copy_terms(scenario.federation, observations, like, caps, values, linear, quadratic)
-    given = _stated_numbers("--cost", stated, lots, np.full(len(lots), np.nan))
+    given = per_agent("--cost", stated["--cost"] or [], lots, np.nan, rule=POSITIVE)
     linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
-    values, caps = _stated_numbers("--value", stated, tasks, values), _stated_numbers("--cap", stated, lots, caps)
+    values = per_agent("--value", stated["--value"] or [], tasks, values, rule=POSITIVE)
+    caps = per_agent("--cap", stated["--cap"] or [], lots, caps, rule=(lambda number: number >= 0, "at least zero"))
     lots_staying, tasks_staying = (staying[owners] for owners in observations.ownership[:2])
     linear, quadratic = (_fill_for_leavers(lots_staying, part) for part in (linear, quadratic))
     values = _fill_for_leavers(tasks_staying, values)
@@ -118,26 +121,3 @@ def staying_members(names: Sequence[str], without: Sequence[str]) -> NDArray[np.
 def _fill_for_leavers(staying: NDArray[np.bool_], numbers: FloatArray) -> FloatArray:
     """Nothing has to be said of those who leave: the others' mean stands for it, and counts nowhere."""
     return np.where(~staying & np.isnan(numbers), numbers[staying].mean(), numbers)
-
-
-def _stated_numbers(
-    option: str, stated: Mapping[str, list[str] | None], names: Sequence[str], otherwise: FloatArray
-) -> FloatArray:
-    """Numbers for all, for single agents and for single lots or tasks of theirs, the later ones winning."""
-    numbers = otherwise.copy()
-    for entry in stated[option] or ():
-        name, _, text = entry.rpartition("=")
-        try:
-            number = float(text)
-        except ValueError as error:
-            raise InvalidInput(f"{option} must be a number or NAME=NUMBER, got {entry!r:.60}") from error
-        chosen = [place for place, known in enumerate(names) if known == name or known.startswith(f"{name}.")]
-        if name and not chosen:
-            kind = getattr(names, "kind", "member")
-            raise InvalidInput(f'{option}: there is no {kind} "{name}"; {kind}s are {", ".join(names)}')
-        if not (number >= 0 if option == "--cap" else number > 0):
-            rule = "at least zero" if option == "--cap" else "positive"
-            raise InvalidInput(f"{option} must be {rule}, got {entry!r:.60}")
-        exact = [names.index(name)] if name in names else chosen
-        numbers[exact if name else slice(None)] = number
-    return numbers

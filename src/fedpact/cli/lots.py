@@ -7,22 +7,24 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, table
-from fedpact.training.sample_lots import (
-    LABEL,
+from fedpact.fitting.pilots.records import column_list, pandas, read_table
+from fedpact.shapley.samples import (
     NEIGHBOURS,
     LeftOut,
     SampleLots,
     Samples,
     find_lots,
     leave_lots_out,
-    read_samples,
 )
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import write_table
 
+LABEL = "label"
 STEPS = 2
 MAX_LABELS_NAMED = 4
 
@@ -127,3 +129,25 @@ def _show(found: SampleLots, labels: Any, left_out: LeftOut | None) -> None:
             f"\nA logistic regression on all samples has accuracy {left_out.accuracy:.3f}; differences are sure up to "
             f"{2 * left_out.noise:.3f}. The order of the lots {verdict} what leaving them out does."
         )
+
+
+def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
+    """Features (N, d) and labels (N,) of a table with a column `label`.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read or breaks a rule; the message names the file, row and column.
+    """
+    table = read_table(path)
+    with error_context(str(path)):
+        if LABEL not in table:
+            found = column_list(table)
+            raise InvalidInput(f"there is no column {LABEL!r}; the first row names the columns, got {found}")
+        numbers = table.drop(columns=LABEL).apply(pandas().to_numeric, errors="coerce")
+        missing = table.isna() | ~np.isfinite(numbers).reindex(columns=table.columns, fill_value=True)
+        for row, column in np.argwhere(missing)[:1]:
+            name, cell = table.columns[column], table.iloc[row, column]
+            must = "hold a label" if name == LABEL else "be a number"
+            raise InvalidInput(f"row {row + 2}, column {name!r} must {must}, got {short_repr(str(cell))}")
+        return numbers.to_numpy(np.float64), table[LABEL].astype(str).to_numpy(dtype=str)

@@ -1,23 +1,39 @@
-"""Options that say a number for every agent, or for every lot or task where members have several."""
+"""Options that say something for every agent, or for every lot or task where members have several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.federation.lots import lots_by_name, stated_by_name
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
 MAX_LISTED_NAMES = 6  # names in a message
 EACH = "A number for all, one per member with commas, or NAME=NUMBER; may be repeated."
+Rule = tuple[Callable[[float], object], str]
+FINITE: Rule = (np.isfinite, "a finite number")
 
 
-def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise: ArrayLike) -> FloatArray:
-    """One number per agent: `otherwise` where nothing is said, and where more than one thing is said the last.
+def entries_by_name(option: str, given: Sequence[str]) -> dict[str, str]:
+    """What is said for all, under the empty name, and what by NAME=TEXT; nothing twice."""
+    stated: dict[str, str] = {}
+    for entry in given:
+        name, equals, text = entry.rpartition("=")
+        if equals and not name.strip():
+            raise InvalidInput(f"{option}: a name is missing before the = in {entry!r:.60}")
+        if name.strip() in stated:
+            raise InvalidInput(f"{option} says two things of {name.strip() or 'everybody'}; keep one of them")
+        stated[name.strip()] = text.strip()
+    return stated
 
-    Nobody may be named twice.
+
+def per_agent(
+    option: str, given: Sequence[str], names: Sequence[str], otherwise: ArrayLike, *, rule: Rule = FINITE
+) -> FloatArray:
+    """One number per agent: `otherwise` where nothing is said; what is said of one counts more than what of all.
 
     Examples
     --------
@@ -25,23 +41,22 @@ def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise
     [100.0, 600.0, 400.0]
     """
     numbers = np.array(np.broadcast_to(np.asarray(otherwise, dtype=np.float64), len(names)))
-    named: set[int] = set()
-    for entry in given:
-        name, equals, text = entry.rpartition("=")
-        if equals:
-            place = find_agent(option, name, names)
-            if place in named:
-                raise InvalidInput(f"{option} names {_kind(names)} {names[place]!r} twice; say one number for it")
-            named.add(place)
-            numbers[place] = _number(option, text, entry)
-            continue
-        parts = [_number(option, part, entry) for part in entry.split(",")]
+    stated = entries_by_name(option, given)
+    general = stated.pop("", None)
+    if general is not None:
+        parts, kind = [_number(option, part, rule, general) for part in general.split(",")], _kind(names)
         if len(parts) not in (1, len(names)):
-            kind = _kind(names)
-            raise InvalidInput(
-                f"{option} must be a number for all or one per {kind}: {len(names)} {kind}s, {len(parts)} numbers given"
-            )
+            counts = f"{len(names)} {kind}s, {len(parts)} numbers given"
+            raise InvalidInput(f"{option} must be a number for all or one per {kind}: {counts}")
         numbers[:] = parts
+    named: dict[str, float] = {}
+    for name, text in stated.items():
+        whose = name if name not in names and lots_by_name(name, names) else names[find_agent(option, name, names)]
+        if whose in named:
+            raise InvalidInput(f"{option} says two things of {whose}; keep one of them")
+        named[whose] = _number(option, text, rule, f"{name}={text}")
+    for place, number in enumerate(stated_by_name(option, named, names)):
+        numbers[place] = numbers[place] if number is None else number
     return numbers
 
 
@@ -50,13 +65,13 @@ def _kind(names: Sequence[str]) -> str:
     return str(getattr(names, "kind", "member"))
 
 
-def _number(option: str, text: str, entry: str) -> float:
+def _number(option: str, text: str, rule: Rule, entry: str) -> float:
     try:
         number = float(text)
     except ValueError as error:
         raise InvalidInput(f"{option} must be NUMBER, NUMBER,NUMBER,... or NAME=NUMBER, got {entry!r:.60}") from error
-    if not np.isfinite(number):
-        raise InvalidInput(f"{option} must be a finite number, got {entry!r:.60}")
+    if not rule[0](number):
+        raise InvalidInput(f"{option} must be {rule[1]}, got {entry!r:.60}")
     return number
 
 

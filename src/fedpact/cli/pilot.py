@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +19,12 @@ from fedpact.cli.common import (
     print_measured,
     progress,
 )
+from fedpact.cli.per_agent import entries_by_name
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
-from fedpact.fitting.pilots.procedure import PROFILES, Progress
-from fedpact.fitting.pilots.study import amount_text
+from fedpact.fitting.pilots.study import PROFILES, Progress, amount_text
 from fedpact.report.numbers import Unit
+from fedpact.report.records import pilot_record
 from fedpact.scenario.measured import FEDERATE
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
@@ -139,8 +140,8 @@ def pilot(
             ignore=ignore or [],
             lots=lots,
             groups=groups,
-            cost=_by_member("--cost", cost),
-            value=_by_member("--value", value),
+            cost=entries_by_name("--cost", cost) if cost else None,
+            value=entries_by_name("--value", value) if value else None,
             floor=floor,
             family=family,
             arrangement=arrangement,
@@ -153,26 +154,13 @@ def pilot(
         )
     files = [] if output is None else sorted(str(path) for path in output.iterdir() if not path.name.startswith("."))
     if as_json:
-        print_json(found.record() | {"files": files})
+        print_json(pilot_record(found) | {"files": files})
         return
     _show(found)
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
         if found.verdict == FEDERATE:
             console.print(f"Next: fedpact compare {escape(str(output))}/scenario.toml", soft_wrap=True)
-
-
-def _by_member(option: str, given: list[str] | None) -> Mapping[str, str] | None:
-    """What was said for all, under the empty name, and for members by theirs."""
-    if not given:
-        return None
-    stated: dict[str, str] = {}
-    for entry in given:
-        name, _, text = entry.rpartition("=")
-        if name.strip() in stated:
-            raise InvalidInput(f"{option} says two things of {name.strip() or 'everybody'}; keep one of them")
-        stated[name.strip()] = text.strip()
-    return stated
 
 
 @contextmanager

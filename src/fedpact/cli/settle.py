@@ -36,7 +36,7 @@ from fedpact.deals.diagnosis import exceeded_budgets
 from fedpact.deals.ledger import SETTLED
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
 from fedpact.federation import Federation
-from fedpact.fitting.calibration import with_paid_shares
+from fedpact.fitting.delivery import with_paid_shares
 from fedpact.mechanisms import mechanism_named
 from fedpact.negotiation.check import FINISHED, CheckedLedger, check_ledger
 from fedpact.report.numbers import Unit, cents_text, money_text, number_texts

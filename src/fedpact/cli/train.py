@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,14 +33,13 @@ from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.fitting.parameters import checked_range
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.numbers import Unit, number_texts
+from fedpact.report.records import run_record
 from fedpact.scenario import EXAMPLES, Scenario
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.training import Experiment, Training
-from fedpact.training.data import SOURCES, Images, mnist
-from fedpact.training.run import Run, train_under
-from fedpact.training.run_folder import check_folder, members_and_lots, run_record, save_run
+from fedpact.training.data import Images, mnist
+from fedpact.training.run import Run, check_folder, save_run, train_under
 from fedpact.utils.arrays import FloatArray, checked_numbers
-from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.words import MAX_NAMES, count_text, join_names
 
@@ -83,9 +81,6 @@ def train(
         list[str] | None,
         typer.Option("--ceiling", help=f"Accuracy that is worth a member's value, 1 if not given. {EACH}"),
     ] = None,
-    data: Annotated[
-        str, typer.Option("--data", help=f"MNIST: {', '.join(SOURCES)}; embedded needs no connection.")
-    ] = "embedded",
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same accuracies.", min=0)] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The run's folder; `run` if not given.", metavar="FOLDER")
@@ -109,11 +104,12 @@ def train(
     if unchecked:
         say_unchecked(deal)
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
-    if data not in SOURCES:
-        raise InvalidInput(f"--data must be one of {', '.join(SOURCES)}, got {data!r}")
     experiment = Experiment(
-        _images(data),
-        **members_and_lots(chosen.federation),
+        _images(),
+        n_agents=chosen.federation.n_agents,
+        names=names,
+        lot_owners=chosen.federation.lot_owners if chosen.federation.has_lots else None,
+        lot_names=chosen.federation.lot_names if chosen.federation.has_lots else None,
         samples=per_agent("--samples", samples or [], lots, SAMPLES),
         test_share=test_share,
         alpha=alpha,
@@ -126,8 +122,7 @@ def train(
         run = train_under(
             agreed, chosen.federation, experiment, floors=low, ceilings=high, models=chosen.models, progress=begin
         )
-    origin = {"data": data} | _origin(scenario, deal)
-    files = [str(path) for path in save_run(folder, run, chosen, experiment, origin)]
+    files = [str(path) for path in save_run(folder, run, chosen, experiment, _origin(scenario, deal))]
     if as_json:
         print_json(run_record(run) | {"files": files})
         return
@@ -138,11 +133,11 @@ def train(
 # From words to an experiment
 
 
-def _images(data: str) -> Images:
+def _images() -> Images:
     """What is dealt to the members; it may take a while to come."""
-    with progress(1) as begin, error_context(f"--data {data}") if data != "embedded" else nullcontext():
+    with progress(1) as begin:
         begin("reading images")
-        return mnist(data)
+        return mnist()
 
 
 def _label_noise(lots: tuple[str, ...], given: list[str]) -> FloatArray:
@@ -172,7 +167,7 @@ FROM_ZERO = (
 
 def show_run(run: Run, scenario: Scenario) -> None:
     """All tables, and a few words."""
-    name = run.deal.mechanism
+    name = run.plan.deal.mechanism
     title = MECHANISMS[name].title if name in MECHANISMS else name
     own = ", a model for each member" if run.models == PERSONAL else ""
     title = f"trained under {escape(title)}, {count_text(run.rounds, 'round')}{own}"
@@ -180,20 +175,20 @@ def show_run(run: Run, scenario: Scenario) -> None:
     unit = Unit.of(scenario.money, run.promised.payoffs)
     _show_training(run)
     _show_gains(run, unit)
-    accounts = run.promised, run.measured
-    amounts = [account.welfare for account in accounts] + [each.gains[run.members].sum() for each in accounts]
+    gains = run.gains
+    amounts = (run.promised.welfare, run.measured.welfare, gains.promised.sum(), gains.total, *gains.total_interval)
     welfare, reached, promised, measured, low, high = (
-        escape(terminal_text(unit.text(float(amount)))) for amount in (*amounts, *run.total_interval)
+        escape(terminal_text(unit.text(float(amount)))) for amount in amounts
     )
     console.print(f"Welfare {welfare} promised, {reached} measured.")
     console.print(
         f"[bold]Verdict: {run.verdict}.[/bold] All members together gain {measured} over training alone (90 % interval "
         f"{low} to {high}); the deal promised {promised}."
     )
-    if run.doubtful:
+    if gains.doubtful:
         console.print(
-            f"Measured gains of {escape(join_names(run.doubtful, most=MAX_NAMES))} may be chance: larger test sets may "
-            "say otherwise."
+            f"Measured gains of {escape(join_names(gains.doubtful, most=MAX_NAMES))} may be chance: larger test sets "
+            "may say otherwise."
         )
     if not run.floors.any():
         console.print(FROM_ZERO)
@@ -201,23 +196,23 @@ def show_run(run: Run, scenario: Scenario) -> None:
 
 def _show_training(run: Run) -> None:
     amounts = [
-        ("agreed", number_texts(run.contributions)),
+        ("agreed", number_texts(run.plan.contributions)),
         ("used", [f"{count:,}" for count in run.samples]),
         ("alone: used", [f"{count:,}" for count in run.standalone_samples])
-        if run.home is None
-        else ("at home", [f"{count:,}" for count in run.home]),
+        if run.plan.home is None
+        else ("at home", [f"{count:,}" for count in run.plan.home]),
     ]
     measured = [
         ("accuracy", [f"{accuracy:.4f}" for accuracy in run.accuracies]),
         ("alone: accuracy", [f"{accuracy:.4f}" for accuracy in run.standalone_accuracies]),
     ]
     if run.federation.has_lots:
-        print_agents("Lots", run.federation.lot_labels, amounts, sizes=run.contributions)
+        print_agents("Lots", run.federation.lot_labels, amounts, sizes=run.plan.contributions)
         console.print()
         print_agents("Training", _names(run), measured, sizes=run.promised.payoffs)
     else:
         columns = [*amounts[:2], measured[0], amounts[2], measured[1]]
-        print_agents("Training", _names(run), columns, sizes=run.contributions)
+        print_agents("Training", _names(run), columns, sizes=run.plan.contributions)
     sizes = run.test_sizes
     worst = 0.5 / np.sqrt(sizes.min())
     images = f"{sizes.min()} to {sizes.max()}" if np.ptp(sizes) else f"{sizes[0]}"
@@ -225,25 +220,25 @@ def _show_training(run: Run) -> None:
 
 
 def _show_gains(run: Run, unit: Unit) -> None:
-    low, high = run.intervals.T
-    amounts = (run.payments, run.promised.gains, run.measured.gains, low, high)
+    low, high = run.gains.intervals.T
+    amounts = (run.plan.payments, run.promised.gains, run.measured.gains, low, high)
     texts = [unit.column(each, signed=True) for each in amounts]
     columns = list(zip(("receives", "promised", "measured", "from", "to"), texts, strict=True))
     columns.append(("would leave", [_leaves(run, agent) for agent in range(len(run.agents))]))
-    sizes = run.promised.payoffs if run.federation.has_lots else run.contributions  # by which the largest are told
+    sizes = run.promised.payoffs if run.federation.has_lots else run.plan.contributions  # by which the largest are told
     print_agents(f"Gains over training alone, 90 % intervals ({unit.label})", _names(run), columns, sizes=sizes)
 
 
 def _leaves(run: Run, agent: int) -> str:
     """By what was measured, as far as that is beyond chance, and by what was promised where that is something else."""
-    if agent not in run.members:
+    if not run.is_member[agent]:
         return "-"
     promised, measured = ("yes" if account.leaves[agent] else "no" for account in (run.promised, run.measured))
-    if run.agents[agent] in run.doubtful:
+    if run.agents[agent] in run.gains.doubtful:
         return f"not clear, promised {promised}"
     shown = "[red]yes[/red]" if measured == "yes" else measured
     return shown if promised == measured else f"{shown}, promised {promised}"
 
 
 def _names(run: Run) -> list[str]:
-    return [name if agent in run.members else f"{name} (alone)" for agent, name in enumerate(run.agents)]
+    return [name if run.is_member[agent] else f"{name} (alone)" for agent, name in enumerate(run.agents)]

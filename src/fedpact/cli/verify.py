@@ -25,7 +25,7 @@ from fedpact.deals import Deal, is_ledger
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.fitting import Delivery, estimate_delivery
-from fedpact.fitting.calibration import agreed_contributions, calibrate_delivery, ledger_calibration
+from fedpact.fitting.delivery import agreed_contributions, calibrate_delivery, ledger_calibration
 from fedpact.fitting.logs import SUBSET, read_subset_models
 from fedpact.negotiation.check import check_ledger
 from fedpact.report.numbers import given_text

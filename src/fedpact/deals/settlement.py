@@ -15,7 +15,7 @@ federation.
 A member that used n of N agreed samples in a round has delivered the share n / N of its contribution; over several
 rounds the mean counts. Less than one agreed sample is none, and nothing is delivered or paid for it. Where members
 agreed to be paid by what arrived in effect, the share of every single transfer is estimated instead
-(`fedpact.fitting.calibration`).
+(`fedpact.fitting.delivery`).
 
 Transfers: opposite balances are matched first; of the r that are left the largest debtor pays the largest creditor
 until all are square: at most r - 1 transfers, in O(r log r). Fewer would do only where some of these balances sum to

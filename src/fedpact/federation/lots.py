@@ -18,7 +18,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from fedpact.federation.arrays import Owners
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
+Stated = TypeVar("Stated")
 OwnersGiven: TypeAlias = "Sequence[str | int] | Owners"  # by name, or by index among the agents
 SHARED_CAP_ROUNDING = 1e-9  # of a shared cap: a sum that exceeds it by less is rounding
 MIN_SHARING = 2
@@ -153,6 +154,28 @@ def labels(owners: Owners, own_names: Sequence[str], names: Sequence[str]) -> tu
         own if own.startswith(names[owner]) else f"{names[owner]}: {own}"
         for owner, own in zip(owners.tolist(), own_names, strict=True)
     )
+
+
+def stated_by_name(label: str, stated: Mapping[str, Stated], names: Sequence[str]) -> list[Stated | None]:
+    """What is said for each of some members, lots or tasks, the more specific winning; None where nothing is.
+
+    It may be said for all, under the empty name, for a member with all it owns (NAME.LOT), or for one by its name.
+    """
+    found: list[Stated | None] = [None] * len(names)
+    for name, entry in sorted(stated.items(), key=lambda pair: (pair[0] != "", pair[0] in names)):
+        chosen = [place for place, known in enumerate(names) if name in {"", known}] or lots_by_name(name, names)
+        if not chosen:
+            kind, listed = getattr(names, "kind", "member"), ", ".join(names[:MAX_LISTED])
+            raise InvalidInput(f'{label}: there is no {kind} "{name}"; {kind}s are {listed}')
+        for place in chosen:
+            found[place] = entry
+    return found
+
+
+def lots_by_name(member: str, names: Sequence[str]) -> list[int]:
+    """Which of some columns MEMBER.LOT are of a member; names may hold dots that a space follows ("St. Mary")."""
+    rest = [known.removeprefix(f"{member}.") for known in names]
+    return [place for place, own in enumerate(rest) if own != names[place] and own[:1].strip()]
 
 
 def owned_by(owners: Owners, agents: Owners) -> tuple[Owners, Owners]:

@@ -2,13 +2,13 @@
 
 `estimate` fits, `lack_of_fit` says whether the curves predict what they were not fitted to, `result` is what comes of
 it, with how sure it is, `suggestions` the runs worth training next. `delivery` turns the question round: weights and
-curves known, was the data delivered that was agreed, and what is due for it? `calibration` learns from earlier runs
-what honest ones look like. `logs` reads what runs leave behind, `pilots` measures whether
-sharing pays on members' tables. May use: utils, federation, scenario, deals, mechanisms, comparison, negotiation.
+curves known, was the data delivered that was agreed, and what is due for it? `logs` reads what runs leave behind,
+`pilots` measures whether sharing pays on members' tables.
+
+May use: utils, federation, scenario, deals, mechanisms, comparison, negotiation.
 """
 
-from fedpact.fitting.calibration import Calibration, calibrate_delivery
-from fedpact.fitting.delivery import Delivery, estimate_delivery
+from fedpact.fitting.delivery import Calibration, Delivery, calibrate_delivery, estimate_delivery
 from fedpact.fitting.estimate import fit
 from fedpact.fitting.lack_of_fit import FamilyComparison, LackOfFit
 from fedpact.fitting.observations import Observations

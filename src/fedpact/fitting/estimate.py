@@ -10,6 +10,7 @@ members test one model, and where the curves miss something (`fedpact.fitting.la
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,19 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.fitting.lack_of_fit import (
+    ASSUMED_NOISE,
+    MIN_VARIANCE,
     FamilyComparison,
     LackOfFit,
     baseline_residuals,
+    excess_variance,
     folds,
     log_contributions,
+    minimise_squares,
     misfit_variance,
     rms,
-)
-from fedpact.fitting.least_squares import (
-    ASSUMED_NOISE,
-    MIN_VARIANCE,
-    excess_variance,
-    minimise_squares,
     sampling_variances,
 )
 from fedpact.fitting.observations import Observations
@@ -49,8 +48,7 @@ MAX_PASSES = 8
 VARIANCE_CHANGE = 0.02  # relative
 MIN_RUN_PAIRS = 30
 
-Accepts = Callable[[FloatArray], NDArray[np.bool_]]
-END_RULES: Mapping[str, tuple[Accepts, str]] = {
+END_RULES: Mapping[str, tuple[Callable[[FloatArray], NDArray[np.bool_]], str]] = {
     "floor": (lambda numbers: (numbers >= 0) & (numbers < 1), "at least 0 and below 1"),
     "ceiling": (lambda numbers: (numbers > 0) & (numbers <= 1), "above 0 and at most 1"),
 }
@@ -65,7 +63,6 @@ def fit(
     floor: ArrayLike | None = None,
     ceiling: ArrayLike | None = None,
     prior: float = 1.0,
-    training_noise: float | None = None,
     progress: Progress | None = None,
 ) -> Fit:
     """Estimate the accuracy curves and the weights behind measured accuracies.
@@ -74,25 +71,12 @@ def fit(
     by default. Where members have several lots or tasks, i counts the tasks and j the lots, and a lot has a quality
     that all tasks share.
 
-    Parameters
-    ----------
-    observations
-        Runs: contributions and accuracies.
-    family
-        "power-law", "exponential" or "michaelis"; "auto" for the one that predicts runs left out best.
-    signs
-        "positive" for weights of at least zero, "any" if data may harm.
-    shared
-        Which of "beta", "floor" and "ceiling" all agents (tasks) have in common.
-    floor, ceiling
-        Known values, such as the accuracy of guessing; a number or one per agent. Fitted if not given.
-    prior
-        How many pseudo-observations say that everybody's data is like one's own: each as good as a measurement of
-        w_ij / w_ii = 1 with standard error 1. Zero switches that off. Of lots, that a lot is as good for all tasks.
-    training_noise
-        Standard deviation between trainings on the same data, beyond the test set's; fitted if not given.
-    progress
-        Called with what is being done, now and then.
+    `family` is "power-law", "exponential" or "michaelis", or "auto" for the one that predicts runs left out best;
+    `signs` "positive" for weights of at least zero, "any" if data may harm. `shared` says which of "beta", "floor" and
+    "ceiling" all agents (tasks) have in common. `floor` and `ceiling` are known values, such as the accuracy of
+    guessing, a number or one per agent; fitted if not given. `prior` is how many pseudo-observations say that
+    everybody's data is like one's own, each as good as a measurement of w_ij / w_ii = 1 with standard error 1; of lots,
+    that a lot is as good for all tasks. Zero switches that off. `progress` is told what is being done.
 
     Examples
     --------
@@ -119,7 +103,6 @@ def fit(
             raise InvalidInput(f"shared must be among {', '.join(CURVE_PARTS)}, got {part!r:.40}")
     ends = _known_ends(observations, {"floor": floor, "ceiling": ceiling})
     weight = one_number("prior", prior, non_negative, "at least zero and finite")
-    noise = None if training_noise is None else one_number("training_noise", training_noise, *END_RULES["floor"])
     totals = observations.contributions.sum(axis=1)
 
     def fit_family(name: str) -> Fit:
@@ -136,8 +119,7 @@ def fit(
             prior=weight,
             typical_scale=float(np.log(TYPICAL_DATA / np.median(totals[totals > 0]))),
         )
-        problem = _Problem(observations, model, noise, progress)
-        return problem.fit(family=name, signs=signs, shared=parts)
+        return _Problem(observations, model, progress or (lambda what: None)).fit(name, signs, parts)
 
     if family in CURVE_FAMILIES:
         return fit_family(family)
@@ -154,46 +136,39 @@ def fit(
     for name in CURVE_FAMILIES:
         if progress is not None:
             progress(f"comparing families: {name}")
-        try:
+        with suppress(NotConverged):
             found[name] = fit_family(name)
-        except NotConverged:
-            continue
     if not found:
         raise NotConverged("no family of curves could be fitted to the runs")
-    compared = FamilyComparison.of(
-        {name: each.left_out_residuals for name, each in found.items()}, observations.repeats
-    )
+    left_out = {name: each.left_out_residuals for name, each in found.items()}
+    compared = FamilyComparison.of(left_out, observations.repeats)
     return replace(found[compared.chosen], families=compared)
 
 
 class _Problem:
-    """The least-squares problem of some observations and a model; `noise` is that of training, if it is known."""
+    """The least-squares problem of some observations and a model."""
 
-    def __init__(self, seen: Observations, model: CurveModel, noise: float | None, progress: Progress | None) -> None:
-        self.seen, self.model, self.noise, self.progress = seen, model, noise, progress
+    def __init__(self, seen: Observations, model: CurveModel, progress: Progress) -> None:
+        self.seen, self.model, self.progress = seen, model, progress
         self.sizes = seen.known_test_sizes()
+        self.sampling = sampling_variances(np.nan_to_num(seen.accuracies), self.sizes)
+        self.excess = 0.0 if self.sizes is not None else ASSUMED_NOISE**2  # the variance beyond the test sets'
 
-    def fit(self, *, family: str, signs: str, shared: Sequence[str]) -> Fit:
+    def fit(self, family: str, signs: str, shared: Sequence[str]) -> Fit:
         """Estimates, their covariance, and how well they predict runs left out."""
-        self.sampling = sampling_variances(np.nan_to_num(self.seen.accuracies), self.sizes)
-        known = None if self.noise is None else self.noise**2
-        self.excess = (0.0 if self.sizes is not None else ASSUMED_NOISE**2) if known is None else known
         found = self._best_start()
         for turn in range(MAX_PASSES):  # parameters and noise in turn, until the noise changes no more
-            self._tell(f"pass {turn + 1}")
+            self.progress(f"pass {turn + 1}")
             found = self._minimise(found).x
-            predicted = self.model.predict(found, self.seen.contributions)
-            self.sampling = sampling_variances(predicted, self.sizes)
-            before = self.excess
-            if known is None:
-                self.excess = self._excess(found)
+            self.sampling = sampling_variances(self.model.predict(found, self.seen.contributions), self.sizes)
+            before, self.excess = self.excess, self._excess(found)
             if abs(self.excess - before) <= VARIANCE_CHANGE * max(self.excess, before) + MIN_VARIANCE:
                 break
         return self._judge(found, family=family, signs=signs, shared=shared)
 
     def _degrees(self, found: FloatArray) -> float:
         """Measurements minus the parameters they paid for; the prior paid for the others."""
-        prior = self._prior(found)
+        prior = self.model.prior_information(found)
         paid = found.size - float((prior * np.diag(inverse(self._information(found) + np.diag(prior)))).sum())
         return self.seen.n_measured - paid
 
@@ -204,13 +179,9 @@ class _Problem:
         left, measured = self.seen.accuracies - self.model.predict(found, self.seen.contributions), self.seen.measured
         return excess_variance(left[measured], self.sampling[measured], degrees)
 
+    @property
     def _precisions(self) -> FloatArray:
-        variances = self.sampling + max(self.excess, MIN_VARIANCE)
-        return np.where(self.seen.measured, 1.0 / np.sqrt(variances), 0.0)
-
-    def _prior(self, found: FloatArray) -> FloatArray:
-        """(parameters,): the prior's information."""
-        return np.asarray(self.model.prior_gradients(found) ** 2)
+        return np.where(self.seen.measured, 1.0 / np.sqrt(self.sampling + max(self.excess, MIN_VARIANCE)), 0.0)
 
     def _information(self, found: FloatArray) -> FloatArray:
         """(parameters, parameters): that of the measurements."""
@@ -219,7 +190,7 @@ class _Problem:
 
     def _problem(self, numbers: FloatArray, runs: Any) -> tuple[FloatArray, FloatArray]:
         """Residuals of the measurements of some runs, over their standard errors, and of the prior; their Jacobian."""
-        model, given, scales = self.model, self.seen.contributions[runs], self._precisions()[runs].T
+        model, given, scales = self.model, self.seen.contributions[runs], self._precisions[runs].T
         left = scales * (model.predict(numbers, given) - np.nan_to_num(self.seen.accuracies[runs])).T
         jacobian = model.gradients(numbers, given) * scales[:, :, None]
         measured = scales > 0.0
@@ -243,16 +214,16 @@ class _Problem:
 
     def _best_start(self) -> FloatArray:
         """The best of several: one per beta, each with the scale that suits it if everybody's data is alike."""
-        model, seen, scales = self.model, self.seen, self._precisions()
+        model, seen, scales = self.model, self.seen, self._precisions
+
+        def misfit(start: FloatArray) -> float:
+            return float(np.nansum((scales * (seen.accuracies - model.predict(start, seen.contributions))) ** 2))
+
         tried = []
         for beta in START_BETAS if has_shape(model.family) else (1.0,):
-            self._tell(f"starting from beta {beta:g}" if has_shape(model.family) else "starting")
-            starts = [self._start(beta, scale) for scale in START_SCALES]
-            misfits = [
-                float(np.nansum((scales * (seen.accuracies - model.predict(each, seen.contributions))) ** 2))
-                for each in starts
-            ]
-            tried.append(self._minimise(starts[int(np.argmin(misfits))], steps=START_STEPS))
+            self.progress(f"starting from beta {beta:g}" if has_shape(model.family) else "starting")
+            start = min((self._start(beta, scale) for scale in START_SCALES), key=misfit)
+            tried.append(self._minimise(start, steps=START_STEPS))
         return np.asarray(min(tried, key=lambda each: float(each.cost)).x)
 
     def _start(self, beta: float, scale: float) -> FloatArray:
@@ -260,23 +231,22 @@ class _Problem:
         model, measured = self.model, self.seen.accuracies[self.seen.measured]
         start = np.where(model.is_ratio, EQUAL, model.means)
         low, high = float(measured.min()), float(measured.max())
-        ends = np.log(beta), max(low - 0.05, 0.0), min(high + 0.05, 1.0)
         start[model.index[:, 0]] += scale
-        for part, number in enumerate(ends):
+        for part, number in enumerate((np.log(beta), max(low - 0.05, 0.0), min(high + 0.05, 1.0))):
             free = model.index[:, part - 3]
             start[free[free >= 0]] = number
         return np.clip(start, model.lower, model.upper)
 
     def _judge(self, found: FloatArray, *, family: str, signs: str, shared: Sequence[str]) -> Fit:
-        seen, degrees, information = self.seen, self._degrees(found), self._information(found)
+        seen, information = self.seen, self._information(found)
         left = seen.accuracies - self.model.predict(found, seen.contributions)
         variances = self.sampling + max(self.excess, MIN_VARIANCE)
         beyond = self._excess(found)
-        misfit = misfit_variance(seen, left, self.sampling, beyond, self.noise)
+        misfit = misfit_variance(seen, left, self.sampling, beyond)
         left_out, nearest, linear = self._left_out(found)
         doubt = run_effect(left / np.sqrt(variances))
         if misfit:
-            covariance = inverse(information + np.diag(self._prior(found)))
+            covariance = inverse(information + np.diag(self.model.prior_information(found)))
             gradients = self.model.gradients(found, seen.contributions)[seen.measured.T]
             unsure = float(((gradients @ covariance) * gradients).sum(axis=1).mean())
             doubt *= 1.0 + misfit / max(doubt * unsure, MIN_VARIANCE)
@@ -289,9 +259,8 @@ class _Problem:
             parameters=found,
             information=information,
             doubt=doubt,
-            training_noise=float(np.sqrt(max(beyond - misfit, 0.0))) if self.noise is None else self.noise,
-            noise_fitted=self.noise is None,
-            degrees=degrees,
+            training_noise=float(np.sqrt(max(beyond - misfit, 0.0))),
+            degrees=self._degrees(found),
             residuals=left,
             scaled_residuals=left / np.sqrt(variances),
             sampling=self.sampling,
@@ -309,7 +278,7 @@ class _Problem:
             return left_out, left_out, left_out
         fold_of = folds(seen.repeats)
         for fold in range(int(fold_of.max()) + 1):
-            self._tell(f"leaving out runs, part {fold + 1}")
+            self.progress(f"leaving out runs, part {fold + 1}")
             asked = fold_of == fold
             if not seen.contributions[~asked].any() or not seen.measured[~asked].any():
                 continue
@@ -320,10 +289,6 @@ class _Problem:
         nearest, linear = baseline_residuals(features, features, seen.accuracies, fold_of)
         measured = seen.accuracies
         return left_out, nearest, measured - np.clip(measured - linear, 0.0, 1.0)
-
-    def _tell(self, what: str) -> None:
-        if self.progress is not None:
-            self.progress(what)
 
 
 def run_effect(scaled: FloatArray) -> float:

@@ -9,25 +9,87 @@ with similar contributions, and the same for repeats. So residuals of neighbouri
 products around zero, misfit gives positive ones. Where their mean is clearly above zero, what noise (of test sets, and
 of training as far as repeats show it) does not explain is misfit. It does not average out, so the covariance of the
 parameters is enlarged until the curves are as unsure at the measured runs as they are wrong there.
+
+**Noise.** An accuracy a measured on m samples has variance a (1 - a) / m. Training the same data twice gives two
+models, which adds a variance of its own, the same for all measurements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from fedpact.fitting.least_squares import excess_variance
 from fedpact.fitting.observations import Observations
 from fedpact.utils.arrays import FloatArray
 
+Problem = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+ASSUMED_NOISE = 0.02  # standard deviation, where nothing else is known
+MIN_VARIANCE = 1e-4**2
 FOLDS = 5
 CLEAR_ERRORS = 2.33  # standard errors from zero: one in a hundred by chance
 MIN_PAIRS = 8
 LINEAR_BELOW = 1.0 / 3.0  # of the median contribution: smaller ones differ by their difference, not their ratio
+
+
+def sampling_variances(accuracies: FloatArray, test_sizes: FloatArray | None) -> FloatArray:
+    """a (1 - a) / m with a moved towards one half by one success and one failure; zero where sizes are unknown."""
+    if test_sizes is None:
+        return np.zeros_like(accuracies)
+    moved = (np.clip(accuracies, 0.0, 1.0) * test_sizes + 1.0) / (test_sizes + 2.0)
+    return np.asarray(moved * (1.0 - moved) / test_sizes)
+
+
+def excess_variance(residuals: FloatArray, variances: FloatArray, degrees: float) -> float:
+    """The variance to add so that sum(r^2 / (v + added)) equals the degrees of freedom; zero if it is less already."""
+
+    def excess(added: float) -> float:
+        return float((residuals**2 / (variances + added)).sum()) - degrees
+
+    least = 1e-12
+    if not (residuals != 0).any() or excess(least) <= 0:
+        return 0.0
+    from scipy.optimize import brentq  # noqa: PLC0415 - takes a while to import
+
+    return float(brentq(excess, least, residuals.size, xtol=1e-12, rtol=1e-6))
+
+
+def minimise_squares(
+    problem: Problem, start: FloatArray, lower: FloatArray, upper: FloatArray, *, max_steps: int
+) -> Any:
+    """SciPy's result, with numbers at a bound set to it; `status` is 0 if `max_steps` were not enough.
+
+    The solver needs residuals r and Jacobian J only up to a rotation. So it is given the triangular factor of (J, r):
+    as many rows as numbers and one more, however many residuals there are.
+    """
+    from scipy.optimize import least_squares  # noqa: PLC0415 - takes a while to import
+
+    last: dict[bytes, tuple[FloatArray, FloatArray]] = {}
+
+    def known(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        key = numbers.tobytes()
+        if key not in last:
+            last.clear()
+            residuals, jacobian = problem(numbers)
+            factor = np.asarray(np.linalg.qr(np.column_stack([jacobian, residuals]), mode="r"))
+            last[key] = factor[:, -1], factor[:, :-1]
+        return last[key]
+
+    margin = 1e-9 * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+    found = least_squares(
+        lambda numbers: known(numbers)[0],
+        np.clip(start, lower + margin, upper - margin),
+        jac=lambda numbers: known(numbers)[1],
+        bounds=(lower, upper),
+        x_scale="jac",
+        max_nfev=max_steps,
+    )
+    found.x = np.where(found.active_mask < 0, lower, np.where(found.active_mask > 0, upper, found.x))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +180,11 @@ def log_contributions(contributions: FloatArray) -> FloatArray:
     return np.asarray(np.log1p(contributions / (LINEAR_BELOW * np.median(contributions[contributions > 0]))))
 
 
-def misfit_variance(
-    seen: Observations, residuals: FloatArray, sampling: FloatArray, excess: float, known_noise: float | None
-) -> float:
+def misfit_variance(seen: Observations, residuals: FloatArray, sampling: FloatArray, excess: float) -> float:
     """Of residuals (runs, tasks) whose variance exceeds that of the test sets by `excess`: the part that is misfit."""
     if not excess or not _neighbours_agree(residuals / np.sqrt(sampling + excess), seen.contributions):
         return 0.0
-    training = _repeat_variance(seen, residuals, sampling) if known_noise is None else known_noise**2
-    return max(excess - training, 0.0)
+    return max(excess - _repeat_variance(seen, residuals, sampling), 0.0)
 
 
 def _neighbours_agree(scaled: FloatArray, contributions: FloatArray) -> bool:
@@ -146,14 +205,13 @@ def _neighbours_agree(scaled: FloatArray, contributions: FloatArray) -> bool:
 
 def _repeat_variance(seen: Observations, residuals: FloatArray, sampling: FloatArray) -> float:
     """Between trainings on the same data, beyond the test sets'; zero where no run repeats."""
-    squares, variances, degrees = [], [], 0
-    for group in range(int(seen.repeats.max()) + 1):
-        alike = residuals[seen.repeats == group]
-        for task in np.flatnonzero((~np.isnan(alike)).sum(axis=0) > 1):
-            chosen = ~np.isnan(alike[:, task])
-            squares.append(alike[chosen, task] - alike[chosen, task].mean())
-            variances.append(sampling[seen.repeats == group][chosen, task])
-            degrees += int(chosen.sum()) - 1
-    if not degrees:
-        return 0.0
-    return excess_variance(np.concatenate(squares), np.concatenate(variances), float(degrees))
+    squares, variances = [], []
+    degrees, groups = 0, seen.repeats
+    for group in range(int(groups.max()) + 1):
+        for alike, sizes in zip(residuals[groups == group].T, sampling[groups == group].T, strict=True):
+            known = ~np.isnan(alike)
+            if known.sum() > 1:
+                squares.append(alike[known] - alike[known].mean())
+                variances.append(sizes[known])
+                degrees += int(known.sum()) - 1
+    return excess_variance(np.concatenate(squares), np.concatenate(variances), float(degrees)) if degrees else 0.0

@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, is_ledger
 from fedpact.federation.lots import Ownership
@@ -50,7 +51,7 @@ from fedpact.fitting.observations import Observations, Tests
 from fedpact.negotiation.check import CheckedLedger, check_ledger
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.tables import NumberFormat, csv_rows, number_format, read_cells
+from fedpact.utils.tables import csv_rows, number_format, read_cells
 
 ROUNDS_FILE, ALONE_FILE = "rounds.csv", "alone.csv"
 ROUND_HEADS, OPTIONAL_HEADS = ("round", "member", "samples", "score"), ("subset", "alone", "test_size")
@@ -149,21 +150,26 @@ def _measured_by(member: str, run: LoggedRun) -> LoggedRun:
 
 def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tuple[Path, RunLog]]:
     """The logs in a file or folder."""
-    if path.is_dir():
-        if not (path / ROUNDS_FILE).is_file():
-            raise InvalidInput(f"{path}: a folder of `fedpact train` holds {ROUNDS_FILE}; this one does not")
-        found = [path / ROUNDS_FILE, path / ALONE_FILE]
-        return [(file, read_rounds(file)) for file in found if file.is_file()]
-    if is_ledger(path):
-        return [(path, _read_ledger(path))]
-    return [(path, read_rounds(path) if _holds_rounds(path) else _read_runs(path, RUN_KINDS, member, lots))]
+    if not path.is_dir():
+        return [(path, _read_file(path, RUN_KINDS, member, lots))]
+    if not (path / ROUNDS_FILE).is_file():
+        raise InvalidInput(f"{path}: a folder of `fedpact train` holds {ROUNDS_FILE}; this one does not")
+    return [(file, read_rounds(file)) for file in (path / ROUNDS_FILE, path / ALONE_FILE) if file.is_file()]
 
 
 def read_subset_models(path: Path) -> RunLog:
     """Models made of subsets of the updates, and what they scored, from a ledger, rounds, or a table of such models."""
+    return _read_file(path, SUBSET_KINDS, None, lots=False)
+
+
+def _read_file(path: Path, kinds: Sequence[str], member: str | None, lots: bool | None) -> RunLog:
     if is_ledger(path):
-        return read_verified(path)
-    return read_rounds(path, as_subsets=True) if _holds_rounds(path) else _read_runs(path, SUBSET_KINDS, None, False)
+        return _read_ledger(path) if kinds is RUN_KINDS else read_verified(path)
+    with error_context(str(path)):
+        head = next(iter(read_cells(path, max_rows=1)), (1, []))[1]
+    if tuple(cell.strip() for cell in head[:2]) == ROUND_HEADS[:2]:
+        return read_rounds(path, as_subsets=kinds is SUBSET_KINDS)
+    return _read_runs(path, kinds, member, lots)
 
 
 def runs_text(
@@ -185,23 +191,39 @@ def runs_text(
     return csv_rows([head, *rows])
 
 
-def _number(cell: str, row: int, label: str, kind: str, written: NumberFormat) -> float:
-    """The number in a cell of this kind, NaN if it is missing."""
-    where, (rule, accepts) = f"row {row}, column {short_repr(label)}", RULES[kind]
-    try:
-        with error_context(where):
-            number = written.number(cell)
-    except InvalidInput:
-        raise
-    except ValueError:
-        number = math.inf
-    percent = "%" in cell
-    if math.isnan(number) or (accepts(number) and (kind == ACCURACY or not percent)):
-        return number
-    hint = (
-        "; divide percentages by 100, or write 71 %" if kind == ACCURACY and 1 < number <= 100 and not percent else ""
-    )
-    raise InvalidInput(f"{where} must be {rule}, got {short_repr(cell)}{hint}")
+class _Table:
+    """The cells of a file, by row and by what their columns are called, and the numbers in them."""
+
+    def __init__(self, path: Path, *, max_rows: int | None = None) -> None:
+        (self.head_row, head), *self.lines = read_cells(path, max_rows=max_rows)
+        self.head = [cell.strip() for cell in head]
+        self.written = number_format(self.lines)
+
+    def rows(self) -> list[tuple[int, dict[str, str]]]:
+        """Every row below the head: its number, and its cells."""
+        for row, cells in self.lines:
+            if len(cells) != len(self.head):
+                raise InvalidInput(f"row {row} must have {len(self.head)} cells like the head, got {len(cells)}")
+        return [(row, dict(zip(self.head, map(str.strip, cells), strict=True))) for row, cells in self.lines]
+
+    def number(self, row: int, cells: Mapping[str, str], label: str, kind: str, *, needed: bool = False) -> float:
+        """The number in a cell of this kind, NaN if it is missing."""
+        where, (rule, accepts), cell = f"row {row}, column {short_repr(label)}", RULES[kind], cells.get(label, "")
+        try:
+            with error_context(where):
+                number = self.written.number(cell)
+        except InvalidInput:
+            raise
+        except ValueError:
+            number = math.inf
+        percent = "%" in cell
+        if math.isnan(number) and needed:
+            raise InvalidInput(f"{where} must be {rule}, the cell is empty")
+        if math.isnan(number) or (accepts(number) and (kind == ACCURACY or not percent)):
+            return number
+        is_percentage = kind == ACCURACY and 1 < number <= 100 and not percent
+        hint = "; divide percentages by 100, or write 71 %" if is_percentage else ""
+        raise InvalidInput(f"{where} must be {rule}, got {short_repr(cell)}{hint}")
 
 
 class _Column(NamedTuple):
@@ -213,48 +235,33 @@ class _Column(NamedTuple):
     member: str
     own: str
 
-    @property
-    def key(self) -> Key:
-        return self.member, self.own or self.member
-
 
 def _read_runs(path: Path, kinds: Sequence[str], member: str | None, lots: bool | None) -> RunLog:
     """A table of runs, whose first kind of column says what members gave."""
     with error_context(str(path)):
-        found = read_cells(path, max_rows=MAX_RUNS_READ + 2)  # the head, and one to tell that there are more
-        if not found:
-            raise InvalidInput("the file has no rows")
-        (head_row, head), *rows = found
-        columns = [_column(cell.strip(), index, head_row, kinds) for index, cell in enumerate(head)]
+        table = _Table(path, max_rows=MAX_RUNS_READ + 2)  # the head, and one to tell that there are more
+        columns = [_column(cell, index, table.head_row, kinds) for index, cell in enumerate(table.head)]
         given, measured = ({column.name for column in columns if column.kind == kind} for kind in kinds[:2])
         if lots is None:  # dots are part of names where every column of contributions has one of accuracies
             lots = member is None and given != measured and any(column.own for column in columns)
         if not lots:
             columns = [column._replace(member=column.name, own="") for column in columns]
-        _check_columns(columns, head_row, kinds, member=member, lots=lots)
-        if not rows:
+        _check_columns(columns, table.head_row, kinds, member=member, lots=lots)
+        if not table.lines:
             raise InvalidInput("the file has a head but no runs; write one row per run below it")
-        if len(rows) > MAX_RUNS_READ:
+        if len(table.lines) > MAX_RUNS_READ:
             raise InvalidInput(
                 f"the file has more than {MAX_RUNS_READ:,} rows; average runs with equal contributions, or keep some"
             )
-        written, runs = number_format(rows), []
-        for row, cells in rows:
-            _check_width(row, cells, head)
+        runs = []
+        for row, cells in table.rows():
             parts: dict[str, dict[Key, float]] = {kind: {} for kind in kinds}
-            for column, cell in zip(columns, cells, strict=True):
-                number = _number(cell, row, column.label, column.kind, written)
-                if column.kind == SUBSET and math.isnan(number):
-                    where = f"row {row}, column {short_repr(column.label)}"
-                    raise InvalidInput(f"{where} must be {RULES[SUBSET][0]}, the cell is empty")
-                parts[column.kind][column.key] = number
+            for column in columns:
+                needed = column.kind == SUBSET
+                number = table.number(row, cells, column.label, column.kind, needed=needed)
+                parts[column.kind][column.member, column.own or column.member] = number
             runs.append(LoggedRun(row, *parts.values()))
         return RunLog(runs, lots)
-
-
-def _check_width(row: int, cells: Sequence[str], head: Sequence[str]) -> None:
-    if len(cells) != len(head):
-        raise InvalidInput(f"row {row} must have {len(head)} cells like the head, got {len(cells)}")
 
 
 def _column(label: str, index: int, row: int, kinds: Sequence[str]) -> _Column:
@@ -313,63 +320,47 @@ def _nearest(given: str, known: Sequence[str], otherwise: str) -> str:
     return f'did you mean "{near[0]}"?' if near else f"{otherwise} {', '.join(known)}"
 
 
-def _holds_rounds(path: Path) -> bool:
-    """Whether a table begins like one of rounds."""
-    with error_context(str(path)):
-        head = next(iter(read_cells(path, max_rows=1)), (1, []))[1]
-    return tuple(cell.strip() for cell in head[:2]) == ROUND_HEADS[:2]
-
-
 def read_rounds(path: Path, *, as_subsets: bool = False) -> RunLog:
     """The models of the last round: what members gave to each, or with `as_subsets` 1 and 0, and what they score."""
     with error_context(str(path)):
-        (_, head), *lines = read_cells(path)
-        columns = [cell.strip() for cell in head]
+        table = _Table(path)
         for column in ROUND_HEADS:
-            if column not in columns:
+            if column not in table.head:
                 raise InvalidInput(
                     f"there is no column {column!r}; a table of rounds has the columns {', '.join(ROUND_HEADS)}, and "
                     f"may have {', '.join(OPTIONAL_HEADS)}"
                 )
-        for row, line in lines:
-            _check_width(row, line, head)
-        cells = [(row, dict(zip(columns, map(str.strip, line), strict=True))) for row, line in lines]
-        written = number_format([(row, [each["samples"], each["score"]]) for row, each in cells])
-
-        def number(row: int, each: Mapping[str, str], label: str, kind: str) -> float:
-            found = _number(each.get(label, ""), row, label, kind, written)
-            if math.isnan(found) and kind in (ROUND, CONTRIBUTIONS):
-                raise InvalidInput(f"row {row}, column {label!r} must be {RULES[kind][0]}, the cell is empty")
-            return found
-
-        rounds = [number(row, each, "round", ROUND) for row, each in cells]
+        rows = table.rows()
+        table.written = number_format([(row, [cells["samples"], cells["score"]]) for row, cells in rows])
+        rounds = [table.number(row, cells, "round", ROUND, needed=True) for row, cells in rows]
         last = max(rounds, default=-1.0)
-        ended = [cell for cell, at in zip(cells, rounds, strict=True) if at == last]
-        samples = {each["member"]: number(row, each, "samples", CONTRIBUTIONS) for row, each in ended}
-        for row, each in cells:
-            if each["member"] not in samples:
+        ended = [each for each, at in zip(rows, rounds, strict=True) if at == last]
+        samples = {
+            cells["member"]: table.number(row, cells, "samples", CONTRIBUTIONS, needed=True) for row, cells in ended
+        }
+        for row, cells in rows:
+            if cells["member"] not in samples:
                 raise InvalidInput(
-                    f"row {row}: member {each['member']!r:.40} has no row in round {last:g}, the last, which is the "
+                    f"row {row}: member {cells['member']!r:.40} has no row in round {last:g}, the last, which is the "
                     f"one that counts; say what it did there, or leave it out"
                 )
-        alone = {each["member"] for row, each in ended if number(row, each, "alone", SUBSET) == 1.0}
+        alone = {cells["member"] for row, cells in ended if table.number(row, cells, "alone", SUBSET) == 1.0}
         together = [name for name in samples if name not in alone]
-        models: dict[tuple[str, ...], LoggedRun] = {}
-        for row, each in ended:
-            member = each["member"]
-            chosen = (member,) if member in alone else _subset(row, each.get("subset", ""), together)
-            given = {(name, name): (1.0 if as_subsets else own) * (name in chosen) for name, own in samples.items()}
-            model = models.setdefault(chosen, LoggedRun(row, given, {}, {}))
-            if (member, member) in model.accuracies:
+        models: dict[tuple[str, ...], dict[str, Any]] = {}
+        for row, cells in ended:
+            member = cells["member"]
+            chosen = (member,) if member in alone else _subset(row, cells.get("subset", ""), together)
+            model = models.setdefault(chosen, {"row": row, "subset": chosen, "accuracies": {}})
+            if member in model["accuracies"]:
                 raise InvalidInput(
                     f"row {row}: member {member!r:.40} is there twice for one model; the table must have one row per "
                     f"round and member"
                 )
-            model.accuracies[member, member] = number(row, each, "score", ACCURACY)
-            model.test_sizes[member, member] = number(row, each, "test_size", TEST_SIZE)
+            score, size = (table.number(row, cells, *each) for each in (("score", ACCURACY), (TEST_SIZE, TEST_SIZE)))
+            model["accuracies"][member] = {"accuracy": score, "samples": size}
         if not models:
             raise InvalidInput("the table must have one row per round and member, and has none")
-        return RunLog(list(models.values()))
+        return stated_models(dict.fromkeys(samples, 1.0) if as_subsets else samples, [*models.values()])
 
 
 def _subset(row: int, cell: str, names: list[str]) -> tuple[str, ...]:
@@ -432,11 +423,17 @@ def stated_models(given: Mapping[str, float], models: Sequence[Mapping[str, Any]
         stated = {name: each.get(key) for name, each in model["accuracies"].items() if name in given}
         return {(name, name): float(score) for name, score in stated.items() if isinstance(score, int | float)}
 
-    runs = []
-    for model in models:
-        brought = {(name, name): amount * (name in model["subset"]) for name, amount in given.items()}
-        runs.append(LoggedRun(row, brought, scores(model, "accuracy"), scores(model, "samples")))
-    return RunLog(runs)
+    return RunLog(
+        [
+            LoggedRun(
+                model.get("row", row),
+                {(name, name): amount * (name in model["subset"]) for name, amount in given.items()},
+                scores(model, "accuracy"),
+                scores(model, "samples"),
+            )
+            for model in models
+        ]
+    )
 
 
 def verified_entry(
@@ -444,15 +441,12 @@ def verified_entry(
 ) -> dict[str, Any]:
     """An entry of a ledger: models made of subsets of the updates, and what the members measured, (models, n) each."""
     rows = zip(np.asarray(subsets, dtype=bool), np.asarray(accuracies), np.asarray(test_sizes), strict=True)
-    return {
-        "models": [
-            {
-                "subset": [name for name, used in zip(names, chosen, strict=True) if used],
-                "accuracies": {
-                    name: {"accuracy": float(score), "samples": int(size)} if np.isfinite(score) else {"accuracy": None}
-                    for name, score, size in zip(names, scores, sizes, strict=True)
-                },
-            }
-            for chosen, scores, sizes in rows
-        ]
-    }
+
+    def model(chosen: NDArray[np.bool_], scores: FloatArray, sizes: FloatArray) -> dict[str, Any]:
+        stated = {
+            name: {"accuracy": float(score), "samples": int(size)} if np.isfinite(score) else {"accuracy": None}
+            for name, score, size in zip(names, scores, sizes, strict=True)
+        }
+        return {"subset": [name for name, used in zip(names, chosen, strict=True) if used], "accuracies": stated}
+
+    return {"models": [model(*each) for each in rows]}

@@ -8,7 +8,7 @@ Where members have several lots of data or several tasks, contributions are per 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.federation.arrays import Owners
 from fedpact.federation.lots import (
     OwnersGiven,
     Ownership,
@@ -72,18 +71,9 @@ class Observations:
     ) -> Observations:
         """Observations from arrays with a row per run and a column per agent, or per lot and per task.
 
-        Parameters
-        ----------
-        contributions
-            (runs, n), at least zero. Runs with a NaN are left out.
-        accuracies
-            (runs, n), between 0 and 1; NaN where nothing was measured.
-        test_sizes
-            A number, one per agent, or one per measurement; NaN where it is not known.
-        names
-            One per agent; "agent 0", "agent 1", ... if not given.
-        lot_owners, task_owners, lot_names, task_names
-            Of the columns of contributions and of accuracies, as `Federation` takes them.
+        Contributions (runs, n) are at least zero, and runs with a NaN are left out; accuracies (runs, n) lie between 0
+        and 1, NaN where nothing was measured. `test_sizes` is a number, one per agent, or one per measurement. Where
+        members have several lots or tasks, their owners and names are those of the columns, as `Federation` takes them.
 
         Examples
         --------
@@ -97,12 +87,12 @@ class Observations:
         columns = None if has_lots else names
         tests = checked_tests("contributions", contributions, accuracies, test_sizes, names=columns, has_lots=has_lots)
         given, measured, _ = tests
-        allowed = np.isnan(given) | (np.isfinite(given) & (given >= 0))
-        _check("contributions", given, allowed, "at least zero and finite")
-        if not has_lots:
-            agents = default_names(given.shape[1]) if names is None else check_names("names", names, given.shape[1])
-        else:
-            agents = owner_names(lot_owners, task_owners) if names is None else check_names("names", names, None)
+        _check(
+            "contributions", given, np.isnan(given) | (np.isfinite(given) & (given >= 0)), "at least zero and finite"
+        )
+        if names is not None:
+            names = check_names("names", names, None if has_lots else given.shape[1])
+        agents = names or (owner_names(lot_owners, task_owners) if has_lots else default_names(given.shape[1]))
         owners = {"lot_owners": lot_owners, "lot_names": lot_names}
         owners |= {"task_owners": task_owners, "task_names": task_names}
         ownership = check_ownership(agents, (measured.shape[1], given.shape[1]), owners)
@@ -110,14 +100,9 @@ class Observations:
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str]) -> Observations:
-        """Observations from a CSV file: one row per run, columns `contributions.NAME`, `accuracy.NAME` and, if known,
-        `test_size.NAME` for every agent. Empty cells and NaN are missing. Members with several lots or tasks have
-        columns `contributions.NAME.LOT` and `accuracy.NAME.TASK`.
-
-        Raises
-        ------
-        InvalidInput
-            If the file cannot be read or breaks a rule; the message names the file, the row and the column.
+        """Observations from a CSV file (`from_files`): one row per run, columns `contributions.NAME`, `accuracy.NAME`
+        and, if known, `test_size.NAME` for every agent. Empty cells and NaN are missing. Members with several lots or
+        tasks have columns `contributions.NAME.LOT` and `accuracy.NAME.TASK`.
         """
         return cls.from_files([path])
 
@@ -129,15 +114,9 @@ class Observations:
         ledgers. An agent that a log does not know gave nothing in it.
 
         With a member, its accuracies alone are used, and those of the others need not be known: a fit then says what
-        everybody's data is worth to that member, and of the others no more than the prior does.
-
-        `lots` says whether columns NAME.LOT and NAME.TASK are lots and tasks of members, or names with a dot in them.
-        If it is not said, they are names where every column of contributions has one of accuracies of the same name.
-
-        Raises
-        ------
-        InvalidInput
-            If a file cannot be read or breaks a rule, or a ledger does not hold; the message names the file.
+        everybody's data is worth to that member, and of the others no more than the prior does. `lots` says whether
+        columns NAME.LOT and NAME.TASK are lots and tasks of members, or names with a dot in them; if it is not said,
+        they are names where every column of contributions has one of accuracies of the same name.
         """
         from fedpact.fitting.logs import read_logs  # noqa: PLC0415 - the reader makes observations
 
@@ -180,9 +159,9 @@ class Observations:
             accuracies=accuracies,
             test_sizes=sizes,
             names=tuple(names),
-            rows=tuple(int(row) for row, used in zip(rows, usable, strict=True) if used),
-            left_out=tuple(int(row) for row, used in zip(rows, usable, strict=True) if not used),
-            sources=tuple(source for source, used in zip(sources, usable, strict=True) if used) if sources else (),
+            rows=tuple(np.asarray(rows)[usable].tolist()),
+            left_out=tuple(np.asarray(rows)[~usable].tolist()),
+            sources=tuple(np.asarray(sources)[usable].tolist()) if sources else (),
             ownership=ownership,
             has_lots=has_lots,
         )
@@ -205,26 +184,29 @@ class Observations:
     @property
     def lot_labels(self) -> tuple[str, ...]:
         """What people call the columns of contributions."""
-        return self._called("lot", labels)
+        return self._called("lot")
 
     @property
     def task_labels(self) -> tuple[str, ...]:
         """What people call the columns of accuracies."""
-        return self._called("task", labels)
+        return self._called("task")
 
     @property
     def lot_columns(self) -> tuple[str, ...]:
         """What files call the lots: NAME.LOT, or NAME where a lot has no name of its own."""
-        return self._called("lot", _column_names)
+        return self._called("lot", in_files=True)
 
     @property
     def task_columns(self) -> tuple[str, ...]:
         """What files call the tasks."""
-        return self._called("task", _column_names)
+        return self._called("task", in_files=True)
 
-    def _called(self, kind: str, naming: Callable[..., tuple[str, ...]]) -> tuple[str, ...]:
-        owned = self.ownership._asdict()
-        found = naming(owned[f"{kind}_owners"], owned[f"{kind}_names"], self.names)
+    def _called(self, kind: str, *, in_files: bool = False) -> tuple[str, ...]:
+        owners, own_names = (self.ownership._asdict()[f"{kind}_{part}"] for part in ("owners", "names"))
+        found = labels(owners, own_names, self.names)
+        if in_files:
+            pairs = zip((self.names[owner] for owner in owners), own_names, strict=True)
+            found = tuple(name if own == name else f"{name}.{own}" for name, own in pairs)
         return {"lot": LotLabels, "task": TaskLabels}[kind](found) if self.has_lots else found
 
     @property
@@ -261,21 +243,13 @@ class Observations:
         sizes = np.where(self.measured, self.test_sizes, np.nan)
         if np.isnan(sizes).all():
             return None
-        unknown = np.isnan(sizes).all(axis=0)
-        sizes[:, unknown] = np.nanmedian(sizes)
+        sizes[:, np.isnan(sizes).all(axis=0)] = np.nanmedian(sizes)
         return np.where(np.isnan(sizes), np.nanmedian(sizes, axis=0), sizes)
 
     def __repr__(self) -> str:
-        return (
-            f"Observations({count_text(self.n_runs, 'run')}, {count_text(self.n_agents, 'agent')}, "
-            + (f"{self.n_lots} lots, {self.n_tasks} tasks, " if self.has_lots else "")
-            + f"{self.n_measured} accuracies)"
-        )
-
-
-def _column_names(owners: Owners, own_names: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    pairs = zip((names[owner] for owner in owners), own_names, strict=True)
-    return tuple(name if own == name else f"{name}.{own}" for name, own in pairs)
+        lots = f"{self.n_lots} lots, {self.n_tasks} tasks, " if self.has_lots else ""
+        counts = f"{count_text(self.n_runs, 'run')}, {count_text(self.n_agents, 'agent')}"
+        return f"Observations({counts}, {lots}{self.n_measured} accuracies)"
 
 
 class RunLabels(tuple[Any, ...]):
@@ -285,13 +259,7 @@ class RunLabels(tuple[Any, ...]):
 
 
 def checked_tests(
-    label: str,
-    given: Any,
-    accuracies: Any,
-    test_sizes: Any,
-    *,
-    names: Sequence[str] | None,
-    has_lots: bool = False,
+    label: str, given: Any, accuracies: Any, test_sizes: Any, *, names: Sequence[str] | None, has_lots: bool = False
 ) -> Tests:
     """What was given to runs (contributions, or 1 and 0 for subsets), accuracies and test sizes, as matrices.
 
@@ -302,7 +270,7 @@ def checked_tests(
         raise InvalidInput(
             f"{label} must have a column per member: {len(names)} members, {chosen.shape[1]} columns given"
         )
-    measured = _matrix("accuracies", _same_runs("accuracies", accuracies, given), names)
+    measured = _matrix("accuracies", accuracies, names, runs=given)
     if measured.shape != chosen.shape and not (has_lots and len(measured) == len(chosen)):
         raise InvalidInput(
             f"accuracies must have the shape of {label}, a row per run and a column per member: "
@@ -314,58 +282,40 @@ def checked_tests(
             f"divide percentages by 100"
         )
     _check("accuracies", measured, np.isnan(measured) | (measured >= 0), "between 0 and 1")
-    sizes = _sizes(_same_runs("test_sizes", test_sizes, given), measured.shape, names)
+    sizes = _matrix("test_sizes", np.nan if test_sizes is None else test_sizes, names, runs=given, like=measured)
+    _check("test_sizes", sizes, np.isnan(sizes) | (np.isfinite(sizes) & (sizes >= 1)), "at least 1 and finite")
     return chosen, measured, sizes
 
 
-def _same_runs(label: str, given: Any, others: Any) -> Any:
-    """A frame with its rows in the order of another's, where the index of both says which runs they are."""
-    if not hasattr(given, "columns") or not hasattr(others, "columns"):
-        return given
-    rows, wanted = list(given.index), list(others.index)
-    return given if rows == wanted else given.iloc[label_positions(label, rows, RunLabels(wanted))]
+def _matrix(
+    label: str, given: Any, names: Sequence[str] | None, *, runs: Any = None, like: FloatArray | None = None
+) -> FloatArray:
+    """A row per run and a column per agent; frames are put in the order of the names, and of the frame of the `runs`.
 
-
-def _by_column(label: str, given: Any, names: Sequence[str] | None) -> Any:
-    """What is given with a column per agent, in the order of the names where columns are labelled."""
-    if names is not None:
-        return align_columns(label, given, names)
-    if labels_of(given, "columns") is not None:
-        raise InvalidInput(
-            f"{label} must have no labels on its columns where members have several lots or tasks: give its "
-            f".to_numpy(), in the order of the owners"
-        )
-    return given
-
-
-def _matrix(label: str, given: Any, names: Sequence[str] | None) -> FloatArray:
-    given = _by_column(label, given, names)
+    What has the shape of another matrix may be said once for all, or once for each column.
+    """
+    if hasattr(given, "columns"):
+        if names is None and labels_of(given, "columns") is not None:
+            raise InvalidInput(
+                f"{label} must have no labels on its columns where members have several lots or tasks: give its "
+                f".to_numpy(), in the order of the owners"
+            )
+        if hasattr(runs, "columns") and list(given.index) != list(runs.index):
+            given = given.iloc[label_positions(label, list(given.index), RunLabels(runs.index))]
+        given = given if names is None else align_columns(label, given, names)
+    elif names is not None and like is not None:
+        given = align(label, given, names)
     try:
         matrix = np.array(given, dtype=np.float64)
+        matrix = matrix if like is None else np.array(np.broadcast_to(matrix, like.shape))
     except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"{label} must be a matrix of numbers, a row per run and a column per member, got {given!r:.80}"
-        ) from error
+        rule = "a matrix of numbers, a row per run and a column per member"
+        if like is not None:
+            rule = f"a number, one per member, or one per accuracy ({like.shape[0]} x {like.shape[1]})"
+        raise InvalidInput(f"{label} must be {rule}, got {given!r:.80}") from error
     if matrix.ndim != 2 or not matrix.size:
         raise InvalidInput(f"{label} must be a matrix, a row per run and a column per member, got shape {matrix.shape}")
     return matrix
-
-
-def _sizes(given: Any, shape: tuple[int, ...], names: Sequence[str] | None) -> FloatArray:
-    """One size per accuracy, NaN where it is not known."""
-    if hasattr(given, "columns"):
-        given = _by_column("test_sizes", given, names)
-    elif names is not None:
-        given = align("test_sizes", given, names)
-    try:
-        sizes = np.array(np.broadcast_to(np.asarray(np.nan if given is None else given, dtype=np.float64), shape))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"test_sizes must be a number, one per member, or one per accuracy ({shape[0]} x {shape[1]}), "
-            f"got {given!r:.80}"
-        ) from error
-    _check("test_sizes", sizes, np.isnan(sizes) | (np.isfinite(sizes) & (sizes >= 1)), "at least 1 and finite")
-    return sizes
 
 
 def _check(label: str, numbers: FloatArray, allowed: NDArray[np.bool_], rule: str) -> None:

@@ -215,3 +215,7 @@ class CurveModel:
     def prior_gradients(self, parameters: FloatArray) -> FloatArray:
         """(parameters,): their derivatives, each by its own parameter."""
         return np.asarray(np.sqrt(self.precisions) * np.where(self.is_ratio, np.cosh(parameters), 1.0))
+
+    def prior_information(self, parameters: FloatArray) -> FloatArray:
+        """(parameters,): what the prior says of each."""
+        return self.prior_gradients(parameters) ** 2

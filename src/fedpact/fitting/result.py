@@ -23,15 +23,7 @@ from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_ERRORS, CURVE_FAMILIES, CURVE_PARTS, CurveModel, has_shape
 from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.scenario.uncertainty import weight_units
-from fedpact.utils.arrays import (
-    POSITIVE,
-    FloatArray,
-    align,
-    align_columns,
-    checked_numbers,
-    positive,
-    read_only_copy,
-)
+from fedpact.utils.arrays import POSITIVE, FloatArray, align, align_columns, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text, join_names
 
@@ -90,9 +82,7 @@ class Fit:
     #: (parameters, parameters): what the data says of them, and the factor by which variances are larger than that
     information: FloatArray
     doubt: float
-    #: Standard deviation between trainings on the same data, beyond the test set's, and whether it was fitted
-    training_noise: float
-    noise_fitted: bool
+    training_noise: float  #: Standard deviation between trainings on the same data, beyond the test set's
     degrees: float  #: Measurements minus the parameters they paid for
     #: (runs, n): measured minus fitted, as they are, over their standard deviations, and by curves fitted without the
     #: run; NaN where there is none
@@ -146,13 +136,9 @@ class Fit:
         return read_only_copy(self.ceilings - self.floors)
 
     @cached_property
-    def _prior(self) -> FloatArray:
-        return np.asarray(self.model.prior_gradients(self.parameters) ** 2)
-
-    @cached_property
     def _covariance(self) -> FloatArray:
         """(parameters, parameters): that of the estimates."""
-        return self.doubt * inverse(self.information + np.diag(self._prior))
+        return self.doubt * inverse(self.information + np.diag(self.model.prior_information(self.parameters)))
 
     @cached_property
     def _root(self) -> FloatArray:
@@ -175,8 +161,7 @@ class Fit:
     @cached_property
     def standard_errors(self) -> Mapping[str, Any]:
         """By name, in the shape of the estimate."""
-        found: dict[str, Any] = dict(self._errors)
-        found["weights"] = found["weights"] * np.hypot(self.units, self.weights)
+        found = self._errors | {"weights": self._errors["weights"] * np.hypot(self.units, self.weights)}
         errors = found.pop("beta")
         if self.beta is not None:
             found["beta"] = self.beta * (errors[0] if "beta" in self.shared else errors)
@@ -207,13 +192,7 @@ class Fit:
 
     def quantile(self, probability: float) -> float:
         """Of the standardised error: Student's t where the noise was estimated from the residuals, else normal."""
-        if self._noise_estimated:
-            return float(stdtrit(max(self.degrees, 1.0), probability))
-        return float(ndtri(probability))
-
-    @property
-    def _noise_estimated(self) -> bool:
-        return self.noise_fitted and self.unexplained > 0
+        return float(stdtrit(max(self.degrees, 1.0), probability) if self.unexplained > 0 else ndtri(probability))
 
     @cached_property
     def quality(self) -> FitQuality:
@@ -221,19 +200,16 @@ class Fit:
         measured = self.observations.measured
         seen, left = self.observations.accuracies[measured], self.residuals[measured]
         spread = float(((seen - seen.mean()) ** 2).sum())
-        judged = self.degrees >= 1 and self.has_test_sizes
+        squares = float((left**2 / self.sampling[measured]).sum()) if self._has_test_sizes else float("nan")
         return FitQuality(
             r_squared=1.0 - float((left**2).sum()) / spread if spread > 0 else float("nan"),
-            chi_square_per_degree=float((left**2 / self.sampling[measured]).sum()) / self.degrees
-            if judged
-            else float("nan"),
+            chi_square_per_degree=squares / self.degrees if self.degrees >= 1 else float("nan"),
             rms=rms(left),
             degrees=float(self.degrees),
         )
 
     @property
-    def has_test_sizes(self) -> bool:
-        """Whether it is known how many samples stand behind some accuracy."""
+    def _has_test_sizes(self) -> bool:
         return self.observations.known_test_sizes() is not None
 
     @cached_property
@@ -244,7 +220,9 @@ class Fit:
         accuracy for floors and ceilings). Data that several tasks cannot tell apart is named once.
         """
         seen, (weights, curves) = self.observations, self._gradients
-        covariance = inverse(self.information + 1e-3 * np.diag(np.maximum(self._prior, 1e-3)))
+        covariance = inverse(
+            self.information + 1e-3 * np.diag(np.maximum(self.model.prior_information(self.parameters), 1e-3))
+        )
         units = np.array([1.0, *CURVE_ERRORS[1:]])
         groups: dict[tuple[str, str], list[str]] = {}
         tested = np.flatnonzero(seen.measured.any(axis=0))
@@ -268,10 +246,9 @@ class Fit:
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
         """Measurements more than four standard deviations from the fit, the farthest first."""
-        sizes = np.nan_to_num(np.abs(self.scaled_residuals))
+        sizes, seen = np.nan_to_num(np.abs(self.scaled_residuals)), self.observations
         places = np.argwhere(sizes > OUTLIER_ERRORS)
         order = np.argsort(-sizes[tuple(places.T)], kind="stable")
-        seen = self.observations
         return tuple(
             Outlier(
                 row=seen.rows[run],
@@ -305,54 +282,39 @@ class Fit:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before trusting the numbers, in words."""
-        seen, notes, found = self.observations, [], self.lack_of_fit
+        seen, found, sized = self.observations, self.lack_of_fit, self._has_test_sizes
         decided, free = self._prior_shares
-        if decided >= 1.0:
-            told = "1 accuracy" if seen.n_measured == 1 else f"{seen.n_measured} accuracies"
-            alike = "what lots have in common" if seen.has_lots else "everybody's data is alike"
-            notes.append(
-                f"{told} for {free} parameters: about {decided:.0f} of them rest on the prior "
-                f"({alike}), not on the data"
-            )
-        if seen.left_out:
-            rows = ", ".join(map(str, seen.left_out[:5])) + (", ..." if len(seen.left_out) > 5 else "")
-            notes.append(f"runs left out since a contribution is missing (write 0 for none): {rows}")
-        if self.model.index[0, -2] >= 0 and seen.contributions.any(axis=1).all():
-            notes.append(
-                "the floor is fitted, not measured: give it, or add a run without data (contributions of 0) with the "
-                "accuracy of guessing"
-            )
-        if not self.has_test_sizes:
-            notes.append("no test sizes given: all noise is estimated from the residuals")
-        if np.isnan(found.error):
-            notes.append("there are no two different runs, so nothing says whether the curves fit")
-        if found.misfit:
-            notes.append(
-                f"runs with similar contributions miss the curves alike, by {found.misfit:.3f} beyond noise: intervals "
-                f"and probabilities are widened by as much"
-            )
-        if self.families is not None and self.families.as_good:
-            notes.append(
-                f"the log cannot tell {self.family} from {' and '.join(self.families.as_good)}, which predict unseen "
-                f"runs as well: see what the deal is under these too"
-            )
-        if self.degrees < 1 and self.noise_fitted:
-            notes.append(
-                "too few accuracies to judge the noise of training; only that of the test sets is counted"
-                if self.has_test_sizes
-                else "too few accuracies to judge the noise; a standard deviation of 0.02 was assumed"
-            )
-        return tuple(notes)
+        told = "1 accuracy" if seen.n_measured == 1 else f"{seen.n_measured} accuracies"
+        alike = "what lots have in common" if seen.has_lots else "everybody's data is alike"
+        rows = ", ".join(map(str, seen.left_out[:5])) + (", ..." if len(seen.left_out) > 5 else "")
+        as_good = () if self.families is None else self.families.as_good
+        few = f"too few accuracies to judge the noise{' of training' * sized}; "
+        few += "only that of the test sets is counted" if sized else "a standard deviation of 0.02 was assumed"
+        floor_fitted = self.model.index[0, -2] >= 0 and bool(seen.contributions.any(axis=1).all())
+        said = {
+            f"{told} for {free} parameters: about {decided:.0f} of "
+            f"them rest on the prior ({alike}), not on the data": decided >= 1.0,
+            f"runs left out since a contribution is missing (write 0 for none): {rows}": bool(seen.left_out),
+            "the floor is fitted, not measured: give it, or add a run without data (contributions of 0) with the "
+            "accuracy of guessing": floor_fitted,
+            "no test sizes given: all noise is estimated from the residuals": not sized,
+            "there are no two different runs, so nothing says whether the curves fit": bool(np.isnan(found.error)),
+            f"runs with similar contributions miss the curves alike, by {found.misfit:.3f} beyond noise: intervals "
+            f"and probabilities are widened by as much": found.misfit > 0,
+            f"the log cannot tell {self.family} from {' and '.join(as_good)}, which predict unseen runs as well: see "
+            f"what the deal is under these too": bool(as_good),
+            few: self.degrees < 1,
+        }
+        return tuple(note for note, applies in said.items() if applies)
 
     @property
     def _prior_shares(self) -> tuple[float, int]:
         """How many parameters rest on the prior, and of how many, those of tasks that were tested."""
-        index = self.model.index
-        own = np.zeros(self.parameters.size, dtype=bool)
-        kept = index[self.observations.measured.any(axis=0)]
+        index, own = self.model.index, np.zeros(self.parameters.size, dtype=bool)
+        kept, quality = index[self.observations.measured.any(axis=0)], index[:, 1 + self.model.n_lots : -3]
         own[kept[kept >= 0]] = True
-        own[index[:, 1 + self.model.n_lots : -3][index[:, 1 + self.model.n_lots : -3] >= 0]] = False
-        rests = self._prior * np.diag(self._covariance) / self.doubt
+        own[quality[quality >= 0]] = False
+        rests = self.model.prior_information(self.parameters) * np.diag(self._covariance) / self.doubt
         return float(rests[own].sum()), int(own.sum())
 
     def predict(self, contributions: ArrayLike) -> FloatArray:
@@ -383,7 +345,7 @@ class Fit:
     def parameter_draws(self, count: int, rng: np.random.Generator) -> FloatArray:
         """(count, parameters): draws in the coordinates of the model."""
         noise = rng.standard_normal((count, self.parameters.size))
-        if self._noise_estimated:
+        if self.unexplained > 0:
             degrees = max(self.degrees, MIN_DEGREES)
             noise *= np.sqrt(degrees / rng.chisquare(degrees, (count, 1)))
         return np.clip(self.parameters + noise @ self._root.T, self.model.lower, self.model.upper)
@@ -391,12 +353,8 @@ class Fit:
     def federation(self, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0) -> Federation:
         """The federation of the estimates.
 
-        Parameters
-        ----------
-        costs, caps
-            As `Federation` takes them; they are not in the data.
-        worth
-            What a unit of accuracy (from 0 to 1) is worth, a number or one per agent (task).
+        Costs and caps are as `Federation` takes them; they are not in the data. `worth` is what a unit of accuracy
+        (from 0 to 1) is worth, a number or one per agent (task).
         """
         rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.observations.task_labels)
         return Federation(
@@ -419,15 +377,14 @@ class Fit:
         of_values = (curves[:, 2] - curves[:, 1]) / values[:, None]
         rows = np.concatenate([curves[:n_shapes, 0], of_values[:n_values], weights.reshape(-1, self.parameters.size)])
         strayed = rows @ self._root
-        errors = np.linalg.norm(strayed, axis=1)
-        inline = len(rows) <= MAX_INLINE
+        errors, inline = np.linalg.norm(strayed, axis=1), len(rows) <= MAX_INLINE
         if not inline:
             # A seed that nobody draws with: draws with the same numbers would go along with single columns.
             noise = np.random.default_rng([0, FACTOR_DRAWS]).standard_normal((self.parameters.size, FACTOR_DRAWS))
             strayed = strayed @ noise
         lengths = np.linalg.norm(strayed, axis=1, keepdims=True)
         factor = strayed / np.where(lengths > 0, lengths, 1.0)
-        if self._noise_estimated:
+        if self.unexplained > 0:
             degrees = max(self.degrees, MIN_DEGREES)
             errors = errors * np.sqrt(degrees / (degrees - 2.0))
         shape_errors, value_errors, weight_errors = np.split(errors, np.cumsum([n_shapes, n_values]))
@@ -476,11 +433,10 @@ class Fit:
 
     def __repr__(self) -> str:
         seen = self.observations
-        return (
-            f"Fit({self.family}, {count_text(seen.n_agents, 'agent')}, {seen.n_measured} accuracies of "
-            f"{count_text(seen.n_runs, 'run')}, "
-            f"rms {self.quality.rms:.3g})"
+        counts = (
+            f"{count_text(seen.n_agents, 'agent')}, {seen.n_measured} accuracies of {count_text(seen.n_runs, 'run')}"
         )
+        return f"Fit({self.family}, {counts}, rms {self.quality.rms:.3g})"
 
 
 def inverse(matrix: FloatArray) -> FloatArray:

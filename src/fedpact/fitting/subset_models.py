@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from fedpact.federation import Payoff
-from fedpact.fitting.least_squares import minimise_squares, sampling_variances
+from fedpact.fitting.lack_of_fit import minimise_squares, sampling_variances
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
@@ -113,11 +113,6 @@ class SubsetModels:
     n_earlier: int = 0  # So many models, the first, are of earlier rounds or runs, in which everybody delivered all
 
     @property
-    def n_models(self) -> int:
-        """How many models there are."""
-        return len(self.given)
-
-    @property
     def n_agents(self) -> int:
         """How many members there are."""
         return self.given.shape[1]
@@ -137,13 +132,12 @@ class SubsetModels:
     @cached_property
     def _is_judged(self) -> NDArray[np.bool_]:
         """(models, 1): whether a model is made of what is judged."""
-        return np.arange(self.n_models)[:, None] >= self.n_earlier
+        return np.arange(len(self.given))[:, None] >= self.n_earlier
 
     def without_reports_of(self, members: Sequence[int]) -> SubsetModels:
         """These models without what the members measured."""
-        accuracies = self.accuracies.copy()
-        accuracies[:, list(members)] = np.nan
-        return replace(self, accuracies=accuracies)
+        hidden = np.isin(np.arange(self.n_agents), members)
+        return replace(self, accuracies=np.where(hidden, np.nan, self.accuracies))
 
     def without_updates_of(self, members: Sequence[int]) -> SubsetModels:
         """These models without those, of what is judged, that are made of the members' updates."""
@@ -184,9 +178,8 @@ class SubsetModels:
 
     def fit(self) -> SharesFit:
         """Shares and sizes of errors in turn; members of whom nothing is known deliver all."""
-        shares, change = np.ones(self.n_agents), np.zeros(len(self.precision))
-        sizes = ErrorSizes(1.0, 0.01, 0.01 if self.n_earlier else 0.0)
-        free, count = self.identified, int(self.identified.sum())
+        change, sizes = np.zeros(len(self.precision)), ErrorSizes(1.0, 0.01, 0.01 if self.n_earlier else 0.0)
+        shares, free, count = np.ones(self.n_agents), self.identified, int(self.identified.sum())
         lower = np.concatenate([np.zeros(count), np.full(change.size, -np.inf)])
         upper = np.concatenate([np.full(count, MAX_SHARE), np.full(change.size, np.inf)])
 
@@ -276,18 +269,14 @@ class SubsetModels:
         models = replace(self, precision=np.zeros((0, change.size)))
         expected, derivatives = models.predict(found.shares, change)
         by_shares, by_theta = derivatives[:, :, :n][:, :, self.identified], derivatives[:, :, n:]
-        if not self.n_earlier:
-            base, tried = by_shares, by_theta
-        else:
-            now = by_theta * self._is_judged[:, :, None]
-            own = 2 * n + 1 + np.arange(n) * (n + 1)
-            base = np.concatenate([by_theta, by_shares], axis=2)
-            tried = now[:, :, [*range(2 * n + 1), *own]]
+        base, tried = by_shares, by_theta
+        if self.n_earlier:
+            now, own = by_theta * self._is_judged[:, :, None], 2 * n + 1 + np.arange(n) * (n + 1)
+            base, tried = np.concatenate([by_theta, by_shares], axis=2), now[:, :, [*range(2 * n + 1), *own]]
         columns = np.concatenate([(expected - self.accuracies)[:, :, None], base, tried], axis=2)
         whitened = found.errors.whiten(np.where(self.measured[:, :, None], columns, 0.0))
-        (squares, rank), (remaining, full) = (
-            _remaining(whitened[:, 0], whitened[:, 1:end]) for end in (1 + base.shape[2], None)
-        )
+        squares, rank = _remaining(whitened[:, 0], whitened[:, 1 : 1 + base.shape[2]])
+        remaining, full = _remaining(whitened[:, 0], whitened[:, 1:])
         n_models = int(self.measured.any(axis=1).sum())  # each has a common error, which is estimated too
         restrictions, degrees = full - rank, int(self.measured.sum()) - n_models - full
         if degrees < 1 or restrictions < 1:
@@ -310,7 +299,7 @@ class SubsetModels:
         Without earlier models a model stands by itself: of few members there would be few clusters.
         """
         if not self.n_earlier:
-            return [np.arange(self.n_models)[:, None]]
+            return [np.arange(len(self.given))[:, None]]
         _, subset = np.unique(self.given > 0.0, axis=0, return_inverse=True)
         groups = [np.flatnonzero(subset.ravel() == number) for number in range(int(subset.max()) + 1)]
         counts = sorted({len(group) for group in groups})
@@ -353,8 +342,7 @@ class SubsetModels:
         columns = self._columns(shares, change)
 
         def sizes_of(numbers: FloatArray) -> ErrorSizes:
-            of_model, of_subset = 0.01 * numbers[1:]
-            return ErrorSizes(float(np.exp(numbers[0])), float(of_model), float(of_subset))
+            return ErrorSizes(float(np.exp(numbers[0])), *(0.01 * numbers[1:]).tolist())
 
         def unlikely(numbers: FloatArray) -> float:
             errors = self._errors(sizes_of(numbers), variances)

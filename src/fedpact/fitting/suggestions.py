@@ -24,7 +24,7 @@ from fedpact.deals.outcome import Outcomes
 from fedpact.federation import Federation
 from fedpact.federation.arrays import Owners
 from fedpact.federation.validation import Costs
-from fedpact.fitting.least_squares import MIN_VARIANCE, sampling_variances
+from fedpact.fitting.lack_of_fit import MIN_VARIANCE, sampling_variances
 from fedpact.fitting.result import Fit
 from fedpact.mechanisms import DEFAULT_MECHANISMS
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy, whole_number
@@ -57,16 +57,8 @@ def suggest(
 ) -> tuple[Suggestion, ...]:
     """The `count` runs to train next, in order of use.
 
-    Parameters
-    ----------
-    fit
-        What is known so far.
-    costs, caps, worth
-        Of the federation the deal is about. Without caps, nobody is asked for more than its largest contribution yet.
-    rng
-        A Generator, an int or None.
-    progress
-        Told what is being done.
+    Costs, caps and worth are those of the federation the deal is about. Without caps, nobody is asked for more than its
+    largest contribution yet.
     """
     whole_number("count", count, least=1)
     generator = np.random.default_rng(rng)
@@ -76,7 +68,7 @@ def suggest(
     most = most if caps is None else np.where(np.isfinite(federation.caps), federation.caps, most)
     drawn = fit.parameter_draws(DRAWS, generator)
     rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.observations.task_labels)
-    open_deals, labels = _solved(fit, federation, drawn, rates, progress)
+    open_deals, labels = _solved(fit, federation, drawn, rates, progress or (lambda what: None))
     tried = candidate_runs(most, generator, federation.lot_owners)
     predicted = np.clip(fit.model.predict(drawn, tried), 0.0, 1.0)
     sizes = fit.observations.known_test_sizes()
@@ -87,11 +79,7 @@ def suggest(
 
 
 def _solved(
-    fit: Fit,
-    federation: Federation,
-    drawn: FloatArray,
-    rates: FloatArray,
-    progress: Callable[[str], None] | None,
+    fit: Fit, federation: Federation, drawn: FloatArray, rates: FloatArray, progress: Callable[[str], None]
 ) -> tuple[FloatArray, list[str]]:
     """Deviations of gains and payments over draws of the federation, (quantities, draws), and what each is called.
 
@@ -107,8 +95,7 @@ def _solved(
     )
     deviations, labels = [], []
     for mechanism in mechanisms:
-        if progress is not None:
-            progress(f"solving {mechanism.title} on draws")
+        progress(f"solving {mechanism.title} on draws")
         outcomes: Outcomes = solve_draws(federation, arrays, mechanism)
         solved = np.asarray(~np.isnan(outcomes.ir_gaps).any(axis=1))
         parts = [

@@ -15,7 +15,7 @@ from fedpact.deals import Deal, Entry
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.signatures import document_digest, is_signed_by, statement_document
 from fedpact.deals.transcript import find_transcript, read_transcript
-from fedpact.fitting.calibration import Calibration
+from fedpact.fitting.delivery import Calibration
 from fedpact.flower.channel import FlowerChannel, Present
 from fedpact.flower.messages import ask_nodes, question
 from fedpact.flower.personal_models import is_wanted

@@ -30,7 +30,7 @@ from fedpact.deals.signatures import (
     prices_digest,
     signed_delivery,
 )
-from fedpact.fitting.calibration import Calibration
+from fedpact.fitting.delivery import Calibration
 from fedpact.flower.delivery_check import check_verification_terms
 from fedpact.flower.statement import OwnPart, Refused, Seat, read_own_part
 from fedpact.utils.errors import InvalidInput, short_repr

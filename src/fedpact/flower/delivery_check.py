@@ -1,6 +1,6 @@
 """How a node checks a deal that is settled by what arrived in effect, and the payments that follow.
 
-Such a deal names a calibration: what everybody's data is worth to whom (`fedpact.fitting.calibration`). Members sign
+Such a deal names a calibration: what everybody's data is worth to whom (`fedpact.fitting.delivery`). Members sign
 its digest with the deal, so all are judged by the same numbers. A node that knows the calibration from elsewhere
 (`calibration` in its configuration, a scenario's file) refuses any other. When it is paid, the node is shown
 everybody's prices, which it holds to the digests it has signed, and what every member has measured, each signed; and
@@ -28,7 +28,7 @@ from fedpact.deals.signatures import (
     signed_delivery,
     verification_terms,
 )
-from fedpact.fitting.calibration import Calibration, same_shares
+from fedpact.fitting.delivery import Calibration, same_shares
 from fedpact.flower.statement import Refused, deal_of_document
 from fedpact.scenario import load_scenario
 from fedpact.utils.errors import InvalidInput, short_repr

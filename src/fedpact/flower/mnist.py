@@ -18,7 +18,7 @@ from flwr.app import Context
 from fedpact.flower.identity import own_agent
 from fedpact.flower.learner import Model, Score
 from fedpact.training import Experiment, Training, mnist
-from fedpact.training.partitions import Holdings
+from fedpact.training.data import Holdings
 from fedpact.training.settings import Stream, generator, shuffle_orders
 from fedpact.utils.errors import InvalidInput, short_repr
 

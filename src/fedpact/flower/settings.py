@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.deals.settlement import money_terms
-from fedpact.fitting.calibration import Calibration
+from fedpact.fitting.delivery import Calibration
 from fedpact.flower.personal_models import check_personal
 from fedpact.flower.statement import MAX_UNIT_DECIMALS
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS

@@ -55,7 +55,7 @@ from fedpact.deals.signatures import (
     stated_model,
 )
 from fedpact.deals.updates import TrainingUpdates, missing_measurements, score_of, verified_content
-from fedpact.fitting.calibration import Calibration
+from fedpact.fitting.delivery import Calibration
 from fedpact.flower.agreement import ask_members, own_parts, refusals, signatures
 from fedpact.flower.channel import Present, roll_call
 from fedpact.flower.delivery_check import settles_by_delivery

@@ -26,7 +26,7 @@ from fedpact.utils.jsonl import decode_line, encode_line
 MAX_NAME = 200
 REQUIRED = ("name", "index", "weights", "payoff", "value", "linear", "quadratic", "cap")
 REQUIRED_OF_LOTS = ("name", "index", "n_agents", "lot_owners", "lot_names", "tasks", "lots")
-# What may stand beside it; all but the first is for people (`fedpact.fitting.member.MemberNotes`).
+# What may stand beside it; all but the first is for people (`fedpact.report.member_file.MemberNotes`).
 OPTIONAL = ("least_gain", "agents", "known", "unit", "placeholder_cost")
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from fedpact.paper import drawing
 from fedpact.paper.markdown import pipe_table
+from fedpact.paper.measured_game import MeasuredGame, nearest_counts
 from fedpact.paper.measured_mechanisms import (
     BestResponses,
     GridSearch,
@@ -30,8 +31,6 @@ from fedpact.paper.measured_mechanisms import (
 )
 from fedpact.paper.results import Judgement, PaperFinding, Result, judge, number, span
 from fedpact.training import Experiment, mnist
-from fedpact.training.measured import MeasuredGame
-from fedpact.training.settings import nearest_counts
 from fedpact.utils.arrays import FloatArray
 
 N_AGENTS, SAMPLES, TEST_SHARE, START = 3, 400, 0.2, 150

@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.certificates.claims import utility_tolerances, would_leave
 from fedpact.fitting import Fit, Observations, fit
 from fedpact.mechanisms.externality import ExternalityMechanism
-from fedpact.training.measured import EXACT_UP_TO, MeasuredGame
-from fedpact.training.settings import IntArray, nearest_counts
+from fedpact.paper.measured_game import EXACT_UP_TO, MeasuredGame, nearest_counts
+from fedpact.training.settings import IntArray
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from fedpact.comparison import BlockingGroup, Comparison, FieldStudy, Outlook, StableFederation, Sweep
     from fedpact.federation import Federation
     from fedpact.fitting import Delivery, Fit, Suggestion
+    from fedpact.fitting.pilots import PilotStudy
+    from fedpact.scenario.measured import MeasuredGains
+    from fedpact.training import Run
 
 
 def properties_record(comparison: Comparison) -> dict[str, Any]:
@@ -437,3 +440,85 @@ def _welfare(outcome: Outcome) -> str:
 def _plain(number: float) -> str:
     """A number within a line of code: no thousands separator, an ASCII minus."""
     return number_texts([number])[0].replace(",", "").replace("−", "-")
+
+
+def gains_record(gains: MeasuredGains) -> dict[str, Any]:
+    """Promised and measured gains; who would leave is named only where that is beyond doubt."""
+    return {
+        "promised_gains": {"members": gains.promised, "total": gains.promised.sum()},
+        "measured_gains": {"members": gains.measured, "total": gains.total},
+        "measured_interval": {"members": gains.intervals, "total": gains.total_interval},
+        "measured_leavers": gains.losers,
+        "doubtful": gains.doubtful,
+    }
+
+
+def pilot_record(study: PilotStudy) -> dict[str, Any]:
+    """What a pilot trained, assumed and found."""
+    data, deal, measured = study.data, study.confirmation, study.measured
+    differences = {kind.replace(" ", "_"): study.gain(kind) for kind in study.measurements if kind != "alone"}
+    nothing = {"members": measured.promised, "total": 0.0}
+    gains = {"promised_gains": nothing, "measured_gains": None, "measured_interval": None}
+    record = {
+        "agents": data.names,
+        "verdict": study.verdict,
+        "advice": study.advice,
+        "remedies": study.remedies,
+        "arrangement": study.arrangement,
+        "score": study.score.name,
+        "scores": {key: getattr(measured, key) for key in ("guess", "alone", "one_model", "own_choice")},
+        "differences": {
+            kind: {"points": 100.0 * gain, "standard_errors": 100.0 * errors}
+            for kind, (gain, errors) in differences.items()
+        },
+        "brings": study.brings,
+        "mechanism": None if deal is None else deal.mechanism,
+        "shared": measured.shared,
+        "payments": measured.payments,
+        **(gains if deal is None else gains_record(deal)),
+        "promised_errors": study.terms.worth * study.curves.gain_errors,
+        "task": data.task,
+        "classes": data.classes,
+        "features": data.feature_names,
+        "model": study.model.label,
+        "records": [len(own) for own in data.records],
+        "lots": data.lot_names if data.has_lots else None,
+        "splits": study.splits,
+        "profiles": len(study.profiles),
+        "curves": {"family": study.curves.shape.family, "errors_left_out": study.curves.errors}
+        | {"used": study.curves.predicts},
+        "costs": study.terms.costs,
+        "worth": study.terms.worth,
+        "currency": None if study.terms.money is None else study.terms.money.currency,
+        "notes": [*study.warnings, *data.notes, *study.terms.words],
+    }
+    plain: dict[str, Any] = jsonable(record)
+    return plain
+
+
+def run_record(run: Run) -> dict[str, Any]:
+    """What came of a run, as plain data: keys of what was measured say so, the others are of what was promised."""
+    plan, accounts = run.plan, {"": run.promised, "measured_": run.measured}
+    record: dict[str, Any] = {
+        "mechanism": plan.deal.mechanism,
+        "agents": run.agents,
+        "members": [name for name, inside in zip(run.agents, run.is_member, strict=True) if inside],
+        "models": run.models,
+        "verdict": run.verdict,
+        "ir_gaps": run.promised.gains,
+        "leavers": [run.agents[agent] for agent in plan.members if run.promised.leaves[agent]],
+        **gains_record(run.gains),
+        "standard_errors": run.gains.errors,
+        "contributions": plan.contributions,
+        "payments": plan.payments,
+    }
+    if plan.home is not None:
+        record["home"] = plan.home
+    if run.federation.has_lots:  # contributions and samples are per lot
+        record["lots"] = run.federation.lot_labels
+    for name in ("payoffs", "costs", "utilities", "standalone", "welfare"):
+        record |= {f"{prefix}{name}": getattr(account, name) for prefix, account in accounts.items()}
+    others = ("samples", "accuracies", "standalone_samples", "standalone_accuracies", "test_sizes", "floors")
+    settings = ("ceilings", "rounds", "fingerprint")
+    plain: dict[str, Any] = jsonable(record | {name: getattr(run, name) for name in (*others, *settings)})
+    return plain

@@ -2,14 +2,23 @@
 
 A deal on paper is as good as the curves behind it. A measured one was trained, and its intervals hold the error of the
 curves as well: whoever reads the scenario is shown these.
+
+Intervals are of 90 %: each end leaves out 5 %. What follows from them is said in the same words wherever a deal was
+trained, in a pilot or in a run:
+
+* **federate**: all together gain beyond doubt (the interval of the total is above zero), and nobody loses beyond doubt;
+* **do not federate**: all together lose beyond doubt, or somebody does, or there is nothing to gain;
+* **not enough evidence**: anything else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.scenario.fields import numbers, table, text
 from fedpact.utils.arrays import FloatArray
@@ -30,6 +39,56 @@ def verdict_of(total: FloatArray, *, has_losers: bool) -> str:
     if has_losers or total[1] < 0.0:
         return DO_NOT
     return FEDERATE if total[0] > 0.0 else NOT_ENOUGH
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeasuredGains:
+    """Gains of the members of a deal, (n,) each."""
+
+    names: Sequence[str]
+    promised: FloatArray  # by the curves
+    measured: FloatArray  # by the trained models, with their standard errors
+    errors: FloatArray
+    slack: ArrayLike = 0.0  # losses no larger come of rounding
+
+    @property
+    def intervals(self) -> FloatArray:
+        """(n, 2): of each member's gain."""
+        return gain_intervals(self.measured, self.errors)
+
+    @property
+    def total(self) -> float:
+        """What all gain together, as measured."""
+        return float(self.measured.sum())
+
+    @property
+    def total_error(self) -> float:
+        """Its standard error: members are tested on different records."""
+        return float(np.sqrt((self.errors**2).sum()))
+
+    @property
+    def total_interval(self) -> FloatArray:
+        """(2,): of what all gain together."""
+        return gain_intervals(self.total, self.total_error)
+
+    @property
+    def losers(self) -> tuple[str, ...]:
+        """Members that lose beyond doubt."""
+        return self._chosen(self.intervals[:, 1] < -np.asarray(self.slack))
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """Members whose interval holds zero: more records to test with might say otherwise."""
+        low, high = self.intervals.T
+        return self._chosen((low < 0.0) & (high > 0.0))
+
+    @property
+    def verdict(self) -> str:
+        """What follows."""
+        return verdict_of(self.total_interval, has_losers=bool(self.losers))
+
+    def _chosen(self, members: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(name for name, chosen in zip(self.names, members, strict=True) if chosen)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.training.data import Holdings
 from fedpact.training.fedavg import Agents, Aggregation, Descent, initial_weights, train_models
-from fedpact.training.partitions import Holdings
 from fedpact.training.settings import IntArray, Stream, Training, generator, shuffle_orders
 from fedpact.utils.arrays import FloatArray, first_where
 from fedpact.utils.errors import NotConverged
@@ -33,11 +33,12 @@ class Engine:
         self._device = _cpu_device()
         self._training, self._seed = training, seed
         self._held = np.array([len(own.labels) for own in holdings])
-        self._lot_owners = _lot_owners(np.concatenate([own.lots for own in holdings]), self._held)
+        lots = np.concatenate([own.lots for own in holdings])
+        self._lot_owners = np.zeros(int(lots.max()) + 1, dtype=np.int32)  # the agent of each lot
+        self._lot_owners[lots] = np.repeat(np.arange(len(self._held), dtype=np.int32), self._held)
         self._test_sizes = np.array([len(own.test_labels) for own in holdings])
-        weights = initial_weights(
-            (holdings[0].pixels.shape[1], *training.hidden, n_classes), generator(seed, Stream.WEIGHTS)
-        )
+        sizes = (holdings[0].pixels.shape[1], *training.hidden, n_classes)
+        weights = initial_weights(sizes, generator(seed, Stream.WEIGHTS))
         # The weights of a pixel that is blank in all samples have no gradient: they stay as they are.
         live = np.any([own.pixels.any(axis=0) for own in holdings], axis=0)
         self._longest = -(-int(self._held.max()) // training.batch_size) * training.batch_size
@@ -76,11 +77,7 @@ class Engine:
         return right / self._test_sizes, loss / self._test_sizes
 
     def _run(
-        self,
-        orders: Any,
-        schedule: IntArray,
-        tested: NDArray[np.bool_],
-        wanted: NDArray[np.bool_] | None = None,
+        self, orders: Any, schedule: IntArray, tested: NDArray[np.bool_], wanted: NDArray[np.bool_] | None = None
     ) -> tuple[FloatArray, FloatArray]:
         taken = np.ones((len(self._held), schedule.shape[1]), dtype=np.bool_) if wanted is None else wanted.copy()
         taken[:, ~schedule.any(axis=0)] = True  # nobody has to leave out what nobody brings
@@ -98,40 +95,33 @@ class Engine:
 
     def _shuffles(self, rounds: int) -> NDArray[np.int32]:
         """(rounds, local epochs, all samples and padding) orders of every agent's samples, the same for all models."""
-        epochs = self._training.local_epochs
-        padding = np.zeros((epochs, self._longest), dtype=np.int32)
-        orders = [
-            [shuffle_orders(held, epochs, rng) for held in self._held]
-            for rng in (generator(self._seed, Stream.SHUFFLES, number) for number in range(rounds))
-        ]
+        epochs, longest = self._training.local_epochs, self._longest
+        padding = np.zeros((epochs, longest), dtype=np.int32)
+        streams = (generator(self._seed, Stream.SHUFFLES, number) for number in range(rounds))
+        orders = ([shuffle_orders(held, epochs, rng) for held in self._held] for rng in streams)
         return np.stack([np.concatenate([*order, padding], axis=1) for order in orders])
 
     def _agents(self, holdings: Sequence[Holdings], live: NDArray[np.bool_], matrix: NDArray[np.float32]) -> Agents:
-        test_pixels = np.concatenate([own.test_pixels for own in holdings])
-        lots = np.concatenate([own.lots for own in holdings])
+        def all_of(part: str) -> NDArray[Any]:
+            return np.concatenate([getattr(own, part) for own in holdings])
+
+        pixels, test_pixels, lots = all_of("pixels"), all_of("test_pixels"), all_of("lots")
         return Agents(
-            pixels=np.concatenate([own.pixels[:, live] for own in holdings]),
-            labels=np.concatenate([own.labels for own in holdings]),
+            pixels=pixels[:, live],
+            labels=all_of("labels"),
             starts=(self._held.cumsum() - self._held).astype(np.int32),
             held=self._held.astype(np.int32),
             lots=lots,
             ranks=_ranks(lots),
             test_pixels=test_pixels[:, live],
             test_fixed=test_pixels[:, ~live] @ matrix[~live],
-            test_labels=np.concatenate([own.test_labels for own in holdings]),
+            test_labels=all_of("test_labels"),
             tested_by=np.repeat(np.arange(len(holdings), dtype=np.int32), self._test_sizes),
             longest=self._longest,
         )
 
     def _put(self, given: Any) -> Any:
         return jax.device_put(given, self._device)
-
-
-def _lot_owners(lots: NDArray[np.int32], held: IntArray) -> NDArray[np.int32]:
-    """The agent of each lot, given the lot of every sample, agent by agent."""
-    owners = np.zeros(int(lots.max()) + 1, dtype=np.int32)
-    owners[lots] = np.repeat(np.arange(len(held), dtype=np.int32), held)
-    return owners
 
 
 def _aggregation(taken: NDArray[np.bool_], lot_owners: NDArray[np.int32]) -> Aggregation:

@@ -13,16 +13,16 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpact.federation.lots import OwnersGiven, Ownership, check_names, check_ownership, default_names, labels
-from fedpact.training.data import Images
-from fedpact.training.partitions import Holdings, deal_images, make_holdings
-from fedpact.training.settings import IntArray, Stream, Training, generator, require_jax
+from fedpact.training.data import Holdings, Images, deal_images, make_holdings
+from fedpact.training.settings import IntArray, Stream, Training, generator
 from fedpact.utils.arrays import (
     POSITIVE,
     FloatArray,
@@ -34,7 +34,7 @@ from fedpact.utils.arrays import (
     read_only_copy,
     whole_number,
 )
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
 
 if TYPE_CHECKING:
     from fedpact.training.engine import Engine
@@ -58,80 +58,55 @@ class Histories:
 class Experiment:
     """Agents with images of their own, who train models together.
 
-    Parameters
-    ----------
-    images
-        What is dealt to the agents.
-    n_agents
-        At least 1.
-    samples
-        Images each agent holds, test set included; a whole number or one per agent.
-    test_share
-        The part of its images an agent is tested on, between 0 and 1; the rest is there to contribute.
-    alpha
-        None if everybody has all classes alike; a positive number for mixes drawn from a Dirichlet distribution of this
-        concentration: 100 is nearly even, 0.1 leaves most agents with two or three classes.
-    label_noise
-        The share of an agent's training labels, from 0 to 1, that is replaced by other classes, each as likely; a
-        number or one per agent. Test sets stay as they are, so that accuracies measure what data is worth on clean
-        images; a larger share spoils the same labels and more.
-    training
-        How models are trained.
-    seed
-        Whole number of at least 0.
-    names
-        One per agent; "agent 0", "agent 1", ... if not given.
-    lot_owners, lot_names
-        If agents hold several lots of images: the agent of each lot, by name or place, and what the lots are called.
-        Then samples, the mix of classes and noise are per lot, and an agent is tested on the test images of all its
-        lots.
+    Agents may hold several lots of images. Then samples, the mix of classes and noise are per lot, and an agent is
+    tested on the test images of all its lots. Test sets stay clean, so that accuracies measure what data is worth on
+    clean images; more noise spoils the same labels and others.
     """
 
-    images: Images
+    images: Images  # what is dealt to the agents
     _: KW_ONLY
     n_agents: int = 3
-    samples: Any = 400
-    test_share: float = 0.2
+    samples: Any = 400  # images each agent holds, test set included; a whole number or one per agent
+    test_share: float = 0.2  # of its images, that an agent is tested on; the rest is there to contribute
+    # None if everybody has all classes alike; or the concentration of a Dirichlet distribution that mixes are drawn
+    # from: 100 is nearly even, 0.1 leaves most agents with two or three classes
     alpha: float | None = None
-    label_noise: Any = 0.0
+    label_noise: Any = 0.0  # the share of training labels that is replaced by others; a number or one per agent
     training: Training = field(default_factory=Training)
     seed: int = 0
-    names: Sequence[str] = ()
-    lot_owners: OwnersGiven | None = None
+    names: Sequence[str] = ()  # "agent 0", "agent 1", ... if not given
+    lot_owners: OwnersGiven | None = None  # the agent of each lot, by name or place, and what the lots are called
     lot_names: Sequence[str] | None = None
     ownership: Ownership = field(init=False, repr=False)
     holdings: list[Holdings] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        require_jax()
+        put = partial(object.__setattr__, self)
+        if find_spec("jax") is None:  # said early, without importing it, which takes a second
+            raise MissingExtra("Training", "train")
         for label, kind in (("images", Images), ("training", Training)):
             if not isinstance(getattr(self, label), kind):
                 raise InvalidInput(f"{label} must be of type {kind.__name__}, got {short_repr(getattr(self, label))}")
-        self._set("n_agents", whole_number("n_agents", self.n_agents, least=1))
-        self._set("seed", whole_number("seed", self.seed, least=0))
-        self._set("names", check_names("names", self.names or default_names(self.n_agents), self.n_agents))
-        self._set("ownership", self._check_ownership())
+        put("n_agents", whole_number("n_agents", self.n_agents, least=1))
+        put("seed", whole_number("seed", self.seed, least=0))
+        put("names", check_names("names", self.names or default_names(self.n_agents), self.n_agents))
+        put("ownership", self._check_ownership())
         for label, accepts, rule in (
             ("samples", lambda x: (x >= 1) & (x == np.rint(x)) & np.isfinite(x), "a whole number of at least 1"),
             ("label_noise", lambda x: (x >= 0) & (x <= 1), "a share from 0 to 1"),
         ):
             numbers = checked_numbers(label, getattr(self, label), accepts, rule, names=self.lot_labels)
-            self._set(label, read_only_copy(np.broadcast_to(numbers, self.n_lots)))
-        self._set("samples", _read_only(self.samples))
-        self._set(
-            "test_share", one_number("test_share", self.test_share, lambda x: (x > 0) & (x < 1), "between 0 and 1")
-        )
+            put(label, read_only_copy(np.broadcast_to(numbers, self.n_lots)))
+        put("samples", _read_only(self.samples))
+        share = one_number("test_share", self.test_share, lambda x: (x > 0) & (x < 1), "between 0 and 1")
+        put("test_share", share)
         if self.alpha is not None:
-            self._set("alpha", one_number("alpha", self.alpha, positive, POSITIVE))
-        rng = generator(self.seed, Stream.DEALING)
+            put("alpha", one_number("alpha", self.alpha, positive, POSITIVE))
+        rng, noise = generator(self.seed, Stream.DEALING), self.label_noise
         shares = deal_images(
-            self.images.labels, self.samples, self.alpha, test_share=self.test_share, rng=rng, names=self.lot_labels
+            self.images.labels, self.samples, self.alpha, test_share=share, rng=rng, names=self.lot_labels
         )
-        owners = self.ownership.lot_owners
-        self._set("holdings", make_holdings(self.images, shares, self.label_noise, self.seed, owners=owners))
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
+        put("holdings", make_holdings(self.images, shares, noise, self.seed, owners=self.ownership.lot_owners))
 
     @property
     def n_lots(self) -> int:
@@ -148,11 +123,6 @@ class Experiment:
         """What people call the lots."""
         found = labels(self.ownership.lot_owners, self.ownership.lot_names, self.names)
         return LotLabels(found) if self.has_lots else found
-
-    @property
-    def lot_kind(self) -> str:
-        """What a column of a profile is of."""
-        return "lot" if self.has_lots else "member"
 
     @cached_property
     def available(self) -> IntArray:
@@ -188,18 +158,10 @@ class Experiment:
         return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:16]
 
     def accuracies(self, profiles: ArrayLike) -> FloatArray:
-        """Train a model from scratch for every profile, and test it on every agent's test set.
+        """(m, n_agents) shares of right answers, each of a model trained from scratch.
 
-        Parameters
-        ----------
-        profiles
-            (m, n_agents) whole numbers: how many of its samples each agent contributes, per lot where it has several.
-            A coalition is a profile with zeros for those outside; somebody must contribute something.
-
-        Returns
-        -------
-        FloatArray
-            (m, n_agents) shares of right answers.
+        `profiles` (m, n_agents) are whole numbers: how many of its samples each agent contributes, per lot where it has
+        several. A coalition is a profile with zeros for those outside; somebody must contribute something.
 
         Raises
         ------
@@ -225,22 +187,17 @@ class Experiment:
     def history(self, schedule: ArrayLike, *, wanted: ArrayLike | None = None) -> Histories:
         """Train one model whose contributions change from round to round, or one per agent, and test after each.
 
-        Parameters
-        ----------
-        schedule
-            (rounds, n_agents) whole numbers: how many of its samples each agent contributes in each round, per lot
-            where it has several. A round without samples leaves the model as it is.
-        wanted
-            (n_agents, n_agents), or (n_agents, lots), true or false: whose data goes into each agent's own model, a row
-            per agent, as `Federation.wanted_lots` says; its own always does. None for one model for all.
+        `schedule` (rounds, n_agents) is like `profiles`; a round without samples leaves the model as it is. `wanted`
+        (n_agents, lots), true or false, says whose data goes into each agent's own model, as `Federation.wanted_lots`
+        does; its own always does. None for one model for all.
         """
         contributions = self._checked_counts("schedule", "round", schedule)
         if not len(contributions):
             raise InvalidInput("schedule must have at least one round, got none")
-        accuracies, loss = self._engine.history(contributions, self._checked_wanted(wanted))
-        return Histories(
-            contributions=_read_only(contributions), accuracies=read_only_copy(accuracies), loss=read_only_copy(loss)
-        )
+        own = np.arange(self.n_agents)[:, None] == self.ownership.lot_owners
+        taken = None if wanted is None else np.asarray(wanted, dtype=np.bool_) | own
+        accuracies, loss = map(read_only_copy, self._engine.history(contributions, taken))
+        return Histories(contributions=_read_only(contributions), accuracies=accuracies, loss=loss)
 
     @cached_property
     def _engine(self) -> Engine:
@@ -264,21 +221,9 @@ class Experiment:
             )
         return owned
 
-    def _checked_wanted(self, given: ArrayLike | None) -> NDArray[np.bool_] | None:
-        """Whose lots each agent's own model takes in, its own included."""
-        if given is None:
-            return None
-        wanted, shape = np.asarray(given), (self.n_agents, self.n_lots)
-        if wanted.dtype != np.bool_ or wanted.shape != shape:
-            raise InvalidInput(
-                f"wanted must be true or false with a row per member and a column per {self.lot_kind} {shape}, "
-                f"got {wanted.dtype} of shape {wanted.shape}"
-            )
-        return np.asarray(wanted | (np.arange(self.n_agents)[:, None] == self.ownership.lot_owners))
-
     def _checked_counts(self, label: str, row: str, given: ArrayLike) -> IntArray:
         """A table of contributions with a row per `row` and a column per agent (lot), none beyond what there is."""
-        whose, names, available = self.lot_kind, self.lot_labels, self.available
+        whose, names, available = "lot" if self.has_lots else "member", self.lot_labels, self.available
         try:
             numbers = np.asarray(given)
         except ValueError:  # rows of different lengths

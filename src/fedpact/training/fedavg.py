@@ -154,11 +154,7 @@ def train_models(
 
 
 def _average_round(
-    models: Weights,
-    agents: Agents,
-    descent: Descent,
-    aggregation: Aggregation,
-    given: tuple[jax.Array, ...],
+    models: Weights, agents: Agents, descent: Descent, aggregation: Aggregation, given: tuple[jax.Array, ...]
 ) -> Weights:
     """All models after one round: with m the model before and b that which update u began with, m + sum of shares of
     (u + b - m), the average of the trained models."""
@@ -168,7 +164,7 @@ def _average_round(
 
     def add_update(sum_so_far: Weights, which: jax.Array) -> tuple[Weights, None]:
         def add() -> Weights:
-            agent, begin = aggregation.owners[which], model_at(models, aggregation.starts[which])
+            agent, begin = aggregation.owners[which], jax.tree.map(lambda part: part[aggregation.starts[which]], models)
             own_lots = aggregation.lots[which] * lots_used
             after = _train_locally(begin, agents, descent, orders, (agent, own_lots, used[which]))
             update = jax.tree.map(lambda new, old: new - old, after, begin)
@@ -185,17 +181,8 @@ def _average_round(
     return lax.scan(add_update, models, jnp.arange(used.shape[0], dtype=jnp.int32))[0]
 
 
-def model_at(models: Weights, index: jax.Array) -> Weights:
-    """One of several models."""
-    return jax.tree.map(lambda part: part[index], models)
-
-
 def _train_locally(
-    weights: Weights,
-    agents: Agents,
-    descent: Descent,
-    orders: jax.Array,
-    given: tuple[jax.Array, ...],
+    weights: Weights, agents: Agents, descent: Descent, orders: jax.Array, given: tuple[jax.Array, ...]
 ) -> Weights:
     """One member's model after its local epochs: who, the samples used of every lot, and of all its lots."""
     agent, lots_used, used = given

@@ -79,6 +79,8 @@ def read_text(path: Path, *, max_bytes: int = MAX_TEXT_BYTES) -> str:
     try:
         decoded = content.decode("utf-16" if content[:2] in UTF_16_MARKS else "utf-8-sig")
     except UnicodeDecodeError as error:
+        if b"\0" in content:
+            raise InvalidInput("the file is binary, no text and no table; save what it holds as text first") from error
         line = error.object.count(b"\n", 0, error.start) + 1  # the decoder has taken a mark away
         raise InvalidInput(
             f"the file must be UTF-8 text, but byte 0x{error.object[error.start]:02x} on line {line} is not; "

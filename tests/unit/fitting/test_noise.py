@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.fitting.least_squares import excess_variance, sampling_variances
+from fedpact.fitting.lack_of_fit import excess_variance, sampling_variances
 
 
 def test_test_sets_of_all_right_or_all_wrong_are_not_certain() -> None:

@@ -47,8 +47,8 @@ def test_without_caps_nobody_gives_more_than_ever(few: fp.Fit) -> None:
 
 
 def test_a_better_known_federation_has_less_to_settle() -> None:
-    known = fp.fit(planted(2, n_agents=3, n_runs=8, test_size=1_000_000).observations, training_noise=0.0)
-    poorly = fp.fit(planted(2, n_agents=3, n_runs=8, test_size=50).observations, training_noise=0.0)
+    known = fp.fit(planted(2, n_agents=3, n_runs=8, test_size=1_000_000).observations)
+    poorly = fp.fit(planted(2, n_agents=3, n_runs=8, test_size=50).observations)
 
     def widths(found: fp.Fit) -> float:
         federation, doubt = found.federation(costs=0.0005, caps=500.0), found.uncertainty()

@@ -18,7 +18,7 @@ from flwr.app import Context
 from scipy.special import ndtr
 
 import fedpact as fp
-from fedpact.fitting.calibration import Calibration
+from fedpact.fitting.delivery import Calibration
 from fedpact.flower import Score
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.signed_run import read_model

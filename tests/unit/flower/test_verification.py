@@ -15,7 +15,7 @@ from flwr.serverapp.strategy import FedAvg
 
 import fedpact as fp
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
-from fedpact.fitting.calibration import Calibration, ledger_calibration, with_paid_shares
+from fedpact.fitting.delivery import Calibration, ledger_calibration, with_paid_shares
 from fedpact.fitting.logs import read_logs, read_verified
 from fedpact.flower import UnderDeal
 from fedpact.negotiation.check import check_ledger

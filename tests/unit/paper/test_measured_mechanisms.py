@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.paper.measured_game import MeasuredGame
 from fedpact.paper.measured_mechanisms import (
     best_responses,
     grid_search,
@@ -13,8 +14,7 @@ from fedpact.paper.measured_mechanisms import (
     standing_alone,
     surface_search,
 )
-from fedpact.training.measured import MeasuredGame
-from unit.training.measured.formula import Formula
+from unit.paper.measured.formula import Formula
 
 
 def federation(costs: float = 0.004) -> fp.Federation:

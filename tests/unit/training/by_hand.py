@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.training.partitions import Holdings
+from fedpact.training.data import Holdings
 
 Layers = list[list[np.ndarray]]
 

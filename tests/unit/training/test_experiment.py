@@ -287,12 +287,12 @@ def test_the_fingerprint_is_of_all_that_matters(images: Images, experiment: Expe
 
 
 def test_without_jax_it_says_so(images: Images, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedpact.training.settings.find_spec", lambda name: None)
+    monkeypatch.setattr("fedpact.training.experiment.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'Training is not installed: pip install "fedpact\[train\]"'):
         Experiment(images, samples=30)
 
 
 def test_jax_is_imported_when_something_is_trained() -> None:
-    code = "import sys, fedpact.training, fedpact.training.sample_lots; print('jax' in sys.modules)"
+    code = "import sys, fedpact.training, fedpact.training.run; print('jax' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

@@ -10,9 +10,9 @@ import pytest
 
 from blobs import BLANK
 from fedpact.training import Experiment, Training
+from fedpact.training.data import Holdings
 from fedpact.training.engine import Engine
 from fedpact.training.fedavg import initial_weights
-from fedpact.training.partitions import Holdings
 from fedpact.training.settings import Stream, generator
 from random_cases import some
 

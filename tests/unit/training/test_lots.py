@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.paper.measured_game import MeasuredGame
+from fedpact.report.records import run_record
 from fedpact.training import Experiment, Images, Training, train_under
-from fedpact.training.measured import MeasuredGame
-from fedpact.training.run_folder import members_and_lots, run_record, save_run
+from fedpact.training.run import save_run
 from fedpact.utils.errors import InvalidInput
 from lots_scenario import FEDERATION
 
@@ -108,7 +109,7 @@ def test_a_deal_is_trained_on_what_is_agreed_of_each_lot(trainer: Experiment) ->
 def test_who_is_not_in_the_deal_trains_alone_on_its_lots(trainer: Experiment) -> None:
     outcome = fp.ExternalityMechanism().solve(FEDERATION.take([0, 2]))
     run = train_under(outcome.deal, FEDERATION, trainer)
-    assert [run.agents[place] for place in run.members] == ["North", "East"]
+    assert [run.agents[place] for place in run.plan.members] == ["North", "East"]
     assert run.samples[2] == run.standalone_samples[2] and run.accuracies[1] == run.standalone_accuracies[1]
     np.testing.assert_allclose(run.promised.payoffs[[0, 2]], outcome.payoffs)
 
@@ -117,7 +118,10 @@ def test_who_is_not_in_the_deal_trains_alone_on_its_lots(trainer: Experiment) ->
 def test_a_run_with_lots_is_kept(tmp_path: Path, images: Images) -> None:
     experiment = Experiment(
         images,
-        **members_and_lots(FEDERATION),
+        n_agents=FEDERATION.n_agents,
+        names=FEDERATION.names,
+        lot_owners=FEDERATION.lot_owners,
+        lot_names=FEDERATION.lot_names,
         samples=np.array([20.0, 30.0, 40.0, 40.0]),
         label_noise=[0.0, 0.5, 0.0, 0.0],
         training=Training(rounds=2, hidden=(5,)),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedpact.training import Experiment, Images
-from fedpact.training.partitions import Share, deal_images, round_to_total, spoil_labels
+from fedpact.training.data import Share, deal_images, round_to_total, spoil_labels
 from fedpact.utils.errors import InvalidInput
 from random_cases import cases
 

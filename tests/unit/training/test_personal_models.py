@@ -9,10 +9,10 @@ import pytest
 
 import fedpact as fp
 from blobs import blobs
+from fedpact.report.records import run_record
 from fedpact.scenario import Scenario
 from fedpact.training import Experiment, Images, Training, train_under
 from fedpact.training.fedavg import initial_weights
-from fedpact.training.run_folder import run_record
 from fedpact.training.settings import Stream, generator
 
 from . import by_hand
@@ -53,8 +53,8 @@ def test_a_run_with_data_at_home_counts_from_there(experiment: Experiment) -> No
     fed, trainer = federation(weights, costs=0.001, home=[20.0, 18.0, 12.5]), replace(experiment, names=NAMES)
     deal = fp.ExternalityMechanism().solve(fed)
     run = train_under(deal, fed, trainer)
-    assert run.home is not None and run.home.tolist() == [20, 18, 12] and run.samples[1] > 0
-    for agent, home in enumerate(run.home):
+    assert run.plan.home is not None and run.plan.home.tolist() == [20, 18, 12] and run.samples[1] > 0
+    for agent, home in enumerate(run.plan.home):
         own = np.arange(3) == agent
         alone, together = (trainer.history([np.where(own, home, others)] * 4) for others in (0, run.samples))
         np.testing.assert_array_equal(run.alone.loss[:, agent], alone.loss[:, agent])
@@ -161,8 +161,6 @@ def test_what_cannot_be_personal_is_refused(experiment: Experiment) -> None:
     fed = federation([[1.0, 0.5, 0.2], [0.3, 1.0, 0.4], [0.1, 0.6, 1.0]])
     with pytest.raises(fp.InvalidInput, match="models must be one of common, personal, got 'own'"):
         train_under(fp.ExternalityMechanism().solve(fed), fed, replace(experiment, names=NAMES), models="own")
-    with pytest.raises(fp.InvalidInput, match=r"wanted must be true or false .* \(3, 3\), got int64 of shape \(3, 3\)"):
-        experiment.history([[1, 1, 1]], wanted=np.ones((3, 3), dtype=np.int64))
     torn = fp.Federation(
         [[1.0, 0.5], [1.0, -0.5], [0.2, 1.0]],
         costs=0.02,

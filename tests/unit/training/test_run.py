@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.report.records import run_record
 from fedpact.training import (
     Experiment,
     Images,
     Training,
 )
 from fedpact.training.run import Run, train_under
-from fedpact.training.run_folder import run_record
 
 pytest.importorskip("jax")
 
@@ -114,22 +114,22 @@ def test_a_model_is_trained_once_whatever_it_is_for(trainer: Experiment, trained
 def test_nobody_federates_when_everybody_stands_alone(trainer: Experiment, trained) -> None:
     run = train_under(fp.Standalone().solve(FEDERATION), FEDERATION, trainer)
     assert len(trained) == 3
-    assert not run.deal.is_federated
+    assert not run.plan.deal.is_federated
     np.testing.assert_array_equal(run.together.accuracies, run.alone.accuracies)
     np.testing.assert_allclose(run.promised.utilities, run.promised.standalone, rtol=1e-12)
-    assert run.members.size == 0 and run.doubtful == () and run.verdict == "do not federate"
+    assert run.plan.members.size == 0 and run.gains.doubtful == () and run.verdict == "do not federate"
 
 
 def test_those_outside_the_deal_train_alone(trainer: Experiment, solved) -> None:
     rest = FEDERATION.take([2, 0])  # in another order
     outcome = fp.ExternalityMechanism().solve(rest)
     run = train_under(outcome, FEDERATION, trainer)
-    np.testing.assert_array_equal(run.members, [0, 2])
-    np.testing.assert_array_equal(run.contributions[[2, 0]], outcome.contributions)
+    np.testing.assert_array_equal(run.plan.members, [0, 2])
+    np.testing.assert_array_equal(run.plan.contributions[[2, 0]], outcome.contributions)
     np.testing.assert_allclose(run.promised.payoffs[[2, 0]], outcome.payoffs, rtol=1e-12)
     np.testing.assert_allclose(run.promised.utilities[[2, 0]], outcome.utilities, rtol=1e-12)
     assert run.promised.utilities[1] == pytest.approx(solved.standalone[1])
-    assert run.payments[1] == 0.0
+    assert run.plan.payments[1] == 0.0
     assert run.together.accuracies[-1, 1] == run.alone.accuracies[-1, 1]
     assert run.measured.utilities[1] == run.measured.standalone[1]
     assert run_record(run)["members"] == ["North", "West"]
@@ -139,8 +139,8 @@ def test_a_negotiated_deal_is_trained_like_the_solved_one(trainer: Experiment, r
     deal = fp.negotiate(FEDERATION)
     found = train_under(deal, FEDERATION, trainer)
     np.testing.assert_array_equal(found.together.accuracies, run.together.accuracies)
-    np.testing.assert_allclose(found.payments, run.payments, atol=1e-6)
-    assert found.deal.mechanism == "externality"
+    np.testing.assert_allclose(found.plan.payments, run.plan.payments, atol=1e-6)
+    assert found.plan.deal.mechanism == "externality"
 
 
 @pytest.mark.slow
@@ -170,13 +170,13 @@ def test_predictions_are_those_of_the_outcome(run: Run, solved) -> None:
         np.testing.assert_allclose(getattr(run.promised, name), getattr(solved, name), rtol=1e-12, err_msg=name)
     np.testing.assert_allclose(run.promised.gains, solved.ir_gaps, rtol=1e-12)
     assert run.promised.welfare == pytest.approx(solved.welfare)
-    assert run.member_names(run.promised.leaves) == solved.leavers
+    assert [run.agents[agent] for agent in np.flatnonzero(run.promised.leaves)] == list(solved.leavers)
 
 
 def test_realised_numbers_follow_from_accuracies_samples_and_payments(run: Run) -> None:
     rate, values = RATES, np.array([2.0, 1.0, 3.0])
     payoffs = values * run.accuracies
-    utilities = payoffs - rate * run.samples + run.payments
+    utilities = payoffs - rate * run.samples + run.plan.payments
     alone = values * run.standalone_accuracies - rate * run.standalone_samples
     np.testing.assert_allclose(run.measured.payoffs, payoffs, rtol=1e-14)
     np.testing.assert_allclose(run.measured.utilities, utilities, rtol=1e-14)
@@ -191,9 +191,7 @@ def test_floors_and_ceilings_say_what_an_accuracy_is_worth(trainer: Experiment, 
     expected = np.array([2.0, 1.0, 3.0]) * (run.accuracies - [0.2, 0.3, 0.1]) / (0.9 - np.array([0.2, 0.3, 0.1]))
     np.testing.assert_allclose(fitted.measured.payoffs, expected, rtol=1e-14)
     np.testing.assert_array_equal(fitted.promised.payoffs, run.promised.payoffs)
-    np.testing.assert_allclose(
-        fitted.standard_errors, run.standard_errors / (0.9 - np.array([0.2, 0.3, 0.1])), rtol=1e-14
-    )
+    np.testing.assert_allclose(fitted.gains.errors, run.gains.errors / (0.9 - np.array([0.2, 0.3, 0.1])), rtol=1e-14)
 
 
 def test_who_is_better_off_alone_would_have_left(run: Run) -> None:
@@ -206,12 +204,12 @@ def test_who_is_better_off_alone_would_have_left(run: Run) -> None:
         return replace(run, together=of(run.together, together), alone=of(run.alone, alone))
 
     harmed = with_accuracies([0.9, 0.1, 0.9], [0.1, 0.9, 0.1])
-    assert harmed.member_names(harmed.measured.leaves) == ("South",)
-    assert harmed.doubtful == () and harmed.verdict == "do not federate"
+    assert harmed.gains.losers == ("South",)
+    assert harmed.gains.doubtful == () and harmed.verdict == "do not federate"
     assert with_accuracies([0.9] * 3, [0.1] * 3).verdict == "federate"
     even = with_accuracies([0.5] * 3, [0.5] * 3)
     assert even.verdict == "not enough evidence"
-    assert set(even.doubtful) == set(NAMES), "payments here are smaller than the noise of 6 to 8 test images"
+    assert set(even.gains.doubtful) == set(NAMES), "payments here are smaller than the noise of 6 to 8 test images"
 
 
 def test_the_standard_error_is_that_of_two_shares(run: Run) -> None:
@@ -225,9 +223,9 @@ def test_the_standard_error_is_that_of_two_shares(run: Run) -> None:
         test_sizes=np.array([400, 400, 400]),
     )
     drawn = (rng.binomial(400, share, 20_000) - rng.binomial(400, share, 20_000)) / 400
-    np.testing.assert_allclose(perfect.standard_errors, np.array([2.0, 1.0, 3.0]) * drawn.std(), rtol=0.03)
+    np.testing.assert_allclose(perfect.gains.errors, np.array([2.0, 1.0, 3.0]) * drawn.std(), rtol=0.03)
     right = replace(perfect, together=replace(run.together, accuracies=np.ones((4, 3))))
-    assert (right.standard_errors > 0).all()
+    assert (right.gains.errors > 0).all()
 
 
 def test_a_run_says_what_it_is(run: Run) -> None:

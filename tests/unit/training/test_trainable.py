@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.training import Experiment, Images, Training
-from fedpact.training.run import check_trainable, images_for
+from fedpact.training.run import images_for, plan_training
 
 pytest.importorskip("jax")
 
@@ -41,7 +41,7 @@ def test_following_the_advice_helps(images: Images) -> None:
         deal = fp.Deal(
             mechanism="by hand", agents=federation.names, contributions=np.array(contributions), payments=np.zeros(3)
         )
-        check_trainable(deal, federation, experiment)
+        plan_training(deal, federation, experiment)
 
     alone = fp.Standalone().solve(federation).contributions
     assert alone.max() < 24

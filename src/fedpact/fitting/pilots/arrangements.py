@@ -27,9 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedpact.fitting.pilots.estimators import PilotModel
+from fedpact.fitting.pilots.models import PilotModel, ScoreFunction, difference, kept_records
 from fedpact.fitting.pilots.records import CLASSIFICATION, Fold, Index, PilotData, deal_folds, shared_records
-from fedpact.fitting.pilots.scores import ScoreFunction, difference, kept_records
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.parallel import map_parallel, run_on_one_thread
@@ -104,11 +103,8 @@ class Trainer:
         """Every member's score in a run, with all records and without each group of them."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of convergence and columns without a value: the score tells
-            found = self(run)
-        return [
-            self.score.jackknife(made, own.truth, kept_records(own.truth, own.groups))
-            for made, own in zip(found, self.data.records, strict=True)
-        ]
+            pairs = zip(self(run), self.data.records, strict=True)
+            return [self.score.jackknife(made, own.truth, kept_records(own.truth, own.groups)) for made, own in pairs]
 
     def empty(self, n: int) -> FloatArray:
         """Predictions of n records, to fill in."""
@@ -141,12 +137,6 @@ class Laboratory:
         measured = [[self.done[arrangement, shares, split] for split in splits] for arrangement, shares in wanted]
         return [Measurement(tuple(np.stack(own) for own in zip(*each, strict=True))) for each in measured]
 
-    def seconds(self, arrangement: str, shares: Shares) -> float:
-        """How long a run takes here; one of the first split, which is kept."""
-        begun = time.process_time()
-        self.measure([(arrangement, shares)], [0], "one run, for its time")
-        return time.process_time() - begun
-
     def _results(self, runs: Sequence[Run]) -> Generator[tuple[Run, list[FloatArray]], None, None]:
         for index, run in enumerate(runs):
             begun = time.process_time()
@@ -176,7 +166,7 @@ class _Fold:
     @cached_property
     def shared(self) -> list[Index]:
         parts = zip(self.trainer.data.records, self.folds, self.shares, strict=True)
-        return [shared_records(own, fold, shares) for own, fold, shares in parts]
+        return [shared_records(*part) for part in parts]
 
     @cached_property
     def common(self) -> Predict:
@@ -202,10 +192,8 @@ class _Fold:
         records = self.trainer.data.records
         features = np.concatenate([records[member].features[rows] for member, rows in parts])
         targets = np.concatenate([records[member].targets[rows] for member, rows in parts])
-        counted = None
-        if weight != 1.0:
-            counted = np.where(np.arange(len(targets)) < len(parts[0][1]), 1.0, weight)
-        return self.trainer.model.train(features, targets, counted)
+        counted = np.where(np.arange(len(targets)) < len(parts[0][1]), 1.0, weight)
+        return self.trainer.model.train(features, targets, None if weight == 1.0 else counted)
 
     def _answers(self, member: int, train: Index, test: Index, chosen: Candidate) -> FloatArray:
         """What a candidate, with these records of the member's own, predicts of others of its own."""
@@ -226,8 +214,7 @@ class _Fold:
         if self.trainer.data.task != CLASSIFICATION:
             line = LinearRegression().fit(answers[:, None], targets)
             return lambda rows: np.asarray(line.predict(model(rows)[:, None]))
-        seen = np.unique(targets).astype(int)
-        if len(seen) < 2:
+        if len(seen := np.unique(targets).astype(int)) < 2:
             return model
         step = LogisticRegression().fit(_log_odds(answers), targets)
         return lambda rows: step.predict_proba(_log_odds(model(rows))) @ np.eye(n_classes)[seen]
@@ -239,8 +226,8 @@ class _Fold:
         best, most = Candidate(), 0.0
         for candidate in candidates:
             better, variance = difference(scores[candidate], scores[Candidate()])
-            if better - np.sqrt(variance) > most:
-                best, most = candidate, better - float(np.sqrt(variance))
+            if (sure := better - float(np.sqrt(variance))) > most:
+                best, most = candidate, sure
         return best
 
     def _candidates(self, member: int) -> list[Candidate]:

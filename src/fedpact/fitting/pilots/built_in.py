@@ -17,9 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.fitting.pilots.estimators import require_sklearn
-from fedpact.fitting.pilots.members import pandas, pilot_data, read_table
-from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, PilotData, Records
+from fedpact.fitting.pilots.models import require_sklearn
+from fedpact.fitting.pilots.records import (
+    CLASSIFICATION,
+    REGRESSION,
+    PilotData,
+    Records,
+    pandas,
+    pilot_data,
+    read_table,
+)
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, MissingExtra
 
@@ -50,17 +57,15 @@ def built_in_pilot(name: str, *, source: Any = None, seed: int = 0) -> PilotData
         return pilot_data(_hospitals(None if source is None else Path(source)), "disease")
     if source is not None:
         raise InvalidInput(f"source is for the pilot heart, which reads files; {name} comes with a package")
-    if name == "penguins":
-        return pilot_data(_islands(), "sex", ignore=("year",))
-    return _artificial(name, seed)
-
-
-def _islands() -> dict[str, DataFrame]:
+    if name != "penguins":
+        return _artificial(name, seed)
     try:
         table = importlib.import_module("palmerpenguins").load_penguins()
     except ImportError as error:
         raise MissingExtra("palmerpenguins", "pilot") from error
-    return {str(island): own.drop(columns="island") for island, own in table.groupby("island")}
+    return pilot_data(
+        {str(island): own.drop(columns="island") for island, own in table.groupby("island")}, "sex", ignore=("year",)
+    )
 
 
 def _hospitals(folder: Path | None) -> dict[str, DataFrame]:
@@ -72,15 +77,9 @@ def _hospitals(folder: Path | None) -> dict[str, DataFrame]:
             found[hospital] = read_table(plain)
             continue
         name = f"processed.{called}.data"
-        if folder is not None:
-            path = folder / name
-            if not path.is_file():
-                raise InvalidInput(
-                    f"{folder} has no {name} and no {hospital.replace(' ', '')}.csv; put UCI's files there"
-                )
-            content = path.read_text(encoding="utf-8")
-        else:
-            content = _download(HEART_URL.format(called))
+        if folder is not None and not (folder / name).is_file():
+            raise InvalidInput(f"{folder} has no {name} and no {hospital.replace(' ', '')}.csv; put UCI's files there")
+        content = _download(HEART_URL.format(called)) if folder is None else (folder / name).read_text(encoding="utf-8")
         table = pandas().read_csv(io.StringIO(HEAD + content), na_values="?")
         found[hospital] = table.drop(columns="num").assign(disease=np.where(table["num"] > 0, "yes", "no"))
     return found
@@ -104,13 +103,17 @@ def _artificial(name: str, seed: int) -> PilotData:
     found = getattr(importlib.import_module("sklearn.datasets"), loader)()
     features, targets = np.asarray(found.data, dtype=np.float64), np.asarray(found.target, dtype=np.float64)
     classes = tuple(map(str, getattr(found, "target_names", ()))) if task == CLASSIFICATION else ()
-    rng = np.random.default_rng(seed)
-    records = []
+    rng, records = np.random.default_rng(seed), []
     for member, rows in zip(MEMBERS, _deal(targets, rng), strict=True):
         own, truth = features[rows], targets[rows]
         if member == "Old device":
             own = own + DEVICE_NOISE * features.std(axis=0) * rng.standard_normal(own.shape)
-        spoiled = _wrong(truth, task, len(classes), rng) if member == "Mislabelled" else truth
+        spoiled = truth
+        if member == "Mislabelled" and task == REGRESSION:
+            spoiled = truth + 2.0 * truth.std() * rng.standard_normal(len(truth))
+        elif member == "Mislabelled":
+            wrong = rng.random(len(truth)) < WRONG_TARGETS
+            spoiled = np.where(wrong, (truth + rng.integers(1, len(classes), len(truth))) % len(classes), truth)
         records.append(Records.of(own, spoiled, truth=truth))
     return PilotData(
         names=MEMBERS,
@@ -132,11 +135,3 @@ def _deal(targets: FloatArray, rng: np.random.Generator) -> list[np.ndarray]:
     parts = np.split(rest, np.cumsum(sizes))[: len(sizes)]
     parts[1] = one_sided
     return parts
-
-
-def _wrong(targets: FloatArray, task: str, n_classes: int, rng: np.random.Generator) -> FloatArray:
-    if task == REGRESSION:
-        return np.asarray(targets + 2.0 * targets.std() * rng.standard_normal(len(targets)))
-    wrong = rng.random(len(targets)) < WRONG_TARGETS
-    shifted = (targets + rng.integers(1, n_classes, len(targets))) % n_classes
-    return np.where(wrong, shifted, targets)

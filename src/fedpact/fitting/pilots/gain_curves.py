@@ -95,27 +95,29 @@ def fit_gains(
 
     def left_out_errors(shape: Payoff) -> FloatArray:
         errors = []
-        for held in range(len(shares)):
+        for held, amount in enumerate(shares):
             kept = np.arange(len(shares)) != held
-            values, weights = _fit(shape, shares[kept], gains[kept], variances[kept], allowed)
-            errors.append(_curve(shape, values, weights, shares[held]) - gains[held])
+            fitted = _fit(shape, shares[kept], gains[kept], variances[kept], allowed)
+            errors.append(_curve(shape, *fitted, amount) - gains[held])
         return np.array(errors)
 
     left_out = {shape: left_out_errors(shape) for shape in shapes}
     best = min(shapes, key=lambda shape: rms(left_out[shape]))
     values, weights = _fit(best, shares, gains, variances, allowed)
-    full = _curve(best, values, weights, np.ones(len(scale)))
-    noise = variances[np.argmax(shares.sum(axis=1))]
+    full, noise = _curve(best, values, weights, np.ones(len(scale))), variances[np.argmax(shares.sum(axis=1))]
     kept = np.clip(1.0 - np.divide(noise, full**2, out=np.ones_like(full), where=full != 0.0), 0.0, 1.0)
     weights[kept == 0.0] = 0.0
     weights[np.abs(weights) < NEGLIGIBLE * np.abs(weights).max()] = 0.0
+    # What simple guesses get wrong on profiles left out.
+    nearest, linear = baseline_residuals(shares, np.log1p(10.0 * shares), gains, np.arange(len(shares)))
+    plain = {"nearest profile": rms(nearest), "log-linear": rms(linear), "no gain": rms(gains)}
     return SharingCurves(
         shape=best,
         values=kept * values,
         weights=weights / scale,
         noise=np.sqrt(noise),
         left_out=np.sqrt(np.mean(np.square(left_out[best]), axis=0)),
-        errors={"curves": rms(left_out[best])} | _plain_errors(shares, gains),
+        errors={"curves": rms(left_out[best])} | plain,
     )
 
 
@@ -127,12 +129,10 @@ def _fit(
     shape: Payoff, shares: FloatArray, gains: FloatArray, variances: FloatArray, allowed: NDArray[np.bool_] | None
 ) -> tuple[FloatArray, FloatArray]:
     """Values (n,) and weights (n, lots) of shares."""
-    n_members, n_lots = gains.shape[1], shares.shape[1]
-    values, weights = np.zeros(n_members), np.zeros((n_members, n_lots))
-    for member in range(n_members):
-        mine = np.ones(n_lots, dtype=bool) if allowed is None else allowed[member]
-        spread = np.maximum(np.sqrt(variances[:, member]), MIN_SPREAD)
-        shared, known = shares[:, mine], gains[:, member]
+    values, weights = np.zeros(gains.shape[1]), np.zeros((gains.shape[1], shares.shape[1]))
+    for member, known in enumerate(gains.T):
+        mine = np.ones(shares.shape[1], dtype=bool) if allowed is None else allowed[member]
+        spread, shared = np.maximum(np.sqrt(variances[:, member]), MIN_SPREAD), shares[:, mine]
 
         def residuals(p: FloatArray, x: FloatArray = shared, y: FloatArray = known, by: FloatArray = spread) -> Any:
             return (p[0] * shape.value(np.maximum(x @ p[1:], LOWEST)) - y) / by
@@ -149,9 +149,3 @@ def _fit(
         found = least_squares(residuals, start, jac=jacobian, bounds=(lowest, MOST), x_scale="jac")
         values[member], weights[member, mine] = found.x[0], found.x[1:]
     return values, weights
-
-
-def _plain_errors(shares: FloatArray, gains: FloatArray) -> dict[str, float]:
-    """What simple guesses get wrong on profiles left out."""
-    nearest, linear = baseline_residuals(shares, np.log1p(10.0 * shares), gains, np.arange(len(shares)))
-    return {"nearest profile": rms(nearest), "log-linear": rms(linear), "no gain": rms(gains)}

@@ -1,101 +1,172 @@
-"""What a pilot found: measurements, curves, the deal, trained, and what follows; in words, as a scenario, in files.
+"""`pilot`: from members' data to a deal that was measured to pay, or is not recommended.
 
-The deal that the curves recommend is trained on fresh splits, beside everybody alone. A member's measured gain is
+1. **Does it help, and whom?** Everybody alone, one model for all, and own choice are trained and tested on every record
+   (`arrangements`), with everything shared.
+2. **What is it worth?** Of the arrangement to be used, some profiles of sharing are measured, and curves are fitted to
+   the gains (`gain_curves`).
+3. **What is the deal?** The curves, with what records cost and what a score is worth, are a federation; the deal is
+   that of M^E, which has the most welfare, and under which nobody who does no harm loses. Curves are right about what
+   was measured, and a deal is made where they promise most. So it is measured too, and the curves are fitted again with
+   it, until the deal is one that was measured.
+4. **Does it pay?** The deal is trained on fresh splits and held against everybody alone. A member's measured gain is
 
-    worth of its score under the deal - worth of its score alone - what it shares costs it + its payment,
+       worth of its score under the deal - worth of its score alone - what it shares costs it + its payment,
 
-with an interval of 90 %: each end leaves out 5 %. Intervals are of records like these: other patients, other splits.
-
-* **federate**: all together gain beyond doubt (the interval of the total is above zero), and nobody loses beyond doubt;
-* **do not federate**: all together lose beyond doubt, or somebody does, or there is nothing to gain;
-* **not enough evidence**: anything else. What would change it is said beside it.
+   with an interval (`fedpact.scenario.measured`) of records like these: other patients, other splits.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedpact.comparison import Comparison, compare
+from fedpact.comparison import compare, stable_federation
+from fedpact.deals import Outcome
 from fedpact.deals.settlement import PAYOFF_UNIT
 from fedpact.federation import Federation
-from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE, Measurement
-from fedpact.fitting.pilots.estimators import PilotModel
-from fedpact.fitting.pilots.gain_curves import SharingCurves
-from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
-from fedpact.fitting.pilots.scores import LARGE_CLASS, ScoreFunction
-from fedpact.fitting.pilots.terms import PilotTerms
-from fedpact.scenario import Measured, Scenario, save_scenario
-from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH, gain_intervals, verdict_of
-from fedpact.utils.arrays import FloatArray
+from fedpact.federation.arrays import sum_by
+from fedpact.federation.lots import stated_by_name
+from fedpact.fitting.pilots.arrangements import ALONE, ONE_MODEL, OWN_CHOICE, Laboratory, Measurement, Trainer
+from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
+from fedpact.fitting.pilots.gain_curves import SharingCurves, fit_gains, shapes_of
+from fedpact.fitting.pilots.models import LARGE_CLASS, PilotModel, ScoreFunction
+from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData, column_list, frames_of, pilot_data, read_members
+from fedpact.mechanisms import ExternalityMechanism
+from fedpact.scenario import Measured, Money, Scenario, save_scenario
+from fedpact.scenario.measured import DO_NOT, FEDERATE, NORMAL_QUANTILE, NOT_ENOUGH, MeasuredGains, gain_intervals
+from fedpact.scenario.members_words import DataUnit, Price, is_price, one_currency
+from fedpact.utils.arrays import FloatArray, whole_number
+from fedpact.utils.checkpoint import Checkpoint
+from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.files import replace_files
-from fedpact.utils.jsonl import jsonable
-from fedpact.utils.tables import csv_rows
+from fedpact.utils.tables import csv_rows, typed_number
 from fedpact.utils.words import MAX_NAMES, join_names
 
+Stated = str | float | Mapping[str, str | float]
+ONE_RECORD = DataUnit(1.0, "record")
+POINTS = "points"
 GAINS, SCENARIO, REPORT, RECORD = "gains.csv", "scenario.toml", "report.html", "pilot.json"
 MIN_VALUE = 1e-6  # of the largest: the value of a member that gains nothing
-NEGLIGIBLE = 1e-3  # of the largest gain: a loss below it comes of whole records
+NOTHING = 1e-9  # amounts that come of rounding
 MOST_TIMES_MORE = 20.0  # as many records as there are, beyond which more of them are no advice
+PROFILES = 14
+MIN_SPLITS, MAX_SPLITS = 2, 8
+SECONDS = 60.0  # of training that splits are chosen by
+FRESH = 1_000  # number of the first split that the deal is confirmed on
+CONFIRMING = 2  # times as many splits confirm the deal as its curves were fitted to
+REFITS = 3  # times at most that the deal itself is measured, and curves are fitted again with it
+NEGLIGIBLE = 1e-3  # of the largest gain: a loss below it comes of whole records
+NEAR = 0.01  # shares that differ by less are the same
+PARTS = (0.0, 0.1, 0.3, 0.6, 1.0)  # of a lot, in profiles that are drawn
+MAX_SEED = 2**32 - 1  # scikit-learn takes no larger one
+ARRANGEMENTS = (OWN_CHOICE, ONE_MODEL)
+PIECES, SPLITS_PIECE = ".pieces", "splits-0-0"
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it, and of how much
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PilotTerms:
+    """Costs per record of each member (lot) and worth of an accuracy of 1 to each member; costs of None are to be set.
+
+    `words` say what was assumed.
+    """
+
+    costs: FloatArray | None
+    worth: FloatArray
+    money: Money | None
+    words: tuple[str, ...] = ()
+
+    def completed(self, worth: float, caps: FloatArray) -> PilotTerms:
+        """With costs, if none were said, such that sharing everything costs a tenth of what all can gain by it."""
+        if self.costs is not None:
+            return self
+        least = 0.01 * float(self.worth.mean())  # a point
+        rate = float(f"{0.1 * max(worth, least) / caps.sum():.1g}")
+        unit = "" if self.money is None else f" {self.money.currency}"
+        words = f"costs are a placeholder ({rate:g}{unit} a record): say what sharing a record costs"
+        return replace(self, costs=np.full(len(caps), rate), words=(*self.words, words))
+
+
+def pilot_terms(data: PilotData, cost: Stated | None, value: Stated | None) -> PilotTerms:
+    """Terms as they are stated for all, or by member (and lot, MEMBER.LOT); money for costs and values, or for none."""
+    lots = data.lot_labels
+    prices = {"cost": _stated("cost", cost, lots), "value": _stated("value", value, data.names)}
+    kinds = {label: {isinstance(entry, Price) for entry in found} for label, found in prices.items() if found}
+    for label, found in kinds.items():
+        if len(found) > 1:
+            raise InvalidInput(f"{label} must be money for all members, or a plain number for all")
+    if kinds.get("cost") == {True} and kinds.get("value") != {True}:
+        raise InvalidInput('cost is in money: say what accuracy is worth too, such as value "20 EUR/point"')
+    if kinds.get("value") == {True} and kinds.get("cost") == {False}:
+        raise InvalidInput('value is in money: say the cost in money too, such as cost "0.02 EUR/record"')
+    in_money = [entry for found in prices.values() for entry in found or () if isinstance(entry, Price)]
+    money = Money(one_currency([price.currency for price in in_money], "cost and value"), 1.0) if in_money else None
+    costs, worth = None, np.full(len(data.names), 100.0)
+    if prices["value"] is None:  # amounts are points of the score
+        money = Money(POINTS, 1.0)
+    if prices["cost"] is not None:
+        each = (entry.per_unit(ONE_RECORD, "cost") if isinstance(entry, Price) else entry for entry in prices["cost"])
+        costs = np.array(list(each))
+    if prices["value"] is not None:
+        worth = np.array(
+            [entry.per_payoff("value") if isinstance(entry, Price) else entry for entry in prices["value"]]
+        )
+    if not np.isfinite(worth).all():
+        raise InvalidInput("value must be below 1.8e308 for a score of 1; say it in larger units")
+    return PilotTerms(costs=costs, worth=worth, money=money)
+
+
+def _stated(label: str, given: Stated | None, names: Sequence[str]) -> list[Price | float] | None:
+    """One entry per name, the more specific winning; None if nothing was said."""
+    if given is None:
+        return None
+    entries = given if isinstance(given, Mapping) else {"": given}
+    found = stated_by_name(label, {name: _amount(label, entry) for name, entry in entries.items()}, names)
+    for name, entry in zip(names, found, strict=True):
+        if entry is None:
+            raise InvalidInput(f'{label} must be said for "{name}" too, or once for all')
+    return [entry for entry in found if entry is not None]
+
+
+def _amount(label: str, entry: Any) -> Price | float:
+    if isinstance(entry, str) and is_price(entry):
+        return Price.parse(entry, label)
+    try:
+        number = typed_number(entry) if isinstance(entry, str) else float(entry)
+    except InvalidInput as error:
+        raise error.within(label) from error
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not 0.0 < number < float("inf"):
+        example = "0.02 EUR/record" if label == "cost" else "20 EUR/point"
+        raise InvalidInput(f'{label} must be a positive number, or money such as "{example}", got {short_repr(entry)}')
+    return number
 
 
 def amount_text(number: float, currency: str) -> str:
     """An amount in a sentence."""
-    return f"{number:+,.0f} {currency}" if abs(number) >= 10.0 else f"{number:+.3g} {currency}" if number else "nothing"
+    if abs(number) < NOTHING:
+        return "nothing"
+    return f"{number:+,.0f} {currency}" if abs(number) >= 10.0 else f"{number:+.3g} {currency}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Confirmation:
+class Confirmation(MeasuredGains):
     """A deal, trained; arrays are (n,) unless said otherwise."""
 
-    agents: Sequence[str]
     mechanism: str  # whose deal it is, in words
     shared: FloatArray  # (lots,): records that are shared under it
     payments: FloatArray  # what each receives
-    promised: FloatArray  # gains by the curves
-    measured: FloatArray  # gains by the trained models, with their standard errors
-    errors: FloatArray
     costs: FloatArray  # what sharing costs each
     currency: str
-
-    @property
-    def intervals(self) -> FloatArray:
-        """(n, 2): of each member's gain."""
-        return gain_intervals(self.measured, self.errors)
-
-    @property
-    def total(self) -> float:
-        """What all gain together, as measured."""
-        return float(self.measured.sum())
-
-    @property
-    def total_error(self) -> float:
-        """Its standard error: members' records are different ones."""
-        return float(np.linalg.norm(self.errors))
-
-    @property
-    def total_interval(self) -> FloatArray:
-        """(2,): of what all gain together."""
-        return gain_intervals(self.total, self.total_error)
-
-    @property
-    def losers(self) -> list[str]:
-        """Members that lose beyond doubt."""
-        largest = np.abs(np.concatenate([self.promised, self.measured])).max(initial=1.0)
-        lost = self.intervals[:, 1] < -NEGLIGIBLE * largest
-        return [name for name, loses in zip(self.agents, lost, strict=True) if loses]
-
-    @property
-    def verdict(self) -> str:
-        """What follows from what was measured."""
-        return verdict_of(self.total_interval, has_losers=bool(self.losers))
 
     @property
     def reason(self) -> str:
@@ -252,25 +323,19 @@ class PilotStudy:
     def measured(self) -> Measured:
         """What was measured, as a scenario carries it."""
         gains, errors = self.gain(self.arrangement)
-        deal, nothing = self.confirmation, np.zeros(len(self.data.names))
-        numbers: dict[str, FloatArray] = {
-            "guess": self.guesses,
-            **{kind.replace(" ", "_"): self.measurements[kind].means for kind in (ALONE, ONE_MODEL, OWN_CHOICE)},
-            "points": 100.0 * gains,
-            "point_errors": 100.0 * errors,
-            "worth": 0.01 * self.terms.worth,
-            "shared": np.zeros(len(self.data.caps)) if deal is None else deal.shared,
-            "payments": nothing if deal is None else deal.payments,
-            "promised": nothing if deal is None else deal.promised,
-            "gains": nothing if deal is None else deal.measured,
-            "gain_errors": nothing if deal is None else deal.errors,
-        }
+        found = {"points": 100.0 * gains, "point_errors": 100.0 * errors, "worth": 0.01 * self.terms.worth}
+        found |= {kind.replace(" ", "_"): self.measurements[kind].means for kind in (ALONE, ONE_MODEL, OWN_CHOICE)}
+        deal, nothing = self.confirmation, np.zeros(len(gains))
+        trained = [np.zeros(len(self.data.caps)), *[nothing] * 4]
+        if deal is not None:
+            trained = [deal.shared, deal.payments, deal.promised, deal.measured, deal.errors]
+        found |= zip(("shared", "payments", "promised", "gains", "gain_errors"), trained, strict=True)
         return Measured(
             verdict=self.verdict,
             advice=self.advice,
             arrangement=self.arrangement,
             score=self.score.words,
-            **{key: tuple(map(float, each)) for key, each in numbers.items()},
+            **{key: tuple(map(float, each)) for key, each in ({"guess": self.guesses} | found).items()},
         )
 
     @cached_property
@@ -291,78 +356,27 @@ class PilotStudy:
             not_recommended="" if self.verdict == FEDERATE else self.advice,
         )
 
-    def compare(self, **options: Any) -> Comparison:
-        """The mechanisms side by side; options as `fedpact.compare` takes them."""
-        return compare(self.scenario, **options)
-
     def plot(self, *, figure: Any = None) -> Any:
         """What one model and own choice bring each member, on `figure` or a new one; needs matplotlib."""
         from fedpact.report.plots import plot_pilot  # noqa: PLC0415 - optional dependency
 
         return plot_pilot(self, figure=figure)
 
-    def record(self) -> dict[str, Any]:
-        """What was trained, assumed and found, as plain data."""
-        data, deal, measured = self.data, self.confirmation, self.measured
-        differences = {kind: self.gain(kind) for kind in (ONE_MODEL, OWN_CHOICE)}
-        record = {
-            "agents": data.names,
-            "verdict": self.verdict,
-            "advice": self.advice,
-            "remedies": self.remedies,
-            "arrangement": self.arrangement,
-            "score": self.score.name,
-            "scores": {key: getattr(measured, key) for key in ("guess", "alone", "one_model", "own_choice")},
-            "differences": {
-                kind.replace(" ", "_"): {"points": 100.0 * gains, "standard_errors": 100.0 * errors}
-                for kind, (gains, errors) in differences.items()
-            },
-            "brings": self.brings,
-            "mechanism": None if deal is None else deal.mechanism,
-            "shared": measured.shared,
-            "payments": measured.payments,
-            "promised_gains": {"members": measured.promised, "total": sum(measured.promised)},
-            "promised_errors": self.terms.worth * self.curves.gain_errors,
-            "measured_gains": None if deal is None else {"members": deal.measured, "total": deal.total},
-            "measured_interval": None if deal is None else {"members": deal.intervals, "total": deal.total_interval},
-            "task": data.task,
-            "classes": data.classes,
-            "features": data.feature_names,
-            "model": self.model.label,
-            "records": [len(own) for own in data.records],
-            "lots": data.lot_names if data.has_lots else None,
-            "splits": self.splits,
-            "profiles": len(self.profiles),
-            "curves": {
-                "family": self.curves.shape.family,
-                "errors_left_out": self.curves.errors,
-                "used": self.curves.predicts,
-            },
-            "costs": self.terms.costs,
-            "worth": self.terms.worth,
-            "currency": None if self.terms.money is None else self.terms.money.currency,
-            "notes": [*self.warnings, *data.notes, *self.terms.words],
-        }
-        plain: dict[str, Any] = jsonable(record)
-        return plain
-
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write scenario, report, record, and the gains of every profile to a folder; the files written."""
         from fedpact.report import write_report  # noqa: PLC0415 - it is made of what lies below
+        from fedpact.report.records import pilot_record  # noqa: PLC0415 - as above
 
         into, scenario = Path(folder), self.scenario
         into.mkdir(parents=True, exist_ok=True)
         heads = [f"shared.{lot}" for lot in self.data.lot_labels]
         heads += [f"{kind}.{name}" for kind in ("gain", "error") for name in self.data.names]
         rows = np.hstack([self.profiles * self.data.caps, self.gains, np.sqrt(self.variances)])
-        contents = {
-            into / GAINS: csv_rows([heads, *rows]).encode(),
-            into / RECORD: (json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n").encode(),
-        }
-        replace_files(contents)
+        record = json.dumps(pilot_record(self), indent=2, ensure_ascii=False) + "\n"
+        replace_files({into / GAINS: csv_rows([heads, *rows]).encode(), into / RECORD: record.encode()})
         save_scenario(scenario, into / SCENARIO)
         write_report(
-            self.compare(),
+            compare(scenario),
             into / REPORT,
             scenario_title=scenario.title,
             description=scenario.description,
@@ -370,4 +384,247 @@ class PilotStudy:
             unit=scenario.unit,
             measured=scenario.measured,
         )
-        return sorted([*contents, into / SCENARIO, into / REPORT])
+        return [into / name for name in sorted((GAINS, RECORD, SCENARIO, REPORT))]
+
+
+def pilot(
+    data: Any,
+    target: str | None = None,
+    *,
+    member: str | None = None,
+    model: Any = None,
+    task: str | None = None,
+    score: Any = None,
+    ignore: Sequence[str] = (),
+    lots: str | None = None,
+    groups: str | None = None,
+    cost: Stated | None = None,
+    value: Stated | None = None,
+    floor: float | None = None,
+    family: str | None = None,
+    arrangement: str | None = None,
+    models: int = PROFILES,
+    splits: int | None = None,
+    seed: int = 0,
+    output: str | os.PathLike[str] | None = None,
+    source: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> PilotStudy:
+    """Measure whether members gain by sharing data, make the deal, and train it before recommending it.
+
+    All records are read in one place: that is for public or synthetic data, or a place that all members trust. Where
+    data may not be pooled, the ledger of a Flower run is the log to fit.
+
+    `data` is a folder with a table per member, a table with a column `member`, a mapping from names to pandas frames,
+    `PilotData`, or the name of a built-in pilot, which reads files it does not come with from the folder `source`. Of
+    the columns, `target` is to be predicted, `ignore` are left out, `lots` says of which kind a record is, and `groups`
+    what belongs together, such as a patient's number.
+
+    `model` is a scikit-learn estimator, or its name such as "sklearn.linear_model:LogisticRegression(C=0.1)", by
+    default a linear one that suits the `task`, "classification" or "regression", which the target decides. `score` is
+    one of scikit-learn's, "accuracy" or "r2" by default. `cost` and `value` are what sharing a record costs and what
+    the score is worth, for all or by member: money such as "0.02 EUR/record" and "20 EUR/point" (a hundredth of the
+    score), or plain numbers per record and per 1.
+
+    `floor`, what guessing scores, is measured by the constant answer if it is not given; `family`, of the curves, is
+    "power-law" or "exponential", the one that predicts better; `arrangement` is "own choice" or "one model", the former
+    unless the latter is measured to be better. `models` says how many profiles of sharing are measured, `splits` how
+    often records are split anew, by default what a minute of training allows, and `seed` what is random.
+
+    Everything is kept in the folder `output`; started again with it, a pilot goes on where it was. `progress` is told
+    what is being done, how much of it, and of how much.
+
+    Examples
+    --------
+    >>> found = pilot("wine", models=6, splits=2)
+    >>> found.verdict in ("federate", "do not federate", "not enough evidence")
+    True
+    """
+    if floor is not None and not np.isfinite(floor):
+        raise InvalidInput(f"floor must be finite, got {floor:g}; leave it out to have it measured")
+    if arrangement not in (None, *ARRANGEMENTS):
+        raise InvalidInput(f"arrangement must be one of {', '.join(ARRANGEMENTS)}, got {arrangement!r:.40}")
+    whole_number("splits", MIN_SPLITS if splits is None else splits, least=MIN_SPLITS)
+    if whole_number("seed", seed, least=0) > MAX_SEED:
+        raise InvalidInput(f"seed must be a whole number from 0 to {MAX_SEED}, got {seed}")
+    columns = {"member": member, "ignore": ignore, "lots": lots, "groups": groups}
+    records = _records(data, target, task=task, source=source, seed=seed, **columns)
+    whole_number("models", models, least=1 + len(records.caps))  # everything shared, and each lot alone
+    judged = ScoreFunction(score, records.task)
+    trained = PilotModel.of(model, records.task, len(records.classes), seed)
+    terms, shapes = pilot_terms(records, cost, value), shapes_of(family)
+    tell = progress or (lambda doing, done, total: None)
+    kept = None
+    if output is not None:
+        _check_folder(Path(output))
+        kept = Checkpoint(Path(output) / PIECES, json.dumps([records.fingerprint, trained.label, judged.name, seed]))
+    laboratory = Laboratory(Trainer(records, trained, judged, seed), kept, tell)
+    n_splits = splits or _affordable_splits(laboratory, models + CONFIRMING)
+    nothing, everything = ((share,) * len(records.caps) for share in (0.0, 1.0))
+    kinds = {ALONE: nothing, ONE_MODEL: everything, OWN_CHOICE: everything}
+    measured = laboratory.measure(list(kinds.items()), range(n_splits), "arrangements")
+    by_arrangement = dict(zip(kinds, measured, strict=True))
+    more, doubts = by_arrangement[ONE_MODEL].gains_over(by_arrangement[OWN_CHOICE])
+    is_better = float(terms.worth @ more) > NORMAL_QUANTILE * float(np.sqrt((terms.worth**2 * doubts).sum()))
+    used = arrangement or (ONE_MODEL if is_better else OWN_CHOICE)
+    title = f"Pilot: {Path(data).stem}" if isinstance(data, str | os.PathLike) else "Pilot"
+
+    def fitted(profiles: FloatArray) -> PilotStudy:
+        wanted = [(used, tuple(map(float, each))) for each in profiles]
+        found = laboratory.measure(wanted, range(n_splits), "profiles of sharing")
+        pairs = [each.gains_over(by_arrangement[ALONE]) for each in found]
+        gains, variances = (np.stack(parts) for parts in zip(*pairs, strict=True))
+        others = np.arange(len(records.names))[:, None] != np.array(records.lot_owners)
+        allowed = others if used == OWN_CHOICE else None
+        curves = fit_gains(profiles * records.caps, gains, variances, allowed, shapes=shapes)
+        return PilotStudy(
+            data=records,
+            model=trained,
+            score=judged,
+            terms=terms.completed(float((terms.worth * curves.values).sum()), records.caps),
+            splits=n_splits,
+            arrangement=used,
+            measurements=by_arrangement,
+            guesses=_guesses(laboratory.trainer, floor),
+            profiles=profiles,
+            gains=gains,
+            variances=variances,
+            curves=curves,
+            title=title,
+        )
+
+    study = fitted(sharing_profiles(records, models, seed))
+    outcome = _deal(study)
+    for _ in range(REFITS):
+        shares = None if outcome is None else _shared_records(study, outcome) / records.caps
+        if shares is None or np.abs(study.profiles - shares).max(axis=1).min() < NEAR:
+            break
+        # Curves are right about what was measured: so the deal they would make is measured, before it is promised.
+        study = fitted(np.vstack([study.profiles, shares]))
+        outcome = _deal(study)
+    if outcome is not None:
+        study = replace(study, confirmation=_confirm(study, outcome, laboratory))
+    if output is not None:
+        tell("writing the report", 0, 0)
+        study.save(output)
+    return study
+
+
+def _affordable_splits(laboratory: Laboratory, n_profiles: int) -> int:
+    """How many splits a minute of training allows; a pilot that goes on has as many as it began with."""
+    kept = laboratory.kept
+    known = None if kept is None else kept.load(SPLITS_PIECE)
+    if known is not None:
+        return int(known["splits"])
+    begun = time.process_time()
+    laboratory.measure([(OWN_CHOICE, (1.0,) * len(laboratory.trainer.data.caps))], [0], "one run, for its time")
+    seconds = (time.process_time() - begun) * n_profiles
+    splits = int(np.clip(SECONDS / max(seconds, 1e-9), MIN_SPLITS, MAX_SPLITS))
+    if kept is not None:
+        kept.save(SPLITS_PIECE, {"splits": np.array(splits)})
+    return splits
+
+
+def sharing_profiles(data: PilotData, count: int, seed: int) -> FloatArray:
+    """(count, lots): shares of lots to measure: everything, each lot alone, all but one, and some that are drawn."""
+    n_lots = len(data.caps)
+    drawn = np.random.default_rng([seed, 1]).choice(PARTS, (count, n_lots))
+    all_but_one = 1.0 - np.eye(n_lots)[: n_lots if n_lots > 2 else 0]
+    planned = np.concatenate([np.ones((1, n_lots)), np.eye(n_lots), all_but_one, drawn])
+    return np.array(list(dict.fromkeys(tuple(each) for each in planned if each.any()))[:count])
+
+
+def _guesses(trainer: Trainer, floor: float | None) -> FloatArray:
+    """(n,): the score of the constant answer, the shares of classes or the mean of a member's own records."""
+    found = []
+    for own in trainer.data.records:
+        answers = np.eye(trainer.model.n_classes)[own.truth.astype(int)] if trainer.model.n_classes else own.truth
+        found.append(trainer.score.of(np.broadcast_to(answers.mean(axis=0), answers.shape), own.truth))
+    return np.array(found) if floor is None else np.full(len(found), float(floor))
+
+
+def _deal(study: PilotStudy) -> Outcome | None:
+    """The deal of most welfare by the curves, once those who would leave have left, if any."""
+    if not study.curves.predicts:
+        return None
+    settled = stable_federation(study.federation, ExternalityMechanism())
+    shares_any = settled.outcome is not None and np.rint(settled.outcome.contributions).any()
+    return settled.outcome if shares_any else None
+
+
+def _shared_records(study: PilotStudy, outcome: Outcome) -> FloatArray:
+    """(lots,): whole records that are shared under a deal of some or all members."""
+    shared = np.zeros(len(study.data.caps))
+    for own, name in enumerate(outcome.agents):
+        lots = study.federation.lots_of(study.data.names.index(name))
+        shared[lots] = np.rint(outcome.contributions[outcome.federation.lots_of(own)])
+    return shared
+
+
+def _confirm(study: PilotStudy, outcome: Outcome, laboratory: Laboratory) -> Confirmation:
+    """A deal, trained on fresh splits beside everybody alone."""
+    data, terms, n = study.data, study.terms, len(study.data.names)
+    assert terms.costs is not None
+    members, shared = [data.names.index(name) for name in outcome.agents], _shared_records(study, outcome)
+    payments, promised, inside = np.zeros(n), np.zeros(n), np.zeros(n)
+    inside[members], payments[members], promised[members] = 1.0, outcome.payments, outcome.ir_gaps
+    splits = range(FRESH, FRESH + CONFIRMING * study.splits)
+    wanted = [(study.arrangement, tuple(map(float, shared / data.caps))), (ALONE, (0.0,) * len(shared))]
+    deal, alone = laboratory.measure(wanted, splits, "the deal, on fresh splits")
+    gains, variances = deal.gains_over(alone)
+    spent = sum_by(np.array(data.lot_owners), terms.costs * shared, n)
+    measured = terms.worth * (inside * gains) - spent + payments
+    return Confirmation(
+        names=data.names,
+        mechanism=ExternalityMechanism().title,
+        shared=shared,
+        payments=payments,
+        promised=promised,
+        measured=measured,
+        errors=terms.worth * np.sqrt(inside * variances),
+        slack=NEGLIGIBLE * np.abs([promised, measured]).max(initial=1.0),
+        costs=spent,
+        currency=study.currency,
+    )
+
+
+def _records(data: Any, target: str | None, *, source: Any, seed: int, **options: Any) -> PilotData:
+    """The records of whatever was given."""
+    if isinstance(data, PilotData) or (isinstance(data, str) and data in BUILT_IN_PILOTS):
+        for label in [label for label, given in {"target": target, **options}.items() if given]:
+            raise InvalidInput(f"{label} is for tables; this data is split into members already")
+        return data if isinstance(data, PilotData) else built_in_pilot(data, source=source, seed=seed)
+    if source is not None:
+        raise InvalidInput(f"source is for built-in pilots ({', '.join(BUILT_IN_PILOTS)}); name the folder itself")
+    roles: dict[str, str] = {}
+    named = {"target": target} | {role: options[role] for role in ("member", "lots", "groups")}
+    for role, column in (*named.items(), *(("ignore", each) for each in options["ignore"])):
+        if column is not None and (other := roles.setdefault(column, role)) != role:
+            raise InvalidInput(f"{role} must be another column than {other}, got {short_repr(column)} for both")
+    member = options.pop("member")
+    if isinstance(data, Mapping):
+        if member is not None:
+            raise InvalidInput("member is for a single table; here each member has its own already")
+        frames, target = frames_of(data, target)
+        return pilot_data(frames, target, **options)
+    if not isinstance(data, str | os.PathLike):
+        raise InvalidInput(f"data must be a folder, a table, a mapping of tables or PilotData, got {short_repr(data)}")
+    if not os.path.exists(data) and not Path(data).suffix:
+        built_in = ", ".join(BUILT_IN_PILOTS)
+        raise InvalidInput(
+            f"there is no folder {str(data)!r} and no built-in pilot of that name; built in are {built_in}"
+        )
+    tables, notes = read_members(Path(data), member)
+    if target is None:
+        columns = column_list(next(iter(tables.values())))
+        raise InvalidInput(f"target must name the column to predict, one of {columns}")
+    return pilot_data(tables, target, notes=notes, **options)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that holds something else."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / PIECES).is_dir():
+        raise InvalidInput(f"{folder} holds other files and is of no pilot; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)

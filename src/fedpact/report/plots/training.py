@@ -193,7 +193,7 @@ def _draw_accuracies(panel: Axes, run: Run, accuracies: FloatArray) -> None:
 
 
 def _run_headline(run: Run) -> str:
-    name = run.deal.mechanism
+    name = run.plan.deal.mechanism
     title = MECHANISMS[name].title if name in MECHANISMS else legend_name(name)
     agents, rounds = count_text(len(run.agents), "member"), count_text(run.rounds, "round")
     return f"Training under {title}: {agents}, {rounds}"

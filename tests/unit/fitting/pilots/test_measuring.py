@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from fedpact.fitting.pilots.arrangements import ALONE, OWN_CHOICE, Trainer
-from fedpact.fitting.pilots.estimators import PilotModel, parse_estimator
+from fedpact.fitting.pilots.models import QUICK, PilotModel, ScoreFunction, difference, kept_records, parse_estimator
 from fedpact.fitting.pilots.records import CLASSIFICATION, FOLDS, PilotData, Records, deal_folds, shared_records
-from fedpact.fitting.pilots.scores import QUICK, ScoreFunction, difference, kept_records
 from fedpact.utils.errors import InvalidInput
 from unit.fitting.pilots.members import federation, member
 

@@ -11,8 +11,9 @@ import pytest
 import fedpact as fp
 from fedpact.fitting.pilots.built_in import built_in_pilot
 from fedpact.fitting.pilots.gain_curves import fit_gains, shapes_of
-from fedpact.fitting.pilots.members import pilot_data
+from fedpact.fitting.pilots.records import pilot_data
 from fedpact.fitting.pilots.study import Confirmation
+from fedpact.report.records import pilot_record
 from fedpact.scenario.measured import DO_NOT, FEDERATE, NOT_ENOUGH
 from unit.fitting.pilots.members import federation
 
@@ -68,7 +69,7 @@ def test_harm_is_fitted_where_signs_are_open() -> None:
 def confirmation(measured: list[float], errors: list[float], **changes: object) -> Confirmation:
     n = len(measured)
     given = {
-        "agents": tuple("ABC"[:n]),
+        "names": tuple("ABC"[:n]),
         "mechanism": "Externality",
         "shared": np.full(n, 10.0),
         "payments": np.zeros(n),
@@ -77,6 +78,7 @@ def confirmation(measured: list[float], errors: list[float], **changes: object) 
         "errors": np.array(errors),
         "costs": np.full(n, 10.0),
         "currency": "EUR",
+        "slack": 0.1,
     }
     return Confirmation(**(given | changes))  # type: ignore[arg-type]
 
@@ -116,7 +118,7 @@ def tables(seed: int = 0) -> dict[str, object]:
 @pytest.mark.slow
 def test_a_pilot_answers_with_what_it_measured() -> None:
     found = fp.pilot(tables(), "ill", models=6, splits=2, cost="0.01 EUR/record", value="20 EUR/point")
-    record = json.loads(json.dumps(found.record()))
+    record = json.loads(json.dumps(pilot_record(found)))
     assert record["verdict"] in (FEDERATE, DO_NOT, NOT_ENOUGH) and record["arrangement"] in ("own choice", "one model")
     assert set(record["scores"]) == {"guess", "alone", "one_model", "own_choice"}
     assert all(len(own) == 3 for own in record["scores"].values())
@@ -149,7 +151,7 @@ def test_a_pilot_is_the_same_again_and_goes_on_where_it_was(tmp_path: Path) -> N
 def test_a_deal_that_was_not_measured_to_pay_is_not_recommended_by_compare_either() -> None:
     found = fp.pilot(tables(), "ill", models=5, splits=2, cost="5 EUR/record", value="1 EUR/point")
     assert found.verdict != FEDERATE
-    assert found.compare().recommendation.mechanism == "standalone"
+    assert fp.compare(found.scenario).recommendation.mechanism == "standalone"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A member prepares itself: its own row, curve and value, from its own accuracies alone.
+"""The private file of a member, in words: its own row, curve and value, from its own accuracies alone.
 
 Everybody's contributions to a run are known to all, and what the model scored on a member's test set is known to that
 member. The rows of a fit are independent of each other but for the parts of the curve they share, so one member's

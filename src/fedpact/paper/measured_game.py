@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from fedpact.federation.lots import require_single_lots
 from fedpact.shapley.measured import Coalition, SampledShapley, sample_game
 from fedpact.training.experiment import Experiment, Histories
-from fedpact.training.settings import IntArray, nearest_counts
+from fedpact.training.settings import IntArray
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.checkpoint import Checkpoint
 
@@ -30,14 +30,8 @@ Progress = Callable[[int], None]
 class MeasuredGame:
     """What models trained by coalitions are worth, measured.
 
-    Parameters
-    ----------
-    experiment
-        Who holds what, and how models are trained.
-    folder
-        Where results are kept, with a folder for each experiment; None to keep them in memory.
-    progress
-        Called with the number of models finished, each time some are.
+    Results are kept in `folder`, with a folder for each experiment, or in memory. `progress` is called with the number
+    of models finished, each time some are.
     """
 
     def __init__(self, experiment: Experiment, *, folder: Path | None = None, progress: Progress | None = None) -> None:
@@ -135,3 +129,8 @@ class MeasuredGame:
 def _piece(asked: Sequence[object]) -> str:
     """What a result is called on disk."""
     return f"model-{hashlib.sha256(repr(asked).encode()).hexdigest()[:16]}-0-0"
+
+
+def nearest_counts(amounts: ArrayLike) -> IntArray:
+    """The whole numbers nearest to some amounts, for designs of experiments; a deal is rounded down."""
+    return np.rint(amounts).astype(np.int64)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.training.sample_lots import (
+from fedpact.cli.lots import read_samples
+from fedpact.shapley.samples import (
     SampleLots,
     Samples,
     even_shares,
     find_lots,
     knn_shapley,
     leave_lots_out,
-    read_samples,
 )
 
 

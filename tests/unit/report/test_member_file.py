@@ -11,7 +11,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.fitting import Observations, fit
-from fedpact.fitting.member import (
+from fedpact.negotiation.agent_file import load_agent
+from fedpact.report.member_file import (
     MemberNotes,
     agent_text,
     member_agent,
@@ -20,7 +21,6 @@ from fedpact.fitting.member import (
     save_member,
     standalone_plan,
 )
-from fedpact.negotiation.agent_file import load_agent
 
 WEIGHTS = np.array([[0.03, 0.012, 0.006], [0.01, 0.025, 0.015], [0.008, 0.02, 0.03]])
 BETA, FLOOR, CEILING, TESTED = 0.6, 0.1, 0.95, 20_000

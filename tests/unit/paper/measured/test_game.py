@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.training.measured import MeasuredGame
-from unit.training.measured.formula import Formula
+from fedpact.paper.measured_game import MeasuredGame
+from unit.paper.measured.formula import Formula
 
 EXACT = 1e-12
 

@@ -21,18 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.fitting.pilots.estimators import require_sklearn
-from fedpact.fitting.pilots.members import column_list, pandas, read_table
 from fedpact.utils.arrays import FloatArray, read_only_copy, whole_number
-from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.errors import InvalidInput, MissingExtra
 
-LABEL = "label"
 NEIGHBOURS = 5
 TESTS_AT_ONCE = 64
 MAX_SHARES = 2.0  # even shares beyond which a value is as good, or as bad, as any
@@ -110,7 +106,6 @@ class LeftOut:
 
 def find_lots(samples: Samples, *, tiers: int = 3, by_label: bool = False, neighbours: int = NEIGHBOURS) -> SampleLots:
     """Cut samples into at most so many tiers by what each is worth; with `by_label` every label has its own tiers."""
-    require_sklearn()
     most = whole_number("tiers", tiers, least=1)
     values = even_shares(knn_shapley(samples, neighbours=neighbours), samples)
     called = TIER_NAMES.get(most) or [f"tier {tier + 1}" for tier in range(most)]
@@ -170,8 +165,10 @@ def even_shares(values: FloatArray, samples: Samples) -> FloatArray:
 
 def _tiers(values: FloatArray, most: int) -> NDArray[np.intp]:
     """The tier of each value, 0 for the best; the last is for values of zero or less."""
-    from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415 - optional dependency
-
+    try:
+        from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtra("scikit-learn", "pilot") from error
     tiers = np.full(len(values), most - 1, dtype=np.intp)
     useful = values > 0
     if most < 3:
@@ -208,25 +205,3 @@ def _right_answers(samples: Samples, kept: NDArray[np.bool_]) -> FloatArray:
         return (classes == wanted).astype(np.float64) if classes.size else np.full(len(wanted), np.nan)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MAX_STEPS)).fit(samples.features[kept], own)
     return np.asarray(model.predict(samples.test_features) == wanted, dtype=np.float64)
-
-
-def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
-    """Features (N, d) and labels (N,) of a table with a column `label`.
-
-    Raises
-    ------
-    InvalidInput
-        If the file cannot be read or breaks a rule; the message names the file, row and column.
-    """
-    table = read_table(path)
-    with error_context(str(path)):
-        if LABEL not in table:
-            found = column_list(table)
-            raise InvalidInput(f"there is no column {LABEL!r}; the first row names the columns, got {found}")
-        numbers = table.drop(columns=LABEL).apply(pandas().to_numeric, errors="coerce")
-        missing = table.isna() | ~np.isfinite(numbers).reindex(columns=table.columns, fill_value=True)
-        for row, column in np.argwhere(missing)[:1]:
-            name, cell = table.columns[column], table.iloc[row, column]
-            must = "hold a label" if name == LABEL else "be a number"
-            raise InvalidInput(f"row {row + 2}, column {name!r} must {must}, got {short_repr(str(cell))}")
-        return numbers.to_numpy(np.float64), table[LABEL].astype(str).to_numpy(dtype=str)
