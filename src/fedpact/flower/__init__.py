@@ -3,7 +3,8 @@
 * `server_app` and `client_app` make a whole app; `fedpact flower new` writes one.
 * `UnderDeal` puts any strategy under a deal, `keep_deal` and `agreed_samples` go with it on the nodes.
 
-It needs Flower: `pip install "fedpact[flower]"`.
+It needs Flower: `pip install "fedpact[flower]"`. Names are imported when they are asked for: on a node every message
+starts a process, which needs nothing of the server's.
 
 May use: utils, federation, scenario, shapley, certificates, solvers, deals, mechanisms, negotiation, fitting,
 training.
@@ -16,10 +17,9 @@ try:
 except ImportError as error:
     raise MissingExtra("Flower support", "flower") from error
 
-from fedpact.flower.entries import Lost
-from fedpact.flower.learner import Learner, Score
-from fedpact.flower.mods import agreed_samples, keep_deal
-from fedpact.flower.node import client_app
+from fedpact.flower.learner import Learner, Score, client_app
+from fedpact.flower.node import agreed_samples, keep_deal
+from fedpact.flower.run import Lost
 from fedpact.flower.server import server_app
 from fedpact.flower.strategy import UnderDeal
 

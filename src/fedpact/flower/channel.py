@@ -1,24 +1,23 @@
 """Agents on Flower nodes: who is there, and a channel to negotiate with them.
 
-Every node says in a roll call who it is: the name and the place in its private file, and the public key it signs
-with, proven by a signature for this run. Whoever cannot say, or says what cannot be, has no seat; the reason is kept.
-Two nodes for one seat are an error, since nobody could tell which of them to believe.
+Every node says in a roll call who it is: the name and the index in its private file, and the public key it signs with,
+proven by a signature for this run. Whoever cannot say, or says what cannot be, has no seat; the reason is kept. Two
+nodes for one seat are an error, since nobody could tell which of them to believe.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from flwr.serverapp import Grid
 
 from fedpact.deals.signatures import is_signed_by, key_document, plain_key
-from fedpact.flower.messages import ask_nodes, question
+from fedpact.flower.messages import ask_nodes
 from fedpact.utils.errors import InvalidInput, short_repr
 
-MAX_NAME_LENGTH = 200
 LOOK_PAUSE = 0.5  # seconds between looks for nodes
 
 
@@ -29,9 +28,9 @@ class Present:
     Attributes
     ----------
     names
-        Everybody's, by place; a seat nobody has taken is called by its place unless its name is known.
+        Everybody's, by index.
     nodes
-        Flower's numbers of nodes, by place.
+        Flower's numbers of nodes, by name, of those who are there.
     unseated
         Why nodes have no seat, by their numbers.
     keys
@@ -39,35 +38,28 @@ class Present:
     """
 
     names: tuple[str, ...]
-    nodes: Mapping[int, int]
+    nodes: Mapping[str, int]
     unseated: Mapping[int, str]
     keys: Mapping[str, Mapping[str, Any]]
 
     @property
     def description(self) -> str:
         """In words."""
-        there = ", ".join(self.names[place] for place in sorted(self.nodes))
         out = "".join(f"; node {node} has no seat: {reason}" for node, reason in self.unseated.items())
-        return f"there are {there}{out}"
+        return f"there are {', '.join(self.nodes)}{out}"
 
-    def node(self, name: str) -> int | None:
-        """The node of an agent, if it is there."""
-        return self.nodes.get(self.names.index(name)) if name in self.names else None
-
-    def without(self, names: Sequence[str]) -> Present:
+    def without(self, names: Iterable[str]) -> Present:
         """The same, some agents' nodes left out."""
-        left = {place: node for place, node in self.nodes.items() if self.names[place] not in names}
-        return replace(self, nodes=left)
+        return replace(self, nodes={name: node for name, node in self.nodes.items() if name not in {*names}})
 
 
 def roll_call(
     grid: Grid,
-    size: int,
+    names: Sequence[str],
     *,
     run: str,
     timeout: float,
     patience: float,
-    seats: Sequence[str] | None = None,
     keys: Mapping[str, str] | None = None,
     least: int | None = None,
 ) -> Present:
@@ -75,16 +67,12 @@ def roll_call(
 
     Parameters
     ----------
-    size
-        How many agents the federation has.
+    names
+        What the agents of the federation are called, by index.
     run
         The hash of the ledger's first entry.
-    timeout
-        Seconds to wait for answers.
-    patience
-        Seconds to wait for so many nodes to be connected.
-    seats
-        What agents are called, by place, where that is known.
+    timeout, patience
+        Seconds to wait for answers, and for nodes to be connected.
     keys
         Public keys by name that are fixed already: those of this run's ledger.
     least
@@ -93,35 +81,30 @@ def roll_call(
     Raises
     ------
     InvalidInput
-        If two nodes take the same seat or name, or nobody takes any.
+        If two nodes take the same seat, or nobody takes any.
     """
-    found = _waited_for(grid, size if least is None else least, patience)
-    asked = {"run": run} if seats is None else {"run": run, "agents": list(seats)}
-    messages = {node: question(node, "greet", asked, timeout=timeout) for node in found}
-    answers, unseated = ask_nodes(grid, messages, timeout=timeout)
-    taken: dict[int, tuple[str, int]] = {}
+    found = _waited_for(grid, len(names) if least is None else least, patience)
+    asked = {"run": run, "agents": list(names)}
+    answers, unseated = ask_nodes(grid, {node: node for node in found}, "greet", dict.fromkeys(found, asked), timeout)
+    nodes: dict[str, int] = {}
     proven: dict[str, dict[str, Any]] = {}
     for node, said in sorted(answers.items()):
         try:
-            name, place = _greeting(said, size)
-            if seats is not None and seats[place] != name:
-                raise InvalidInput(f'"{name}" says that its place is {place}, which is that of "{seats[place]}"')
-            key = _proven_key(said, run, (keys or {}).get(name))
+            name, key = _greeting(said, names, run, keys or {})
         except InvalidInput as reason:
             unseated[node] = str(reason)
             continue
-        _check_free(taken, name, place, node)
-        taken[place] = name, node
-        proven[name] = {"place": place, **key}
-    if not taken:
+        if name in nodes:
+            raise InvalidInput(
+                f'nodes {nodes[name]} and {node} are both called "{name}"; every member runs one node, with a private '
+                f"file of its own"
+            )
+        nodes[name], proven[name] = node, key
+    if not nodes:
         reasons = "; ".join(f"node {node}: {reason}" for node, reason in unseated.items())
         raise InvalidInput(f"no node is there to negotiate with: {reasons or 'none is connected'}")
-    return Present(
-        names=_names(taken, seats or [f"agent {place}" for place in range(size)]),
-        nodes={place: node for place, (_, node) in taken.items()},
-        unseated=unseated,
-        keys=proven,
-    )
+    there = {name: nodes[name] for name in names if name in nodes}
+    return Present(names=tuple(names), nodes=there, unseated=unseated, keys=proven)
 
 
 class FlowerChannel:
@@ -132,20 +115,16 @@ class FlowerChannel:
 
     @property
     def names(self) -> Sequence[str]:
-        """Everybody's names, by place."""
+        """Everybody's names, by index."""
         return self._present.names
 
     def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
-        """Ask all at once; what comes back in time, errors included, by place."""
-        nodes = self._present.nodes
-        messages = {
-            place: question(nodes[place], "negotiate", asked, timeout=self._timeout, group=str(asked["number"]))
-            for place, asked in questions.items()
-            if place in nodes
-        }
-        heard, silent = ask_nodes(self._grid, messages, timeout=self._timeout)
-        broken = {place: {"number": questions[place]["number"], "error": why} for place, why in silent.items()}
-        return heard | broken
+        """Ask all at once; what comes back in time, errors included, by index."""
+        there = self._present.nodes
+        nodes = {index: there[self.names[index]] for index in questions if self.names[index] in there}
+        group = str(next(iter(questions.values()))["number"]) if questions else ""
+        heard, silent = ask_nodes(self._grid, nodes, "negotiate", questions, self._timeout, group)
+        return heard | {index: {"number": questions[index]["number"], "error": why} for index, why in silent.items()}
 
 
 def _waited_for(grid: Grid, size: int, patience: float) -> list[int]:
@@ -159,44 +138,20 @@ def _waited_for(grid: Grid, size: int, patience: float) -> list[int]:
         time.sleep(min(LOOK_PAUSE, remaining))
 
 
-def _greeting(said: dict[str, Any], size: int) -> tuple[str, int]:
-    """A name and a place, checked."""
-    name, place, agents = (said.get(key) for key in ("name", "index", "agents"))
-    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME_LENGTH:
-        raise InvalidInput(f"gives no name that can be used: {short_repr(name)}")
-    if agents != size or type(agents) is not int:
-        raise InvalidInput(f'"{name}" has a row for {short_repr(agents)} members, the run is for {size}')
-    if type(place) is not int or not 0 <= place < size:
-        raise InvalidInput(f'"{name}" says that its place is {short_repr(place)}, not one from 0 to {size - 1}')
-    return name, place
-
-
-def _proven_key(said: Mapping[str, Any], run: str, fixed: str | None) -> dict[str, str]:
-    """The key a node signs with and its signature for this run, checked."""
+def _greeting(
+    said: Mapping[str, Any], names: Sequence[str], run: str, fixed: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
+    """Whose node it is, and its key with the signature for this run, as the ledger holds them."""
+    name, index, agents = (said.get(part) for part in ("name", "index", "agents"))
+    if not isinstance(name, str) or name not in names:
+        raise InvalidInput(f"it is called {short_repr(name)}, which no member is")
+    if agents != len(names) or type(agents) is not int:
+        raise InvalidInput(f'"{name}" has a row for {short_repr(agents)} members, the run is for {len(names)}')
+    if type(index) is not int or index != names.index(name):
+        raise InvalidInput(f'"{name}" says that its place is {short_repr(index)}, and it is {names.index(name)}')
     key, signature = plain_key(said.get("key")), said.get("signature")
-    if not is_signed_by(key, key_document(run, said["name"], said["index"], key), signature):
-        raise InvalidInput(f'"{said["name"]}" does not prove that its key is its own')
-    if fixed not in (None, key):
-        raise InvalidInput(f'"{said["name"]}" signs with another key than at the start of the run')
-    return {"key": key, "signature": str(signature)}
-
-
-def _check_free(seats: Mapping[int, tuple[str, int]], name: str, place: int, node: int) -> None:
-    for taken, (other, before) in seats.items():
-        if other == name or taken == place:
-            what = f'are both called "{name}"' if other == name else f"both have place {place}"
-            raise InvalidInput(
-                f"nodes {before} and {node} {what}; every member runs one node, with a private file of its own"
-            )
-
-
-def _names(taken: Mapping[int, tuple[str, int]], usual: Sequence[str]) -> tuple[str, ...]:
-    """Everybody's names; of seats that are free their usual ones, unless somebody else is called so."""
-    given = {name for name, _ in taken.values()}
-    names = []
-    for place, name in enumerate(usual):
-        called = taken[place][0] if place in taken else name
-        while place not in taken and called in given:
-            called += "'"
-        names.append(called)
-    return tuple(names)
+    if not is_signed_by(key, key_document(run, name, index, key), signature):
+        raise InvalidInput(f'"{name}" does not prove that its key is its own')
+    if fixed.get(name, key) != key:
+        raise InvalidInput(f'"{name}" signs with another key than at the start of the run')
+    return name, {"place": index, "key": key, "signature": str(signature)}

@@ -1,4 +1,4 @@
-"""What a node brings to training: the part of a Flower app that belongs to the user's machine-learning framework."""
+"""What a node brings to training, and the app made of it: the part that belongs to the user's framework."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from flwr.app import Context
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedpact.flower.messages import only_arrays, stated_accuracy
+from fedpact.flower.node import DealKeeper, agreed_samples, server_round
+from fedpact.utils.errors import InvalidInput
 
 Model = Sequence[np.ndarray[Any, Any]]
 
@@ -35,3 +40,42 @@ class Learner(Protocol):
 
 
 LearnerFactory = Callable[[Context], Learner]
+
+
+def client_app(learner: LearnerFactory) -> ClientApp:
+    """The app of a node that negotiates, trains under the deal and checks what it is to be paid.
+
+    Parameters
+    ----------
+    learner
+        Makes the node's `Learner` from its context.
+    """
+    app = ClientApp(mods=[DealKeeper(learner)])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        own, arrays = learner(context), only_arrays(message, "a message to train")
+        samples = min(agreed_samples(message), own.samples)
+        if samples < 1:
+            raise InvalidInput("this node holds no sample to train on")
+        model = own.train(arrays.to_numpy_ndarrays(), samples, server_round(message))
+        trained = ArrayRecord([np.asarray(array) for array in model])
+        if len(trained) != len(arrays):
+            raise InvalidInput(f"the learner must return {len(arrays)} arrays, got {len(trained)}")
+        named = ArrayRecord(dict(zip(arrays.keys(), trained.values(), strict=True)))  # as they came
+        metrics = MetricRecord({"num-examples": samples})
+        return Message(RecordDict({"arrays": named, "metrics": metrics}), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        arrays = only_arrays(message, "a message to evaluate")
+        found = learner(context).evaluate(arrays.to_numpy_ndarrays())
+        metrics = MetricRecord({"accuracy": float(found.accuracy), "num-examples": int(found.samples)})
+        reply = Message(RecordDict({"metrics": metrics}), reply_to=message)
+        if (said := stated_accuracy(reply))["accuracy"] is None:  # nothing is signed that the server would not count
+            raise InvalidInput(
+                f"{said['reason']}: the learner's Score must hold an accuracy from 0 to 1 and its samples"
+            )
+        return reply
+
+    return app

@@ -15,7 +15,7 @@ from typing import Any
 
 from flwr.app import Context
 
-from fedpact.flower.identity import own_agent
+from fedpact.flower.identity import OwnNode
 from fedpact.flower.learner import Model, Score
 from fedpact.training import Experiment, Training, mnist
 from fedpact.training.partitions import Holdings
@@ -95,7 +95,7 @@ def _seat(context: Context) -> tuple[int, int]:
         if type(place) is not int or type(size) is not int or not 0 <= place < size:
             raise InvalidInput(f"partition-id must be from 0 to below num-partitions, got {place!r} of {size!r}")
         return place, size
-    agent = own_agent(context)
+    agent = OwnNode(context).required_agent()
     return agent.index, agent.n_agents
 
 

@@ -1,22 +1,29 @@
-"""How a run is to go, as the configuration of a Flower app says (`[tool.flwr.app.config]` in its pyproject.toml)."""
+"""How a run is to go, as the configuration of a Flower app says (`[tool.flwr.app.config]` in its pyproject.toml).
+
+`write_app` writes such an app for a scenario, and the private files of its agents beside it.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedpact.deals.settlement import money_terms
+from fedpact.federation.lots import require_single_lots
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.personal_models import check_personal
-from fedpact.flower.statement import MAX_UNIT_DECIMALS
-from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
-from fedpact.scenario import Money, load_scenario
+from fedpact.negotiation import NEGOTIABLE, PROTOCOLS, agents_of
+from fedpact.negotiation.agent_file import save_agent
+from fedpact.scenario import Money, Scenario, load_scenario
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import replace_files
 
 SAMPLES, DELIVERY = "samples", "delivery"  # what is paid for
 
@@ -29,10 +36,8 @@ class AppSettings:
     ----------
     record
         The folder, on the coordinator's machine, of the ledger and everything beside it.
-    num_agents
-        How many agents the federation has.
     names
-        What the agents are called, by place, as a JSON list; empty if nodes alone say so.
+        What the agents are called, by index, as a JSON list.
     title
         For people.
     scenario
@@ -47,8 +52,6 @@ class AppSettings:
         Samples in a unit of contribution.
     currency, per_payoff
         Money: what it is called, and how much of it a unit of payoff is worth; without, amounts are units of payoff.
-    decimals
-        Digits after the point; those of the currency, and 9 for units of payoff, if not given.
     verify_subsets
         Of how many subsets of the updates models are made that members measure, so that it can be told what arrived;
         0 for none.
@@ -66,8 +69,7 @@ class AppSettings:
     """
 
     record: str
-    num_agents: int
-    names: str = ""
+    names: str
     title: str = ""
     scenario: str = ""
     mechanism: str = "externality"
@@ -77,7 +79,6 @@ class AppSettings:
     samples_per_unit: float = 1.0
     currency: str | None = None
     per_payoff: float = 1.0
-    decimals: int | None = None
     verify_subsets: int = 0
     settle_by: str = SAMPLES
     calibration: str = ""
@@ -91,8 +92,6 @@ class AppSettings:
             given = getattr(self, name)
             if not holds(given):
                 raise InvalidInput(f"{_config_key(name)} must be {rule}, got {short_repr(given)}")
-        if self.seats is not None and len(set(self.seats)) != self.num_agents:
-            raise InvalidInput(f"names must be {self.num_agents}, all different, got {short_repr(list(self.seats))}")
         if self.models == PERSONAL:
             check_personal(verify_subsets=self.verify_subsets)
         if self.settle_by == DELIVERY and not (self.verify_subsets and self.calibration):
@@ -104,22 +103,18 @@ class AppSettings:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> AppSettings:
         """From the configuration of a run; what it does not say stays as usual, and what is not ours is left alone."""
-        for key in ("record", "num-agents"):
+        for key in ("record", "names"):
             if key not in config:
                 raise InvalidInput(f"the app's configuration must say {key}; `fedpact flower new` writes it")
         if ("currency" in config) != ("per-payoff" in config):
             raise InvalidInput("the app's configuration must say both currency and per-payoff, or neither")
-        if "pilot" in config:
-            raise InvalidInput(
-                "the app's configuration must say calibration, the scenario's file, and not pilot, as it was called"
-            )
         keys = {field.name: _config_key(field.name) for field in fields(cls)}
         return cls(**{name: config[key] for name, key in keys.items() if key in config})
 
     @property
-    def seats(self) -> tuple[str, ...] | None:
-        """The agents' names, where they are given."""
-        return tuple(json.loads(self.names)) if self.names.strip() else None
+    def agents(self) -> tuple[str, ...]:
+        """The agents' names."""
+        return tuple(json.loads(self.names))
 
     @property
     def folder(self) -> Path:
@@ -134,11 +129,11 @@ class AppSettings:
     @property
     def unit(self) -> dict[str, Any]:
         """What amounts are counted in, as members sign it."""
-        return money_terms(self.money, self.decimals)
+        return money_terms(self.money)
 
     def header(self) -> dict[str, Any]:
         """What must not change while a run goes on."""
-        kept = ("title", "scenario", "num_agents", "names", "protocol", "rounds", "samples_per_unit")
+        kept = ("title", "scenario", "agents", "protocol", "rounds", "samples_per_unit")
         verified = ("verify_subsets", "settle_by") if self.verify_subsets else ()
         personal = ("models",) if self.models == PERSONAL else ()
         return {name: getattr(self, name) for name in (*kept, *verified, *personal)} | self.unit
@@ -169,12 +164,13 @@ def _is_number(given: Any) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
 
 
-def _names_or_nothing(text: str) -> bool:
+def _are_names(given: Any) -> bool:
     try:
-        names = json.loads(text) if text.strip() else []
-    except ValueError:
+        names = json.loads(given)
+    except (TypeError, ValueError):
         return False
-    return isinstance(names, list) and all(isinstance(name, str) and name.strip() for name in names)
+    listed = isinstance(names, list) and all(isinstance(name, str) and name.strip() for name in names)
+    return listed and len(names) == len(set(names)) >= 2
 
 
 def _is_end(given: Any) -> bool:
@@ -198,8 +194,7 @@ def _text(given: Any) -> bool:
 POSITIVE: tuple[Callable[[Any], bool], str] = (lambda given: _is_number(given) and given > 0, "a positive number")
 RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "record": (_text, "a folder"),
-    "num_agents": _at_least(2),
-    "names": (lambda given: isinstance(given, str) and _names_or_nothing(given), "a JSON list of names"),
+    "names": (_are_names, "a JSON list of at least 2 names, all different"),
     "title": (lambda given: isinstance(given, str), "a text"),
     "scenario": (lambda given: isinstance(given, str), "a fingerprint"),
     "mechanism": (lambda given: isinstance(given, str) and given in NEGOTIABLE, f"one of {', '.join(NEGOTIABLE)}"),
@@ -209,10 +204,6 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "samples_per_unit": POSITIVE,
     "currency": (lambda given: given is None or _text(given), 'a text such as "EUR"'),
     "per_payoff": POSITIVE,
-    "decimals": (
-        lambda given: given is None or (type(given) is int and 0 <= given <= MAX_UNIT_DECIMALS),
-        f"a whole number from 0 to {MAX_UNIT_DECIMALS}",
-    ),
     "verify_subsets": _at_least(0),
     "settle_by": (lambda given: given in (SAMPLES, DELIVERY), f'"{SAMPLES}" or "{DELIVERY}"'),
     "calibration": (lambda given: isinstance(given, str), "a scenario's file"),
@@ -221,3 +212,77 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "timeout": POSITIVE,
     "patience": (lambda given: _is_number(given) and given >= 0, "a number of at least 0"),
 }
+
+
+# An app for a scenario
+
+TEMPLATE = {
+    "app/pyproject.toml": "app.toml",
+    "app/deal/__init__.py": "deal/__init__.py",
+    "app/deal/client_app.py": "deal/client_app.py",
+    "app/deal/server_app.py": "deal/server_app.py",
+    "README.md": "README.md",
+}
+MONEY = """# Money: one unit of payoff is worth so much.
+currency = {}
+per-payoff = {!r}"""
+NO_MONEY = """# The scenario says nothing of money: payments are units of payoff. For money say both:
+# currency = "EUR"
+# per-payoff = 1000.0"""
+
+
+def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_unit: float = 1.0) -> list[Path]:
+    """Write an app, and private files outside of it, into a new folder; the files that were written.
+
+    The app's folder is all that Flower sends to nodes, so nothing private may be in it.
+    """
+    require_single_lots(scenario.federation, "a Flower app")
+    with error_context(str(folder)):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InvalidInput("this is not an empty folder; name a new one")
+        try:
+            for part in ("app/deal", "agents"):
+                (folder / part).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"the folder cannot be made: {error.strerror}") from error
+    values = _values(folder.absolute(), scenario, rounds, samples_per_unit)
+    texts = {folder / path: _fill_template(name, values) for path, name in TEMPLATE.items()}
+    replace_files({path: text.encode() for path, text in texts.items()})
+    private = [folder / "agents" / f"{place}.json" for place in range(scenario.federation.n_agents)]
+    for place, path in enumerate(private):
+        write_private_file(path, scenario, place)
+    return [*texts, *private]
+
+
+def write_private_file(path: Path, scenario: Scenario, place: int) -> None:
+    """Write a member's private file, which nobody else may read; one that is there stays."""
+    with error_context(str(path)):
+        if path.exists():
+            raise InvalidInput("there is such a file already; name another one")
+        if not path.parent.is_dir():
+            raise InvalidInput(f"there is no such folder: {path.parent}")
+    names, unit = list(scenario.federation.names), scenario.unit
+    save_agent(agents_of(scenario.federation)[place], path, notes={"agents": names} | ({"unit": unit} if unit else {}))
+
+
+def _values(folder: Path, scenario: Scenario, rounds: int, samples_per_unit: float) -> dict[str, str]:
+    """What goes in place of @key@; texts are quoted as TOML and JSON both do."""
+    money, federation = scenario.money, scenario.federation
+    return {
+        "heading": scenario.title or "A deal",
+        "title": json.dumps(scenario.title),
+        "scenario": json.dumps(federation.fingerprint),
+        "record": json.dumps(str(folder / "record")),
+        "agents": json.dumps(str(folder / "agents")),
+        "num_agents": str(federation.n_agents),
+        "names": json.dumps(json.dumps(list(federation.names))),
+        "rounds": str(rounds),
+        "models": json.dumps(scenario.models),
+        "samples_per_unit": repr(float(samples_per_unit)),
+        "money": NO_MONEY if money is None else MONEY.format(json.dumps(money.currency), money.per_payoff),
+    }
+
+
+def _fill_template(name: str, values: dict[str, str]) -> str:
+    text = files("fedpact.flower").joinpath("template", name).read_text(encoding="utf-8")
+    return re.sub(r"@(\w+)@", lambda found: values[found[1]], text)

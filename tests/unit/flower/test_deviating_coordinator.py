@@ -32,7 +32,7 @@ class Coordinator:
         keys = keys_by_name(federation, folder / "keys")
         self.stage = Stage(federation, folder / "run", node_config={place: keys[place] | config for place in keys})
         grid = self.stage.grid()
-        present = roll_call(grid, FEDERATION.n_agents, run="0" * 64, patience=0.0, timeout=0.02)
+        present = roll_call(grid, FEDERATION.names, run="0" * 64, patience=0.0, timeout=0.02)
         self.channel = FlowerChannel(grid, present, timeout=0.02)
         self.number = 1000
 

@@ -52,7 +52,7 @@ def test_killed_at_every_message_in_turn(stage: Stage) -> None:
     assert_same_deal(stage)
 
 
-@pytest.mark.parametrize("killed_at", some(range(12), 2))
+@pytest.mark.parametrize("killed_at", some(range(11), 2))
 def test_killed_once(killed_at: int, stage: Stage) -> None:
     with pytest.raises(Killed):
         stage.conduct(stage.grid(killed_at=killed_at))
@@ -130,9 +130,9 @@ def test_a_record_that_was_changed_is_refused(stage: Stage) -> None:
 def test_a_model_that_was_changed_is_refused(stage: Stage) -> None:
     with pytest.raises(Killed):
         stage.conduct(stage.grid(killed_at=uninterrupted(stage).first["evaluate"]))
-    model = stage.ledger.parent / "model-1.npz"
+    model = stage.ledger.parent / "ledger-model.npz"
     model.write_bytes(model.read_bytes() + b" ")
-    with pytest.raises(fp.InvalidInput, match=r"model-1.npz: the file was changed"):
+    with pytest.raises(fp.InvalidInput, match=r"ledger-model.npz: the file was changed"):
         stage.conduct()
 
 

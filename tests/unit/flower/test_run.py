@@ -80,7 +80,7 @@ def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
     assert set(Pulling.used) == {(0, 16), (1, 6), (2, 31)} and len(Pulling.used) == 6
     # Federated averaging by hand: from 0, twice half the way to the weighted mean place.
     mean = (1 * 6 + 2 * 31) / 53
-    with np.load(stage.ledger.parent / "model-1.npz") as model:
+    with np.load(stage.ledger.parent / "ledger-model.npz") as model:
         np.testing.assert_allclose(model["array-0"], 0.75 * mean, rtol=1e-12)
     accuracies = last(stage, "measured")["accuracies"]
     assert accuracies["agent 1"]["accuracy"] == pytest.approx(1.0 / (1.0 + abs(0.75 * mean - 1.0)), rel=1e-12)
@@ -224,12 +224,13 @@ def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"name": "", "index": 1, "agents": 3}, "gives no name"),
-        ({"name": 7, "index": 1, "agents": 3}, "gives no name"),
-        ({"name": "B", "index": 3, "agents": 3}, "its place is 3"),
-        ({"name": "B", "index": True, "agents": 3}, "its place is True"),
-        ({"name": "B", "index": 1, "agents": 4}, "a row for 4 members"),
-        ({}, "gives no name"),
+        ({"name": "", "index": 1, "agents": 3}, "is called '', which no member is"),
+        ({"name": 7, "index": 1, "agents": 3}, "is called 7, which no member is"),
+        ({"name": "agent 1", "index": 3, "agents": 3}, "its place is 3"),
+        ({"name": "agent 1", "index": True, "agents": 3}, "its place is True"),
+        ({"name": "agent 1", "index": 1, "agents": 4}, "a row for 4 members"),
+        ({}, "is called None, which no member is"),
+        ({"name": "agent 1", "index": 1, "agents": 3}, "must be an ECDSA key"),
     ],
 )
 def test_greetings_that_cannot_be(said: Any, problem: str, stage: Stage) -> None:
@@ -385,7 +386,7 @@ def test_whatever_is_asked_a_node_keeps_to_what_it_signed(stage: Stage) -> None:
     train = next(message for message in grid.seen if _is_to_first(message, "train"))
     Pulling.used.clear()
     for asked in (10**6, 16, 3):
-        train.content[RECORD] = ConfigRecord({"agents": ["agent 0"], "agreed": [asked]})
+        train.content[RECORD] = ConfigRecord({**train.content[RECORD], "agreed": [asked] * 3})
         reply = node.handle(train)
         assert reply is not None and reply.has_content()
     assert Pulling.used == [(0, 16)] * 3
@@ -394,18 +395,17 @@ def test_whatever_is_asked_a_node_keeps_to_what_it_signed(stage: Stage) -> None:
 def test_a_node_does_not_train_before_it_has_seen_that_all_have_signed(stage: Stage) -> None:
     grid = stage.grid()
     stage.conduct(grid)
-    first = {action: next(m for m in grid.seen if _is_to_first(m, action)) for action in TO_TRAIN}
+    greet, sign, train = (
+        next(m for m in grid.seen if _is_to_first(m, action)) for action in ("greet", "sign", "train")
+    )
     node = stage.grid().nodes[FIRST_NODE]
-    for action in TO_TRAIN[:-1]:
-        reply = node.handle(first["train"])
-        assert reply is not None
-        why = "not signed any deal" if action != "seal" else "not seen everybody's signature"
-        assert why in (reply.error.reason or "")
-        assert node.handle(first[action]).has_content()
-    assert node.handle(first["train"]).has_content()
-
-
-TO_TRAIN = ("greet", "sign", "seal", "train")
+    for message in (greet, sign):
+        assert "not signed any deal" in (node.handle(train).error.reason or "")
+        assert node.handle(message).has_content()
+    seal = train.content[RECORD].pop("seal")
+    assert "not seen everybody's signature" in (node.handle(train).error.reason or "")
+    train.content[RECORD]["seal"] = seal
+    assert node.handle(train).has_content()
 
 
 def _is_to_first(message: Message, action: str) -> bool:

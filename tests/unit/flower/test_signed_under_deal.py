@@ -16,7 +16,6 @@ import fedpact as fp
 from fedpact.deals.ledger import read_ledger
 from fedpact.deals.signatures import read_known_keys, write_signing_key
 from fedpact.flower import Lost, UnderDeal
-from fedpact.flower.identity import remember
 from fedpact.flower.messages import message_content, read_message
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.agent_file import save_agent
@@ -178,7 +177,7 @@ def test_a_node_that_signs_trains_only_under_the_deal_sealed(tmp_path: Path) -> 
 
     def forget(message: Message, honest: Callable[[Message], Message]) -> Message:
         if "config" in message.content:
-            remember(grid.nodes[FIRST_NODE].context, sealed=None)
+            del message.content["fedpact"]["seal"]
         return honest(message)
 
     grid.nodes[FIRST_NODE].fault = forget
