@@ -253,7 +253,7 @@ class UnderDeal(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """SignedRun the rounds as the strategy would, then settle (`settle`)."""
+        """Run the rounds as the strategy would, then settle (`settle`)."""
         if not num_rounds >= 1:
             raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
         if self._wants is not None:
@@ -334,7 +334,7 @@ class UnderDeal(Strategy):
         return dict(jsonable(content))
 
     def train_signed(self, run: SignedRun, arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any) -> None:
-        """SignedRun the rounds of a run whose members have signed the deal; what is not signed does not count.
+        """Run the rounds of a run whose members have signed the deal; what is not signed does not count.
 
         Raises
         ------

@@ -21,8 +21,8 @@ from fedpact.negotiation import agents_of
 from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_ledger
 from fedpact.scenario import example
-from unit.flower.in_process import FIRST_NODE, InProcessGrid
-from unit.flower.test_signed_ledger import attacked, content
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed
+from unit.flower.test_signed_ledger import attacked, content, entries_of
 from unit.flower.test_under_deal import grid_of, three, users_app
 
 FEDERATION = example("paper-w2").federation
@@ -216,3 +216,89 @@ def test_an_unsigned_ledger_says_so(tmp_path: Path, caplog: pytest.LogCaptureFix
 def test_signatures_need_a_place() -> None:
     with pytest.raises(fp.InvalidInput, match="signed needs a ledger"):
         UnderDeal(FedAvg(), DEAL, signed=True)
+
+
+def dies_in_round(number: int) -> Callable[..., Message | None]:
+    """A node that is there until it is to train in this round, and never again."""
+    dead: list[bool] = []
+
+    def fault(message: Message, honest: Callable[[Message], Message]) -> Message | None:
+        if "config" in message.content and message.content["config"].get("server-round") == number:
+            dead.append(True)
+        return None if dead else honest(message)
+
+    return fault
+
+
+FOUR = fp.Federation(
+    [[1.0, 0.8, 0.5, 0.3], [0.8, 1.0, 0.6, 0.4], [0.7, 0.5, 1.0, 0.2], [0.3, 0.6, 0.4, 1.0]],
+    costs=0.001,
+    caps=[20.0, 12.0, 16.0, 18.0],  # which all of them bring
+    payoff=fp.PowerLaw(beta=0.3),
+    names=tuple("ABCD"),
+)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_with_its_mechanism_a_run_goes_on_without_who_is_lost(number: int, tmp_path: Path) -> None:
+    """The others sign, train and settle under the deal that the mechanism makes for them."""
+    grid = grid_of({}, {}, {}, {})
+    grid.nodes[FIRST_NODE + 1].fault = dies_in_round(number)
+    path, outcome = tmp_path / "ledger.jsonl", fp.ExternalityMechanism().solve(FOUR)
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path, signed=True, verify_subsets=7)
+    under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)
+    found = check_ledger(path, must_be_signed=True)
+    assert found.failed == [] and found.is_finished
+    assert dict(under.deal.excluded) == {"B": "no reply in time"} and under.settlement is not None
+    kinds = [entry.kind for entry in found.chain.entries]
+    assert kinds.count("agreed") == 2 and kinds.count("trained") == 1
+    lost = content(entries_of(path), "failed")
+    assert list(lost["agents"]) == ["B"] and set(lost["deliveries"]) == {"A", "C", "D"} | (
+        {"B"} if number > 1 else set()
+    )
+    rest = fp.ExternalityMechanism().solve(FOUR.take([0, 2, 3]))
+    np.testing.assert_allclose(under.deal.contributions[[0, 2, 3]], rest.contributions)
+    assert under.samples.keys() == {"A", "C", "D"} and all(len(used) == 2 for used in under.samples.values())
+
+
+def test_an_interrupted_run_goes_on_under_the_deal_of_who_is_left(tmp_path: Path) -> None:
+    path, outcome = tmp_path / "ledger.jsonl", fp.ExternalityMechanism().solve(FOUR)
+
+    def begin(grid: InProcessGrid) -> UnderDeal:
+        under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path, signed=True)
+        under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)
+        return under
+
+    grid = grid_of({}, {}, {}, {})
+    grid.nodes[FIRST_NODE + 1].fault = dies_in_round(1)
+    grid.killed_at = 5
+    with pytest.raises(Killed):
+        begin(grid)
+    grid.killed_at = None
+    assert list(begin(grid).deal.excluded) == ["B"]
+    assert check_ledger(path, must_be_signed=True).failed == []
+
+
+def test_with_a_deal_alone_a_loss_ends_the_run_until_the_member_is_back(tmp_path: Path) -> None:
+    path, grid = tmp_path / "ledger.jsonl", three()
+    grid.nodes[FIRST_NODE + 1].fault = dies_in_round(1)
+    with pytest.raises(Lost, match='"agent 1": no reply in time'):
+        start(grid, path)
+    assert check_ledger(path).failed == ["finished"]
+    grid.nodes[FIRST_NODE + 1].fault = None
+    start(grid, path)
+    assert check_ledger(path, must_be_signed=True).failed == []
+
+
+def test_two_are_too_few_to_go_on_without_one_of_them(tmp_path: Path) -> None:
+    pair = fp.Federation([[1.0, 0.9], [0.9, 1.0]], costs=0.001, caps=9.0, payoff=fp.PowerLaw(beta=0.02))
+    grid = grid_of({}, {})
+    grid.nodes[FIRST_NODE + 1].fault = dies_in_round(1)
+    under = UnderDeal(
+        FedAvg(fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1),
+        fp.ExternalityMechanism().solve(pair),
+        ledger=tmp_path / "ledger.jsonl",
+        signed=True,
+    )
+    with pytest.raises(Lost):
+        under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)
