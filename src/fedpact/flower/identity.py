@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -128,21 +128,14 @@ class OwnNode:
             return Seat(self.agent.name, self.agent.index, self.agent.n_agents)
         if not isinstance(names, list):
             raise InvalidInput(f"a node must be told the members of the deal, got {short_repr(names)}")
-        name = self.name_among(names)
+        name, place = self.config.get("agent-name"), self.config.get("partition-id")
+        if name is None and isinstance(place, int) and 0 <= place < len(names):
+            name = names[place]
+        if name is None:
+            raise InvalidInput("the node's configuration must say who it is: --node-config 'agent-name=\"NAME\"'")
         if name not in names:
             raise InvalidInput(f'"{name}" is not part of the deal')
-        return Seat(name, names.index(name), len(names))
-
-    def name_among(self, names: Sequence[Any]) -> str:
-        """What it is called."""
-        if "agent-name" in self.config:
-            return str(self.config["agent-name"])
-        if "agent" in self.config:
-            return self.required_agent().name
-        place = self.config.get("partition-id")
-        if isinstance(place, int) and 0 <= place < len(names):
-            return str(names[place])
-        raise InvalidInput("the node's configuration must say who it is: --node-config 'agent-name=\"NAME\"'")
+        return Seat(str(name), names.index(name), len(names))
 
     @cached_property
     def key(self) -> SigningKey:

@@ -140,17 +140,16 @@ class DealKeeper:
         if action == "negotiate" and self.learner is not None:
             return self._negotiate(asked, own)
         if action == "sign":
-            return own.sign_deal(asked, self._agent_to_sign(own))
+            agent = own.agent
+            if self.learner is not None and agent is not None and not agent.has_lots:
+                agent = self._within_data(agent, own)
+            return own.sign_deal(asked, agent)
         if action == "settle":
             return own.sign_settlement(asked)
         raise InvalidInput(f"action must be greet, sign or settle, got {short_repr(action)}")
 
-    def _agent_to_sign(self, own: OwnNode) -> Agent | None:
-        """What the node knows of itself, with a cap that its data can honour."""
-        agent = own.agent
-        return agent if agent is None or self.learner is None or agent.has_lots else self._within_data(agent, own)
-
     def _within_data(self, agent: Agent, own: OwnNode) -> Agent:
+        """What the node knows of itself, with caps that its data can honour."""
         assert self.learner is not None and own.samples_per_unit is not None
         held = self.learner(own.context).samples / own.samples_per_unit
         return replace(agent, caps=np.minimum(agent.caps, held))
@@ -209,7 +208,7 @@ class DealKeeper:
 def _share(terms: Mapping[str, Any], own: OwnNode) -> tuple[str, int]:
     """A node's name and samples, by terms that hold everybody's."""
     names, samples = list(terms["agents"]), list(terms["agreed"])
-    name = own.name_among(names)
+    name = own.seat(names).name
     if name not in names:
         raise InvalidInput(f'"{name}" is not part of the deal')
     agreed = int(samples[names.index(name)])

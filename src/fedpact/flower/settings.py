@@ -30,42 +30,10 @@ SAMPLES, DELIVERY = "samples", "delivery"  # what is paid for
 
 @dataclass(frozen=True, kw_only=True)
 class AppSettings:
-    """A run's settings; in the configuration file they are spelt with dashes.
+    """A run's settings, spelt with dashes in the configuration file: `template/app.toml` says what each is.
 
-    Attributes
-    ----------
-    record
-        The folder, on the coordinator's machine, of the ledger and everything beside it.
-    names
-        What the agents are called, by index, as a JSON list.
-    title
-        For people.
-    scenario
-        The fingerprint of the scenario, where the coordinator knows it; members sign it with the deal.
-    mechanism, protocol
-        Which deal is negotiated, and how.
-    rounds
-        Of training.
-    models
-        "common" for one model, or "personal" for one of every member, made of the updates that are of use to it.
-    samples_per_unit
-        Samples in a unit of contribution.
-    currency, per_payoff
-        Money: what it is called, and how much of it a unit of payoff is worth; without, amounts are units of payoff.
-    verify_subsets
-        Of how many subsets of the updates models are made that members measure, so that it can be told what arrived;
-        0 for none.
-    settle_by
-        What is paid for: "samples" that members count and sign, or "delivery", what arrived in effect by the models.
-    calibration
-        For "delivery": the scenario's file that members are judged by; they sign its digest.
-    floor, ceiling
-        For "delivery": accuracies without data and with all the data in the world, as a number or a JSON list of one
-        per agent.
-    timeout
-        Seconds to wait for nodes to answer.
-    patience
-        Seconds to wait for nodes to connect.
+    `names` is a JSON list of the agents by index, `scenario` the fingerprint of the scenario where the coordinator
+    knows it, `floor` and `ceiling` a number or a JSON list of one per agent; empty and 0 are for what is not used.
     """
 
     record: str
@@ -102,7 +70,7 @@ class AppSettings:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> AppSettings:
-        """From the configuration of a run; what it does not say stays as usual, and what is not ours is left alone."""
+        """From a run's configuration; what it does not say stays as usual, and what is not ours is left alone."""
         for key in ("record", "names"):
             if key not in config:
                 raise InvalidInput(f"the app's configuration must say {key}; `fedpact flower new` writes it")
@@ -142,18 +110,13 @@ class AppSettings:
         """How it is verified what arrived, as the deal's entry says it; None if it is not."""
         if not self.verify_subsets:
             return None
-        settles = self.settle_by == DELIVERY
-        return {
-            "subsets": self.verify_subsets,
-            "settles": settles,
-            "calibration": self._calibration() if settles else None,
-        }
-
-    def _calibration(self) -> dict[str, Any]:
-        with error_context("calibration"):
-            scenario = load_scenario(Path(self.calibration).expanduser())
-            ends = [json.loads(end) if isinstance(end, str) else end for end in (self.floor, self.ceiling)]
-            return Calibration.of(scenario.federation, *ends).record()
+        found: dict[str, Any] = {"subsets": self.verify_subsets, "settles": False, "calibration": None}
+        if self.settle_by == DELIVERY:
+            with error_context("calibration"):
+                scenario = load_scenario(Path(self.calibration).expanduser())
+                ends = [json.loads(end) if isinstance(end, str) else end for end in (self.floor, self.ceiling)]
+                found |= {"settles": True, "calibration": Calibration.of(scenario.federation, *ends).record()}
+        return found
 
 
 def _config_key(name: str) -> str:
@@ -183,7 +146,7 @@ def _is_end(given: Any) -> bool:
     return all(_is_number(number) and 0.0 <= number <= 1.0 for number in listed)
 
 
-def _at_least(least: int) -> tuple[Callable[[Any], bool], str]:
+def _at_least(least: int) -> Rule:
     return lambda given: type(given) is int and given >= least, f"a whole number of at least {least}"
 
 
@@ -191,8 +154,10 @@ def _text(given: Any) -> bool:
     return isinstance(given, str) and bool(given.strip())
 
 
-POSITIVE: tuple[Callable[[Any], bool], str] = (lambda given: _is_number(given) and given > 0, "a positive number")
-RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+Rule = tuple[Callable[[Any], bool], str]
+POSITIVE: Rule = (lambda given: _is_number(given) and given > 0, "a positive number")
+END: Rule = (_is_end, "an accuracy from 0 to 1, or a JSON list of them")
+RULES: dict[str, Rule] = {
     "record": (_text, "a folder"),
     "names": (_are_names, "a JSON list of at least 2 names, all different"),
     "title": (lambda given: isinstance(given, str), "a text"),
@@ -207,8 +172,8 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "verify_subsets": _at_least(0),
     "settle_by": (lambda given: given in (SAMPLES, DELIVERY), f'"{SAMPLES}" or "{DELIVERY}"'),
     "calibration": (lambda given: isinstance(given, str), "a scenario's file"),
-    "floor": (_is_end, "an accuracy from 0 to 1, or a JSON list of them"),
-    "ceiling": (_is_end, "an accuracy from 0 to 1, or a JSON list of them"),
+    "floor": END,
+    "ceiling": END,
     "timeout": POSITIVE,
     "patience": (lambda given: _is_number(given) and given >= 0, "a number of at least 0"),
 }

@@ -172,15 +172,8 @@ class UnderDeal(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to those who have agreed to contribute, with the terms."""
-        view: Any = MembersGrid(grid, self._may_train, self._asked_nodes)
-        messages = [
-            self._with_terms(message)
-            for group in self._groups
-            for message in group.strategy.configure_train(
-                server_round, ArrayRecord(dict(self._model_of(group, arrays).items())), copy.deepcopy(config), view
-            )
-            if self._may_train(message.metadata.dst_node_id) and self._is_in(group, message, server_round)
-        ]
+        configured = self._configured("configure_train", server_round, arrays, config, grid)
+        messages = [self._with_terms(message) for message in configured]
         self._asked, self._before = [message.metadata.dst_node_id for message in messages], arrays
         self._times_asked.update(self._agent_or_node(node) for node in self._asked)
         return messages
@@ -209,22 +202,41 @@ class UnderDeal(Strategy):
                     samples={name: samples for name, (_, samples) in kept.items()},
                 )
             )
-        found = [self._aggregate(group, server_round, delivered) for group in self._groups]
+        found = []
+        for group in self._groups:
+            replies = [_with_records(message) for name, message in delivered.items() if name in group.wanted]
+            found.append(group.strategy.aggregate_train(server_round, replies))
+            group.arrays = group.arrays if found[-1][0] is None else found[-1][0]
         return found[0]
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to members of the deal, each with its model."""
-        view: Any = MembersGrid(grid, self._is_member, self._asked_nodes)
-        return [
-            message
-            for group in self._groups
-            for message in group.strategy.configure_evaluate(
-                server_round, ArrayRecord(dict(self._model_of(group, arrays).items())), copy.deepcopy(config), view
-            )
-            if self._is_in(group, message, server_round)
-        ]
+        return self._configured("configure_evaluate", server_round, arrays, config, grid)
+
+    def _configured(
+        self, how: str, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """The strategy's messages to those who take part, each with its model."""
+
+        def takes_part(node: int) -> bool:
+            return self._takes_part(node, trains=how == "configure_train")
+
+        view: Any = MembersGrid(grid, takes_part, self._asked_nodes)
+        messages = []
+        for group in self._groups:
+            if group.arrays is None or group is self._groups[0]:
+                group.arrays = arrays  # what the strategy's loop says; others' is made of the updates that they want
+            own, settings = ArrayRecord(dict(group.arrays.items())), copy.deepcopy(config)
+            found = getattr(group.strategy, how)(server_round, own, settings, view)
+            messages += [
+                message
+                for message in found
+                if takes_part(message.metadata.dst_node_id)
+                and self._is_in(group, message.metadata.dst_node_id, server_round)
+            ]
+        return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The strategy's; what each member says of the model is kept, the last round's at the end."""
@@ -263,7 +275,7 @@ class UnderDeal(Strategy):
             return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
         if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
             raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
-        noted: Any = MembersGrid(grid, self._is_member, self._asked_nodes)
+        noted: Any = MembersGrid(grid, self._takes_part, self._asked_nodes)
         result = self.result = super().start(noted, initial_arrays, num_rounds, timeout, *configs)
         if self.updates is not None and self.updates.rounds:
             self._verify(grid, timeout)
@@ -286,15 +298,8 @@ class UnderDeal(Strategy):
                 raise InvalidInput(f"{ledger.path} holds the record of another run, of another deal; name another file")
             if ledger.last(SETTLED) is not None:
                 raise InvalidInput(f"{ledger.path} holds the record of this run, which is over; name another file")
-            run = SignedRun(
-                grid,
-                ledger,
-                whole.agents,
-                timeout=timeout,
-                patience=timeout,
-                least=len(whole.members),
-                conventions=self._conventions,
-            )
+            options: dict[str, Any] = {"least": len(whole.members), "conventions": self._conventions}
+            run = SignedRun(grid, ledger, whole.agents, timeout=timeout, patience=timeout, **options)
             if run.entry(AGREED) is not None:
                 self._take_deal(run.deal())
             absent = [name for name in self.agreed if name not in run.present.nodes]
@@ -307,11 +312,12 @@ class UnderDeal(Strategy):
             def make_deal(lost: Lost | None) -> dict[str, Any]:
                 if lost is not None and self._outcome is None:
                     raise lost
-                told = {name: why for entry in ledger.entries if entry.kind == FAILED for name, why in _reasons(entry)}
-                out = [whole.agents[place] for place in whole.members]
-                out = [name for name in out if name not in run.present.nodes]
-                reasons = {name: told.get(name, "it is not there") for name in out}
-                self._take_deal(whole if self._outcome is None or not out else deal_without(self._outcome, reasons))
+                told: dict[str, str] = {}
+                for entry in ledger.entries:
+                    told |= entry.content.get("agents", {}) if entry.kind == FAILED else {}
+                members = [whole.agents[place] for place in whole.members]
+                reasons = {name: told.get(name, "it is not there") for name in members if name not in run.present.nodes}
+                self._take_deal(deal_without(self._outcome, reasons) if self._outcome and reasons else whole)
                 return self._agreed_content()
 
             def train() -> None:
@@ -343,7 +349,7 @@ class UnderDeal(Strategy):
         """
         self._names, self._all_known = {node: name for name, node in run.present.nodes.items()}, True
         self._document, self._seal = run.document(), encode_line(run.seal())
-        noted: Any = MembersGrid(run.grid, self._is_member, self._asked_nodes)
+        noted: Any = MembersGrid(run.grid, self._takes_part, self._asked_nodes)
         self.result = super().start(noted, arrays, num_rounds, timeout, *configs)
         left_out = [name for name, agreed in self.agreed.items() if agreed and name not in self._times_asked]
         if left_out:
@@ -356,34 +362,14 @@ class UnderDeal(Strategy):
             raise Lost(short, signed={"deliveries": self._deliveries})
         run.keep_training(self.models, self.samples, self._deliveries, self.updates)
 
-    # Models, one for all or one for every group of members that want the same updates
-
-    def _model_of(self, group: ModelGroup, arrays: ArrayRecord) -> ArrayRecord:
-        """The model of a group: what the strategy's loop says, or what was made of the updates that the group wants."""
-        if group.arrays is None or group is self._groups[0]:
-            group.arrays = arrays
-        return group.arrays
-
-    def _is_in(self, group: ModelGroup, message: Message, server_round: int) -> bool:
-        """Whether a message goes to a node of the group; before nodes have said who they are, all models are alike."""
-        if len(self._groups) == 1:
-            return True
-        node = message.metadata.dst_node_id
-        name = self._names.get(node)
-        if name is not None:
-            return name in group.members
-        if server_round > 1 and group is self._groups[0]:
+    def _is_in(self, group: ModelGroup, node: int, server_round: int) -> bool:
+        """Whether the model of a group goes to a node; before nodes have said who they are, all models are alike."""
+        name, is_first = self._names.get(node), group is self._groups[0]
+        if len(self._groups) == 1 or name is not None:
+            return name is None or name in group.members
+        if server_round > 1 and is_first:
             logger.warning("node %d has not said who it is in the first round, and is sent no model of its own", node)
-        return server_round == 1 and group is self._groups[0]
-
-    def _aggregate(
-        self, group: ModelGroup, server_round: int, delivered: Mapping[str, Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The strategy's aggregate of the replies that a group wants, which is its model from now on."""
-        replies = [_with_records(message) for name, message in delivered.items() if name in group.wanted]
-        arrays, metrics = group.strategy.aggregate_train(server_round, replies)
-        group.arrays = group.arrays if arrays is None else arrays
-        return arrays, metrics
+        return server_round == 1 and is_first
 
     def _verify(self, grid: Grid, timeout: float) -> None:
         """What members measure of models made of subsets of the updates, as far as they answer."""
@@ -405,14 +391,13 @@ class UnderDeal(Strategy):
 
     def short(self) -> dict[str, str]:
         """Members that delivered less than they agreed to in some round they were asked in, with reasons."""
+        asked = self._rounds_asked()
+        means = {name: sum(self.samples[name]) / max(asked[name], 1) for name in self.agreed}
         return {
-            name: f"agreed to {agreed} samples and delivered {self._mean_samples(name):g} on average"
+            name: f"agreed to {agreed} samples and delivered {means[name]:g} on average"
             for name, agreed in self.agreed.items()
-            if self._mean_samples(name) < agreed
+            if means[name] < agreed
         }
-
-    def _mean_samples(self, name: str) -> float:
-        return sum(self.samples[name]) / max(self._rounds_asked()[name], 1)
 
     def _rounds_asked(self) -> dict[str, int]:
         """In how many rounds members were asked; of one whose node was not known, at least those it delivered in."""
@@ -545,15 +530,12 @@ class UnderDeal(Strategy):
     def _agent_or_node(self, node: int) -> str:
         return self._names.get(node) or f"node {node}"
 
-    def _is_member(self, node: int) -> bool:
-        """Whether a node may be part of the deal: it is, or has not yet said who it is."""
+    def _takes_part(self, node: int, *, trains: bool = False) -> bool:
+        """Whether a node may be part of the deal, and contribute to it: it is, or has not yet said who it is."""
         if node not in self._names:
             return not self._all_known
-        return self._names[node] in self.agreed
-
-    def _may_train(self, node: int) -> bool:
-        name = self._names.get(node)
-        return self._is_member(node) and (name is None or self.agreed[name] > 0)
+        name = self._names[node]
+        return name in self.agreed and not (trains and not self.agreed[name])
 
     def _check_enough(self) -> None:
         """Strategies wait for nodes without end: say so before."""
@@ -604,20 +586,8 @@ def deal_without(outcome: Outcome, reasons: Mapping[str, str]) -> Deal:
     )
 
 
-def _reasons(entry: Any) -> Iterable[tuple[str, str]]:
-    return (entry.content.get("agents") or {}).items()
-
-
 class MembersGrid:
-    """A grid with some of the nodes of another, which notes which node each message went to; all else is the other's.
-
-    Parameters
-    ----------
-    includes
-        Whether a node is among them.
-    asked
-        Where to note nodes, by the number of the message, which its reply names.
-    """
+    """A grid with some of the nodes of another; it notes which node each message went to, which replies name."""
 
     def __init__(self, grid: Grid, includes: Callable[[int], bool], asked: dict[str, int]) -> None:
         self._grid, self._includes, self._asked = grid, includes, asked
@@ -628,10 +598,6 @@ class MembersGrid:
     def get_node_ids(self) -> list[int]:
         """Of the nodes among them."""
         return [node for node in self._grid.get_node_ids() if self._includes(node)]
-
-    def get_nodes(self) -> list[Any]:
-        """The nodes among them."""
-        return [node for node in self._grid.get_nodes() if self._includes(node.node_id)]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """The replies that come in time; without a timeout all."""
