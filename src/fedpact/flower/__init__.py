@@ -3,8 +3,7 @@
 * `server_app` and `client_app` make a whole app; `fedpact flower new` writes one.
 * `UnderDeal` puts any strategy under a deal, `keep_deal` and `agreed_samples` go with it on the nodes.
 
-It needs Flower: `pip install "fedpact[flower]"`. Names are imported when they are asked for: on a node every message
-starts a process, which needs nothing of the server's.
+It needs Flower: `pip install "fedpact[flower]"`, which takes the versions that its tests pass with.
 
 May use: utils, federation, scenario, shapley, certificates, solvers, deals, mechanisms, negotiation, fitting,
 training.
@@ -13,7 +12,8 @@ training.
 from fedpact.utils.errors import MissingExtra
 
 try:
-    import flwr  # noqa: F401 - said once here for all modules
+    import flwr.app
+    import flwr.serverapp.strategy  # noqa: F401 - said once here for all modules, and of versions that are too old
 except ImportError as error:
     raise MissingExtra("Flower support", "flower") from error
 

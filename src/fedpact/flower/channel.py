@@ -23,24 +23,12 @@ LOOK_PAUSE = 0.5  # seconds between looks for nodes
 
 @dataclass(frozen=True, kw_only=True)
 class Present:
-    """Who is there.
+    """Who is there."""
 
-    Attributes
-    ----------
-    names
-        Everybody's, by index.
-    nodes
-        Flower's numbers of nodes, by name, of those who are there.
-    unseated
-        Why nodes have no seat, by their numbers.
-    keys
-        The key of each that is there and its signature for this run, as the ledger holds them, by name.
-    """
-
-    names: tuple[str, ...]
-    nodes: Mapping[str, int]
-    unseated: Mapping[int, str]
-    keys: Mapping[str, Mapping[str, Any]]
+    names: tuple[str, ...]  # everybody's, by index
+    nodes: Mapping[str, int]  # Flower's numbers, by name, of those who are there
+    unseated: Mapping[int, str]  # why nodes have no seat, by their numbers
+    keys: Mapping[str, Mapping[str, Any]]  # by name, with signatures for this run, as the ledger holds them
 
     @property
     def description(self) -> str:
@@ -63,7 +51,7 @@ def roll_call(
     keys: Mapping[str, str] | None = None,
     least: int | None = None,
 ) -> Present:
-    """Ask every node who it is.
+    """Ask every node who it is; `InvalidInput` if two nodes take the same seat, or nobody takes any.
 
     Parameters
     ----------
@@ -72,16 +60,9 @@ def roll_call(
     run
         The hash of the ledger's first entry.
     timeout, patience
-        Seconds to wait for answers, and for nodes to be connected.
+        Seconds to wait for answers, and for nodes to be connected: at `least` so many, or one per agent.
     keys
         Public keys by name that are fixed already: those of this run's ledger.
-    least
-        How many nodes to wait for; one per agent if not given.
-
-    Raises
-    ------
-    InvalidInput
-        If two nodes take the same seat, or nobody takes any.
     """
     found = _waited_for(grid, len(names) if least is None else least, patience)
     asked = {"run": run, "agents": list(names)}

@@ -11,8 +11,8 @@ knows its row of weights, its payoff, its cost and its cap, so it can tell wheth
 * it gets at least the utility that the coordinator names, and at least what it asks for beyond training alone.
 
 The first three make the profile its best one at its prices. A deal negotiated in sums names no prices: the node knows
-what others' data is worth to it, and the price of its own follows from its payment. Whether a side payment is the
-fairest follows from everybody's numbers: the report of the deal proves that. Under the Shapley mechanism payments
+what data is worth to it, and is to be paid its marginal cost for what it gives, less that. Whether a side payment is
+the fairest follows from everybody's numbers: the report of the deal proves that. Under the Shapley mechanism payments
 follow from everybody's rows, and what a node can check of them is its utility.
 
 **The signatures.** Then it is shown everybody's. Whoever was shown another deal has signed another document, so a
@@ -82,13 +82,8 @@ def _require(claim: str, holds: bool, reason: str) -> None:
 def check_deal(own: OwnNode, seat: Seat, asked: Mapping[str, Any], agent: Agent | None) -> list[str]:
     """Check the deal that a node is asked to sign; the claims that were checked. The first that fails is `Refused`.
 
-    Parameters
-    ----------
-    asked
-        The `document`, and of this member alone `place`, `prices`, `utility`, and where they matter the `calibration`
-        and whose updates it `wants`.
-    agent
-        What the node knows of itself; None if it has no private file.
+    `asked` holds the `document`, and of this member alone `place`, `prices` and `utility`, and the `calibration` where
+    it matters; `agent` is what the node knows of itself, None if it has no private file.
     """
     document, per_unit = asked.get("document"), own.samples_per_unit
     if not isinstance(document, dict) or document.get("about") != "deal":
@@ -122,10 +117,7 @@ def check_own_part(
 ) -> list[str]:
     """Check a node's own part of a deal; the claims that were checked, all of which hold.
 
-    Parameters
-    ----------
-    least_gain
-        What it wants at least beyond the utility of training alone, in units of payoff; None if it takes any deal.
+    `least_gain` is what it wants beyond the utility of training alone, in units of payoff; None if it takes any deal.
     """
     document, place, prices, utility = (asked.get(key) for key in ("document", "place", "prices", "utility"))
     assert isinstance(document, dict)
@@ -166,20 +158,15 @@ def _check_by_private_file(
     worth, claims = np.array(said["prices"]), []
     turnover = abs(payment) + float((np.abs(worth) * profile).sum())
     if rules is not None and rules.has_prices:
-        own_price = float(worth[index])
-        if prices is not None:
-            _check_prices(agent, profile, prices, worth, payment, side)
-            own_price, claims = float(prices[index]), ["payment", "prices"]
-            turnover = float((np.abs(prices) * profile).sum())
-        else:
+        if prices is None:  # what it is paid at the margin makes its own contribution its best one
             _check_unpriced(agent, profile, worth, said, payment - side)
-            claims = ["payment"]
-            if profile[index] > 0.0:  # what its payment leaves for its own data
-                others = float(worth @ profile) - own_price * float(profile[index])
-                own_price = -(payment - side + others) / float(profile[index])
-        gain, scale = _own_gain(agent, profile, own_price), abs(said["payoff"]) + said["cost"] + turnover
-        _require("own contribution", gain <= ROUNDING * scale, "another one would be better for it")
-        claims.append("own contribution")
+            claims = ["payment", "own contribution"]
+        else:
+            _check_prices(agent, profile, prices, worth, payment, side)
+            turnover = float((np.abs(prices) * profile).sum())
+            gain, scale = _own_gain(agent, profile, float(prices[index])), abs(said["payoff"]) + said["cost"] + turnover
+            _require("own contribution", gain <= ROUNDING * scale, "another one would be better for it")
+            claims = ["payment", "prices", "own contribution"]
     scale = abs(said["payoff"]) + said["cost"] + turnover
     found = said["payoff"] - said["cost"] + payment
     enough = utility is None or found >= utility - ROUNDING * scale
@@ -235,14 +222,16 @@ def _own_gain(agent: Agent, profile: FloatArray, price: float) -> float:
             return MAX_SLOPE
         return float(np.sum(value * weight * agent.payoff.slope(data) - agent.costs.slope(np.array([x])))) - price
 
+    best = high = min(cap, 1.0)
+    while slope(high) > 0.0 and high < min(cap, MAX_CONTRIBUTION):
+        best = high = min(cap, 2.0 * high)
     if slope(0.0) <= 0.0:
-        return utility(0.0) - utility(own)
-    high = min(cap, 1.0)
-    while slope(high) > 0.0:
-        if high >= cap or high > MAX_CONTRIBUTION:
-            return utility(cap) - utility(own) if math.isfinite(cap) else math.inf
-        high = min(cap, 2.0 * high)
-    return utility(float(brentq(slope, 0.0, high, xtol=np.finfo(float).tiny, maxiter=500))) - utility(own)
+        best = 0.0
+    elif slope(high) <= 0.0:
+        best = float(brentq(slope, 0.0, high, xtol=np.finfo(float).tiny, maxiter=500))
+    elif high < cap:
+        return math.inf
+    return utility(best) - utility(own)
 
 
 def _is_money(given: Any) -> bool:
@@ -294,10 +283,7 @@ def _check_keys(own: OwnNode, seat: Seat, document: Mapping[str, Any]) -> list[s
 def wanted_updates(document: Mapping[str, Any], stated: Any, agent: Agent | None, name: str) -> list[str] | None:
     """Whose updates the model of a node is to be made of, by the deal it is asked to sign; None if all have one model.
 
-    Parameters
-    ----------
-    stated
-        What the coordinator says, if it does; a node without a private file goes by that.
+    What the coordinator says of it, if anything, must be that; a node without a private file goes by it.
     """
     models, names = document.get("models", COMMON), document["agents"]
     if models == COMMON:
@@ -388,15 +374,10 @@ def check_settlement(
 ) -> dict[str, float]:
     """Check a settlement; what was delivered, in units of contribution. What does not hold is `Refused`.
 
-    Parameters
-    ----------
-    signed
-        The `document` that the node has signed, and its own `place`, `prices` and `calibration`.
-    asked
-        Everybody's `cents`, what was `delivered`, the ledger's `entries` since the deal up to its `head`, and of a
-        deal settled by what arrived also everybody's `prices` and the `paid_shares`.
-    statements
-        The digests of what the node has signed of its own, by their keys (`own_statement_key`).
+    The node has `signed` the `document`, with its own `place`, `prices` and `calibration`, and the `statements`, whose
+    digests are by their keys (`own_statement_key`). It is `asked` about everybody's `cents`, what was `delivered` and
+    the ledger's `entries` since the deal up to its `head`; of a deal settled by what arrived it is shown everybody's
+    `prices` and the `paid_shares`.
     """
     document, place = signed["document"], signed["place"]
     entries = _entries_since_deal(document, asked)

@@ -63,14 +63,10 @@ class Seat:
 
 
 class OwnNode:
-    """Who a node is, by its own configuration and state.
+    """Who a node is, by its own configuration and state, in the context of a message.
 
-    Parameters
-    ----------
-    context
-        That of a message.
-    usual_unit
-        Samples in a unit of contribution where neither the node nor the run says it; None for what the deal says.
+    `usual_unit` is how many samples a unit of contribution has where neither the node nor the run says it; None for as
+    many as the deal says.
     """
 
     def __init__(self, context: Context, *, usual_unit: float | None = None) -> None:

@@ -130,19 +130,11 @@ def ask_nodes(  # noqa: PLR0917 - whom, and what
 
 @dataclass(frozen=True)
 class Conventions:
-    """What an app and its strategy call the records and the metric that they exchange.
+    """What an app and its strategy call the records and the metric that they exchange."""
 
-    Attributes
-    ----------
-    arrays, config
-        The records that hold the model, and the number of the round.
-    metric
-        The score from 0 to 1 in replies to messages to evaluate; empty for one of `ACCURACY_KEYS`.
-    """
-
-    arrays: str = "arrays"
-    config: str = "config"
-    metric: str = ""
+    arrays: str = "arrays"  # the record that holds the model
+    config: str = "config"  # the record that holds the number of the round
+    metric: str = ""  # the score from 0 to 1 in replies to messages to evaluate; empty for one of `ACCURACY_KEYS`
 
     @classmethod
     def of(cls, strategy: Any, metric: str | None) -> Conventions:

@@ -93,34 +93,17 @@ def _each(reasons: Mapping[str, str], does: str) -> str:
 
 
 class SignedRun:
-    """A run under way, with those who are there.
+    """A run under way, whose ledger has begun, with those who are there.
 
-    Parameters
-    ----------
-    names
-        What the agents are called, by index.
-    timeout, patience
-        Seconds that nodes have to answer, and to connect.
-    least
-        How many nodes to wait for; one per agent if not given.
+    Nodes have `timeout` seconds to answer, and `patience` seconds to connect, all that are named or at `least` so many.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        ledger: Ledger,
-        names: Sequence[str],
-        *,
-        timeout: float,
-        patience: float,
-        least: int | None = None,
-        conventions: Conventions | None = None,
-    ) -> None:
+    conventions, settlement = Conventions(), None
+
+    def __init__(self, grid: Grid, ledger: Ledger, names: Sequence[str], *, timeout: float, **waiting: Any) -> None:
         self.grid, self.ledger, self.timeout = grid, ledger, timeout
-        self.settlement: Settlement | None = None
-        self.conventions = conventions or Conventions()
         self.header, run, known = ledger.entries[0].content, ledger.entries[0].hash, stated_keys(ledger.entries)
-        self.present = roll_call(grid, names, run=run, keys=known, timeout=timeout, patience=patience, least=least)
+        self.present = roll_call(grid, names, run=run, keys=known, timeout=timeout, **waiting)
         logger.info("%s", self.present.description)
         new = {name: key for name, key in self.present.keys.items() if name not in known}
         if new:
@@ -129,12 +112,8 @@ class SignedRun:
     def to_the_end(self, make_deal: Callable[[Lost | None], Mapping[str, Any]], train: Callable[[], None]) -> None:
         """Every phase that is still to be done; without those who are lost, if need be more than once.
 
-        Parameters
-        ----------
-        make_deal
-            The content of a deal's entry, for those who are there; given who was lost it may raise that.
-        train
-            Trains under the deal that stands, and ends in `keep_training`.
+        `make_deal` makes the content of a deal's entry for those who are there, or raises who was lost; `train` trains
+        under the deal that stands, and ends in `keep_training`.
         """
         lost = None
         while True:
@@ -189,8 +168,7 @@ class SignedRun:
         if silent:
             raise Lost(silent, signed=kept)
         if self.entry(SIGNED) is None:
-            hash_of_deal, digest = self._required(AGREED).hash, document_digest(document)
-            self.note(SIGNED, {"deal": hash_of_deal, "document": digest, "signatures": signed})
+            self.note(SIGNED, {"deal": document["head"], "document": document_digest(document), "signatures": signed})
 
     def seal(self) -> dict[str, str]:
         """Everybody's signature on the deal."""

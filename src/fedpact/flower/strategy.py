@@ -298,8 +298,9 @@ class UnderDeal(Strategy):
                 raise InvalidInput(f"{ledger.path} holds the record of another run, of another deal; name another file")
             if ledger.last(SETTLED) is not None:
                 raise InvalidInput(f"{ledger.path} holds the record of this run, which is over; name another file")
-            options: dict[str, Any] = {"least": len(whole.members), "conventions": self._conventions}
-            run = SignedRun(grid, ledger, whole.agents, timeout=timeout, patience=timeout, **options)
+            least = len(whole.members)
+            run = SignedRun(grid, ledger, whole.agents, timeout=timeout, patience=timeout, least=least)
+            run.conventions = self._conventions
             if run.entry(AGREED) is not None:
                 self._take_deal(run.deal())
             absent = [name for name in self.agreed if name not in run.present.nodes]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,37 @@ def assert_solved(deal: Any, federation: fp.Federation) -> None:
     size = float(np.abs(solved.payoffs).sum() + solved.costs.sum()) or 1.0
     np.testing.assert_allclose(deal.payments[there], solved.payments, rtol=0.0, atol=SAME * size)
     assert rest.welfare(deal.contributions[there]) >= solved.welfare - SAME * size
+
+
+LATE = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from fedpact.flower.mnist import MnistLearner
+from fedpact.scenario.examples import example
+from unit.flower.in_process import Killed, Stage
+
+def here():
+    return [name for name in ("jax", "torch") if name in sys.modules]
+
+stage = Stage(example("paper-w2").federation, Path(sys.argv[1]), learner=MnistLearner)
+grid = stage.grid(killed_at=int(sys.argv[2]))
+with suppress(Killed):
+    stage.conduct(grid)
+assert "sign" in grid.first and "train" not in grid.first, grid.first
+assert here() == [], here()
+"""
+
+
+def test_messages_that_do_not_train_import_no_framework(stage: Stage, tmp_path: Path) -> None:
+    """On a deployed node each of them starts a process."""
+    grid = stage.grid()
+    stage.conduct(grid)
+    command = [sys.executable, "-c", LATE, str(tmp_path / "late"), str(grid.first["train"])]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_private_spots_of_flower() -> None:
