@@ -172,18 +172,23 @@ class DealKeeper:
     def _train(self, said: Mapping[str, Any], message: Message, own: SigningNode, call_next: CallNext) -> Message:
         """The app's reply to a message to train, if it is made of no more than was agreed; signed if the deal is.
 
-        An app of fedpact's goes by the deal that it has signed alone, whatever the coordinator asks for.
+        A node that has signed a deal goes by that alone, whatever the coordinator asks for; with an app of fedpact's it
+        trains under no other.
         """
         signed = own.signed
-        if self.learner is not None:
-            samples = own.samples_to_deliver(said)
-            name = own.signed_name
+        if self.learner is not None or signed is not None:
+            agreed, name = own.samples_to_deliver(said), own.signed_name
         else:
-            name, samples = _share(said, own)
-            if not samples:  # the server learns who it is, and asks no more
+            shares = dict(zip(said["agents"], said["agreed"], strict=True))
+            name = own.seat(list(shares)).name
+            if name not in shares:
+                raise InvalidInput(f'"{name}" is not part of the deal')
+            agreed = int(shares[name])
+            if not agreed:  # the server learns who it is, and asks no more
                 return Message(RecordDict({RECORD: ConfigRecord({"name": name, "samples": 0})}), reply_to=message)
-            if signed is not None:
-                samples = min(samples, own.samples_to_deliver(said))
+        samples = min(agreed, int(own.config.get("max-samples", agreed)))
+        if samples < 1:
+            raise InvalidInput(f'"{name}" has agreed to {agreed} samples, and its max-samples allows none')
         given = copy.copy(message)
         record = ConfigRecord({"name": name, "samples": samples})
         given.content = RecordDict({**message.content, RECORD: record})
@@ -203,19 +208,6 @@ class DealKeeper:
         checked = copy.copy(reply)
         checked.content = RecordDict({**reply.content, RECORD: record})
         return checked
-
-
-def _share(terms: Mapping[str, Any], own: OwnNode) -> tuple[str, int]:
-    """A node's name and samples, by terms that hold everybody's."""
-    names, samples = list(terms["agents"]), list(terms["agreed"])
-    name = own.seat(names).name
-    if name not in names:
-        raise InvalidInput(f'"{name}" is not part of the deal')
-    agreed = int(samples[names.index(name)])
-    share = min(agreed, int(own.config.get("max-samples", agreed)))
-    if agreed and share < 1:
-        raise InvalidInput(f'"{name}" has agreed to {agreed} samples, and its max-samples allows none')
-    return name, share
 
 
 def _measure(message: Message, own: SigningNode, call_next: CallNext) -> Message:

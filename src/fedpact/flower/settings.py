@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,39 +27,85 @@ from fedpact.utils.files import replace_files
 
 SAMPLES, DELIVERY = "samples", "delivery"  # what is paid for
 
+# What a setting may be, and the rule in words.
+Rule = tuple[Callable[[Any], bool], str]
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+
+
+def _is_text(given: Any) -> bool:
+    return isinstance(given, str) and bool(given.strip())
+
+
+def _are_names(given: Any) -> bool:
+    try:
+        names = json.loads(given)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(names, list) and all(map(_is_text, names)) and len(names) == len(set(names)) >= 2
+
+
+def _is_end(given: Any) -> bool:
+    """Whether it is an accuracy, or a JSON list of accuracies."""
+    try:
+        numbers = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return False
+    listed = numbers if isinstance(numbers, list) else [numbers]
+    return all(_is_number(number) and 0.0 <= number <= 1.0 for number in listed)
+
+
+def _one_of(names: Sequence[str]) -> Rule:
+    return lambda given: isinstance(given, str) and given in names, f"one of {', '.join(names)}"
+
+
+def _at_least(least: int) -> Rule:
+    return lambda given: type(given) is int and given >= least, f"a whole number of at least {least}"
+
+
+TEXT: Rule = (lambda given: isinstance(given, str), "a text")
+POSITIVE: Rule = (lambda given: _is_number(given) and given > 0, "a positive number")
+END: Rule = (_is_end, "an accuracy from 0 to 1, or a JSON list of them")
+
+
+def _setting(default: Any, rule: Rule) -> Any:
+    return field(default=default, metadata={"rule": rule})
+
 
 @dataclass(frozen=True, kw_only=True)
 class AppSettings:
     """A run's settings, spelt with dashes in the configuration file: `template/app.toml` says what each is.
 
     `names` is a JSON list of the agents by index, `scenario` the fingerprint of the scenario where the coordinator
-    knows it, `floor` and `ceiling` a number or a JSON list of one per agent; empty and 0 are for what is not used.
+    knows it, `floor` and `ceiling` a number or a JSON list of one per agent.
     """
 
-    record: str
-    names: str
-    title: str = ""
-    scenario: str = ""
-    mechanism: str = "externality"
-    protocol: str = "price-discovery"
-    rounds: int = 3
-    models: str = COMMON
-    samples_per_unit: float = 1.0
-    currency: str | None = None
-    per_payoff: float = 1.0
-    verify_subsets: int = 0
-    settle_by: str = SAMPLES
-    calibration: str = ""
-    floor: float | str = 0.0
-    ceiling: float | str = 1.0
-    timeout: float = 120.0
-    patience: float = 60.0
+    record: str = _setting(None, (_is_text, "a folder"))
+    names: str = _setting(None, (_are_names, "a JSON list of at least 2 names, all different"))
+    title: str = _setting("", TEXT)
+    scenario: str = _setting("", TEXT)
+    mechanism: str = _setting("externality", _one_of(NEGOTIABLE))
+    protocol: str = _setting("price-discovery", _one_of(PROTOCOLS))
+    rounds: int = _setting(3, _at_least(1))
+    models: str = _setting(COMMON, _one_of(MODELS))
+    samples_per_unit: float = _setting(1.0, POSITIVE)
+    currency: str | None = _setting(None, (lambda given: given is None or _is_text(given), 'a text such as "EUR"'))
+    per_payoff: float = _setting(1.0, POSITIVE)
+    verify_subsets: int = _setting(0, _at_least(0))
+    settle_by: str = _setting(SAMPLES, _one_of((SAMPLES, DELIVERY)))
+    calibration: str = _setting("", TEXT)
+    floor: float | str = _setting(0.0, END)
+    ceiling: float | str = _setting(1.0, END)
+    timeout: float = _setting(120.0, POSITIVE)
+    patience: float = _setting(60.0, (lambda given: _is_number(given) and given >= 0, "a number of at least 0"))
 
     def __post_init__(self) -> None:
-        for name, (holds, rule) in RULES.items():
-            given = getattr(self, name)
+        for each in fields(self):
+            (holds, rule), given = each.metadata["rule"], getattr(self, each.name)
             if not holds(given):
-                raise InvalidInput(f"{_config_key(name)} must be {rule}, got {short_repr(given)}")
+                raise InvalidInput(f"{_config_key(each.name)} must be {rule}, got {short_repr(given)}")
         if self.models == PERSONAL:
             check_personal(verify_subsets=self.verify_subsets)
         if self.settle_by == DELIVERY and not (self.verify_subsets and self.calibration):
@@ -76,7 +122,7 @@ class AppSettings:
                 raise InvalidInput(f"the app's configuration must say {key}; `fedpact flower new` writes it")
         if ("currency" in config) != ("per-payoff" in config):
             raise InvalidInput("the app's configuration must say both currency and per-payoff, or neither")
-        keys = {field.name: _config_key(field.name) for field in fields(cls)}
+        keys = {each.name: _config_key(each.name) for each in fields(cls)}
         return cls(**{name: config[key] for name, key in keys.items() if key in config})
 
     @property
@@ -121,62 +167,6 @@ class AppSettings:
 
 def _config_key(name: str) -> str:
     return name.replace("_", "-")
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
-
-
-def _are_names(given: Any) -> bool:
-    try:
-        names = json.loads(given)
-    except (TypeError, ValueError):
-        return False
-    listed = isinstance(names, list) and all(isinstance(name, str) and name.strip() for name in names)
-    return listed and len(names) == len(set(names)) >= 2
-
-
-def _is_end(given: Any) -> bool:
-    """Whether it is an accuracy, or a JSON list of accuracies."""
-    try:
-        numbers = json.loads(given) if isinstance(given, str) else given
-    except ValueError:
-        return False
-    listed = numbers if isinstance(numbers, list) else [numbers]
-    return all(_is_number(number) and 0.0 <= number <= 1.0 for number in listed)
-
-
-def _at_least(least: int) -> Rule:
-    return lambda given: type(given) is int and given >= least, f"a whole number of at least {least}"
-
-
-def _text(given: Any) -> bool:
-    return isinstance(given, str) and bool(given.strip())
-
-
-Rule = tuple[Callable[[Any], bool], str]
-POSITIVE: Rule = (lambda given: _is_number(given) and given > 0, "a positive number")
-END: Rule = (_is_end, "an accuracy from 0 to 1, or a JSON list of them")
-RULES: dict[str, Rule] = {
-    "record": (_text, "a folder"),
-    "names": (_are_names, "a JSON list of at least 2 names, all different"),
-    "title": (lambda given: isinstance(given, str), "a text"),
-    "scenario": (lambda given: isinstance(given, str), "a fingerprint"),
-    "mechanism": (lambda given: isinstance(given, str) and given in NEGOTIABLE, f"one of {', '.join(NEGOTIABLE)}"),
-    "protocol": (lambda given: isinstance(given, str) and given in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"),
-    "rounds": _at_least(1),
-    "models": (lambda given: given in MODELS, f'"{COMMON}" or "{PERSONAL}"'),
-    "samples_per_unit": POSITIVE,
-    "currency": (lambda given: given is None or _text(given), 'a text such as "EUR"'),
-    "per_payoff": POSITIVE,
-    "verify_subsets": _at_least(0),
-    "settle_by": (lambda given: given in (SAMPLES, DELIVERY), f'"{SAMPLES}" or "{DELIVERY}"'),
-    "calibration": (lambda given: isinstance(given, str), "a scenario's file"),
-    "floor": END,
-    "ceiling": END,
-    "timeout": POSITIVE,
-    "patience": (lambda given: _is_number(given) and given >= 0, "a number of at least 0"),
-}
 
 
 # An app for a scenario

@@ -260,7 +260,7 @@ def test_settings_of_a_run() -> None:
     assert "models" not in AppSettings.of({**given, "models": "common"}).header()
     with pytest.raises(fp.InvalidInput, match="verify_subsets cannot be used with personal models"):
         AppSettings.of({**given, "verify-subsets": 30})
-    with pytest.raises(fp.InvalidInput, match=r'models must be "common" or "personal", got .own.'):
+    with pytest.raises(fp.InvalidInput, match="models must be one of common, personal, got 'own'"):
         AppSettings.of({**given, "models": "own"})
 
 
