@@ -59,7 +59,6 @@ from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 
 ROUNDING = 1e-6  # of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding
 MONEY_ROUNDING = 1e-9  # of the money that changes hands
-SAME_CALIBRATION = 1e-9
 CENT = 1  # how far rounding may move a payment, in cents
 MAX_UNIT_DECIMALS = 9
 MAX_CONTRIBUTION = 1e200  # who would still give more than this has no best contribution
@@ -338,17 +337,10 @@ def _check_verification(document: Mapping[str, Any], stated: Any, known: Calibra
     _require("calibration", calibration.federation.names == tuple(document["agents"]), "it is of other members")
     if known is None:
         return []
-    _require("calibration", _is_same(calibration.federation, known.federation), "this node knows another one")
+    one, other = calibration.record(), known.record()  # floors and ceilings are of the training, not of the scenario
+    same = all(one[part] == other[part] for part in ("agents", "weights", "payoff"))
+    _require("calibration", same, "this node knows another one")
     return ["calibration"]
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether two federations are the same but for their costs and caps."""
-    if one.names != other.names or one.payoff.family != other.payoff.family:
-        return False
-    pairs = [(one.weights, other.weights)]
-    pairs += [(number, other.payoff.parameters[name]) for name, number in one.payoff.parameters.items()]
-    return all(np.allclose(here, there, rtol=SAME_CALIBRATION, atol=0.0) for here, there in pairs)
 
 
 # The signatures

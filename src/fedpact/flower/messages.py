@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
@@ -128,9 +127,8 @@ def ask_nodes(  # noqa: PLR0917 - whom, and what
 # Models
 
 
-@dataclass(frozen=True)
-class Conventions:
-    """What an app and its strategy call the records and the metric that they exchange."""
+class Conventions(NamedTuple):
+    """What an app and its strategy call the records and the metric that they exchange; messages to measure say it."""
 
     arrays: str = "arrays"  # the record that holds the model
     config: str = "config"  # the record that holds the number of the round
@@ -139,26 +137,13 @@ class Conventions:
     @classmethod
     def of(cls, strategy: Any, metric: str | None) -> Conventions:
         """Those of a strategy such as Flower's."""
-        keys = getattr(strategy, "arrayrecord_key", cls.arrays), getattr(strategy, "configrecord_key", cls.config)
+        keys = getattr(strategy, "arrayrecord_key", "arrays"), getattr(strategy, "configrecord_key", "config")
         return cls(*keys, metric or "")
 
     @classmethod
     def stated(cls, message: Message) -> Conventions:
-        """Those that a message to measure models goes by."""
-        said = own_record(message)
-        return cls(**{key: str(said[f"{key}-key"]) for key in ("arrays", "config", "metric") if f"{key}-key" in said})
-
-    def to_measure(self, models: Sequence[ArrayRecord], server_round: int, **more: Any) -> RecordDict:
-        """Models to be measured after so many rounds, which apps may look for where strategies write it."""
-        named: dict[str, Any] = {
-            "arrays-key": self.arrays,
-            "config-key": self.config,
-            "metric-key": self.metric,
-            MODELS: len(models),
-        }
-        listed = {f"model-{place}": arrays for place, arrays in enumerate(models)}
-        config = ConfigRecord({"server-round": server_round})
-        return RecordDict({**listed, self.config: config, RECORD: ConfigRecord({**named, **more})})
+        """Those of a message to measure models."""
+        return cls(*map(str, own_record(message).get("conventions", ())))
 
 
 def models_of(message: Message) -> list[ArrayRecord]:
@@ -180,12 +165,13 @@ def ask_to_measure(  # noqa: PLR0917 - whom, and what
     **more: Any,
 ) -> dict[str, dict[str, Any]]:
     """What members say of models, signed or not, or why they say nothing; `nodes` are of those who are there."""
-    messages = {
-        name: Message(
-            conventions.to_measure(models[name], server_round, **more), node, "evaluate", ttl=max(timeout, 1.0)
-        )
-        for name, node in nodes.items()
-    }
+    config = ConfigRecord({"server-round": server_round})  # which apps may look for, where strategies write it
+    messages = {}
+    for name, node in nodes.items():
+        record = ConfigRecord({"conventions": list(conventions), MODELS: len(models[name]), **more})
+        listed = {f"model-{place}": arrays for place, arrays in enumerate(models[name])}
+        content = RecordDict({**listed, conventions.config: config, RECORD: record})
+        messages[name] = Message(content, node, "evaluate", ttl=max(timeout, 1.0))
     replies = exchange(grid, messages, timeout=timeout)
     found = {name: stated_scores(replies.get(name), len(models[name])) for name in models}
     for name, said in found.items():

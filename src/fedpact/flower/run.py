@@ -63,7 +63,7 @@ from fedpact.flower.checks import are_members, settles_by_delivery
 from fedpact.flower.messages import Conventions, array_record, ask_nodes, ask_to_measure, record_digest
 from fedpact.scenario import Money
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context
-from fedpact.utils.files import read_bytes, replace_files
+from fedpact.utils.files import read_arrays, read_bytes, replace_files
 from fedpact.utils.jsonl import jsonable
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
@@ -473,6 +473,5 @@ def read_model(path: Path, digest: str) -> ArrayRecord:
         content = read_bytes(path)
         if hashlib.sha256(content).hexdigest() != digest:
             raise InvalidInput("the file was changed: it does not have the digest in the ledger")
-        with np.load(BytesIO(content), allow_pickle=False) as stored:
-            names = stored["names"].tolist()
-            return array_record({name: stored[f"array-{place}"] for place, name in enumerate(names)})
+        stored = read_arrays(content, "write it anew, as it was", max_bytes=len(content))  # not compressed
+        return array_record({name: stored[f"array-{place}"] for place, name in enumerate(stored["names"].tolist())})

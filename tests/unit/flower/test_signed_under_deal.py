@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_ledger
 from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed
-from unit.flower.test_signed_ledger import attacked, content, entries_of
+from unit.flower.test_signed_ledger import content, entries_of
 from unit.flower.test_under_deal import grid_of, three, users_app
 
 FEDERATION = example("paper-w2").federation
@@ -34,14 +33,6 @@ def start(grid: InProcessGrid, ledger: Path, deal: fp.Deal = DEAL, **more: Any) 
     under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=ledger, **given)
     under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=1.0)
     return under
-
-
-@pytest.fixture(scope="module")
-def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ledger of a run that is over; tests change copies of it."""
-    path = tmp_path_factory.mktemp("signed") / "ledger.jsonl"
-    start(three(), path)
-    return path
 
 
 @pytest.mark.parametrize(("about", "count"), [("delivery", 1), ("settlement", 1), ("accuracy", 2)])
@@ -183,25 +174,6 @@ def test_a_node_that_signs_trains_only_under_the_deal_sealed(tmp_path: Path) -> 
     grid.nodes[FIRST_NODE].fault = forget
     with pytest.raises(Lost, match='"agent 0": this node has not seen everybody\'s signature on the deal'):
         start(grid, tmp_path / "ledger.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("kind", "change", "claim"),
-    [
-        ("trained", lambda content: content["deliveries"]["agent 0"][0].update(samples=1), "delivered"),
-        ("signed", lambda content: content["signatures"]["agent 1"].update(signature=""), "signed"),
-        ("signed", lambda content: content["signatures"]["agent 1"].update(signed=False), "signed"),
-        ("agreed", lambda content: content["deal"]["payments"].__setitem__(0, 5.0), "signed"),
-        ("measured", lambda content: content["accuracies"]["agent 2"].update(accuracy=0.9), "measured"),
-        ("settled", lambda content: content.update(signatures={}, confirmed=[]), "confirmed"),
-        ("begun", lambda content: content.update(per_payoff=2000.0), "signed"),
-    ],
-)
-def test_a_rehashed_ledger_is_found_out(
-    signed: Path, tmp_path: Path, kind: str, change: Callable[[Any], None], claim: str
-) -> None:
-    path = Path(shutil.copy(signed, tmp_path))
-    assert claim in attacked(path, lambda entries: change(content(entries, kind))).failed
 
 
 def test_an_unsigned_ledger_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
