@@ -58,7 +58,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedpact.flower.mnist import MnistLearner
-from fedpact.scenario.examples import example
+from fedpact.scenario import example
 from unit.flower.in_process import Killed, Stage
 
 def here():
