@@ -127,7 +127,12 @@ def check_own_part(
     deal = deal_of_document(document)
     given_by_absent = np.delete(deal.contributions, deal.members).any()
     _require("contributions", not given_by_absent, "somebody who is out would contribute")
-    _require("money", _is_money(document.get("money")), f"no exchange rate in {short_repr(document.get('money'))}")
+    money = document.get("money")
+    parts = money if isinstance(money, dict) else {}
+    rate, decimals = parts.get("per_payoff", 0.0), parts.get("decimals")
+    sound = is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_UNIT_DECIMALS
+    sound = sound and isinstance(parts.get("currency"), str)
+    _require("money", sound, f"no exchange rate in {short_repr(money)}")
     listed = isinstance(prices, list) and len(prices) == seat.size and all(map(is_number, prices))
     if prices is not None and not listed:
         raise Refused(f"prices must be {seat.size} finite numbers, got {short_repr(prices)}")
@@ -231,13 +236,6 @@ def _own_gain(agent: Agent, profile: FloatArray, price: float) -> float:
     elif high < cap:
         return math.inf
     return utility(best) - utility(own)
-
-
-def _is_money(given: Any) -> bool:
-    if not isinstance(given, dict) or not isinstance(given.get("currency"), str):
-        return False
-    rate, decimals = given.get("per_payoff", 0.0), given.get("decimals")
-    return is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_UNIT_DECIMALS
 
 
 def _check_prices_digest(seat: Seat, prices: Any, digests: Any) -> None:

@@ -170,10 +170,6 @@ class SignedRun:
         if self.entry(SIGNED) is None:
             self.note(SIGNED, {"deal": document["head"], "document": document_digest(document), "signatures": signed})
 
-    def seal(self) -> dict[str, str]:
-        """Everybody's signature on the deal."""
-        return {name: said["signature"] for name, said in self.content(SIGNED)["signatures"].items()}
-
     @property
     def wants(self) -> dict[str, list[str]] | None:
         """Whose updates the model of every member is made of, as they have signed it; None if all have one model."""

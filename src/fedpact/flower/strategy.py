@@ -26,7 +26,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, TRAINED, VERIFIED, VERIFY
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, SIGNED, TRAINED, VERIFIED, VERIFY
 from fedpact.deals.settlement import delivered_contributions, money_terms
 from fedpact.deals.signatures import is_signed_by, own_document
 from fedpact.deals.transcript import is_transcript
@@ -241,9 +241,9 @@ class UnderDeal(Strategy):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The strategy's; what each member says of the model is kept, the last round's at the end."""
         answers = list(replies)
-        said = {
-            self._names.get(self._node_of(reply)): stated_accuracy(reply, self._conventions.metric) for reply in answers
-        }
+        nodes = [self._asked_nodes.get(it.metadata.reply_to_message_id, it.metadata.src_node_id) for it in answers]
+        scores = [stated_accuracy(reply, self._conventions.metric) for reply in answers]
+        said = {self._names.get(node): score for node, score in zip(nodes, scores, strict=True)}
         if answers and all(each["accuracy"] is None for each in said.values()):
             logger.warning("round %d: nobody's score counts: %s", server_round, next(iter(said.values()))["reason"])
         self.accuracies = {name: said[name] for name in self.agreed if name in said} or self.accuracies
@@ -343,13 +343,11 @@ class UnderDeal(Strategy):
     def train_signed(self, run: SignedRun, arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any) -> None:
         """Run the rounds of a run whose members have signed the deal; what is not signed does not count.
 
-        Raises
-        ------
-        Lost
-            If a member does not deliver, or delivers less than it agreed to under a deal without prices.
+        A member that does not deliver is `Lost`, and so is one that delivers less than agreed without prices.
         """
         self._names, self._all_known = {node: name for name, node in run.present.nodes.items()}, True
-        self._document, self._seal = run.document(), encode_line(run.seal())
+        everybody = run.content(SIGNED)["signatures"].items()
+        self._document, self._seal = run.document(), encode_line({name: said["signature"] for name, said in everybody})
         noted: Any = MembersGrid(run.grid, self._takes_part, self._asked_nodes)
         self.result = super().start(noted, arrays, num_rounds, timeout, *configs)
         left_out = [name for name, agreed in self.agreed.items() if agreed and name not in self._times_asked]
@@ -470,7 +468,8 @@ class UnderDeal(Strategy):
         broken: dict[str, str] = {}
         silent = set(self._asked)
         for reply in replies:
-            node = self._node_of(reply)
+            # The node that was asked: where it has died, Flower answers in its place, under a number of its own.
+            node = self._asked_nodes.get(reply.metadata.reply_to_message_id, reply.metadata.src_node_id)
             silent.discard(node)
             try:
                 name, samples = self._read_reply(reply, node, server_round)
@@ -522,11 +521,6 @@ class UnderDeal(Strategy):
         if name not in self.agreed:
             raise InvalidInput(f'"{name}" is not part of the deal')
         return name
-
-    def _node_of(self, reply: Message) -> int:
-        """The node that was asked: where it has died, Flower answers in its place, under a number of its own."""
-        about = reply.metadata
-        return self._asked_nodes.get(about.reply_to_message_id, about.src_node_id)
 
     def _agent_or_node(self, node: int) -> str:
         return self._names.get(node) or f"node {node}"
