@@ -124,8 +124,8 @@ class DealKeeper:
                 return reply_with(message, self._answer(str(asked.pop(ACTION, None)), asked, own))
             if MODELS in said:
                 return _measure(message, own, call_next)
-            trains = self.learner is not None and message.metadata.message_type.split(".")[0] == "train"
-            if trains or "agents" in said:
+            is_bound = self.learner is not None or own.signed is not None  # to a deal, whatever the message holds
+            if "agents" in said or (is_bound and message.metadata.message_type.split(".")[0] == "train"):
                 return self._train(said, message, own, call_next)
             return call_next(message, context)
         except InvalidInput as reason:

@@ -47,6 +47,19 @@ def test_a_measurement_is_signed_as_nothing_else(tmp_path: Path, about: str, cou
     assert reply.has_error() and "signs what it measures" in reply.error.reason
 
 
+def test_a_node_that_has_signed_trains_on_no_other_terms(tmp_path: Path) -> None:
+    """Neither on other terms than it has signed, nor without any."""
+    grid = three()
+    start(grid, tmp_path / "ledger.jsonl")
+    train = next(
+        message for message in grid.seen if message.metadata.message_type == "train" and "config" in message.content
+    )
+    for terms in ({"agents": list(FEDERATION.names), "agreed": [99] * 3}, {}):
+        content = RecordDict({**train.content, "fedpact": ConfigRecord(terms)})
+        (reply,) = grid.send_and_receive([Message(content, train.metadata.dst_node_id, "train")])
+        assert reply.has_error() and "not seen everybody's signature on the deal" in reply.error.reason
+
+
 def test_a_currency_without_cents_settles_in_whole_units(tmp_path: Path) -> None:
     under = start(three(), tmp_path / "ledger.jsonl", money=fp.Money("JPY", 1e5))
     assert under.settlement is not None and under.settlement.decimals == 0
