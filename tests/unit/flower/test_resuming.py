@@ -160,5 +160,5 @@ def test_a_member_that_is_not_back_is_lost(tmp_path: Path) -> None:
     assert kinds(stage)[-1] == "signed"
     stage.conduct(stage.grid(places=[0, 1, 2, 4]))
     found = check_record(stage.ledger)
-    assert found.deal is not None and list(found.deal.excluded) == ["agent 3"]  # nobody says its name any more
+    assert found.deal is not None and list(found.deal.excluded) == ["Children's"]
     assert kinds(stage)[-1] == "settled" and found.failed == []
