@@ -41,13 +41,13 @@ K = TypeVar("K")
 # Plain data
 
 
-def question(node: int, action: str, content: Mapping[str, Any], *, timeout: float, group: str = "") -> Message:
+def question(node: int, action: str, content: Mapping[str, Any], *, timeout: float) -> Message:
     """A message that puts a question to a node; it is not answered once the time is up.
 
     Flower hands a message only to apps with a function for its type. All apps have one to train, and a mod sees the
     message before that: there `keep_deal` answers.
     """
-    return Message(message_content({**content, ACTION: action}), node, "train", ttl=max(timeout, 1.0), group_id=group)
+    return Message(message_content({**content, ACTION: action}), node, "train", ttl=max(timeout, 1.0))
 
 
 def reply_with(message: Message, content: Mapping[str, Any]) -> Message:
@@ -108,11 +108,11 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
     return replies
 
 
-def ask_nodes(  # noqa: PLR0917 - whom, and what
-    grid: Grid, nodes: Mapping[K, int], action: str, put: Mapping[K, Mapping[str, Any]], timeout: float, group: str = ""
+def ask_nodes(
+    grid: Grid, nodes: Mapping[K, int], action: str, put: Mapping[K, Mapping[str, Any]], timeout: float
 ) -> tuple[dict[K, dict[str, Any]], dict[K, str]]:
     """What nodes answer to what is put to each, and why others say nothing that can be read."""
-    messages = {key: question(nodes[key], action, put[key], timeout=timeout, group=group) for key in nodes}
+    messages = {key: question(nodes[key], action, put[key], timeout=timeout) for key in nodes}
     replies = exchange(grid, messages, timeout=timeout)
     answers: dict[K, dict[str, Any]] = {}
     silent = {key: "no answer in time" for key in nodes if key not in replies}

@@ -1,4 +1,8 @@
-"""A run whose members sign: the phases after members are called, each an entry of the ledger.
+"""A run whose members sign: a roll call, and the phases after it, each an entry of the ledger.
+
+Every node says in the roll call who it is: the name and the index in its private file, and the public key it signs
+with, proven by a signature for this run. Whoever cannot say, or says what cannot be, has no seat; the reason is kept.
+Two nodes for one seat are an error, since nobody could tell which of them to believe.
 
 Everybody signs one document of the deal, and is shown everybody's signature with every message to train. What is
 delivered, measured and paid is signed too (`fedpact.deals.signatures`). The ledger alone says where a run stands: a
@@ -16,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from io import BytesIO
@@ -47,8 +52,10 @@ from fedpact.deals.signatures import (
     deal_document,
     document_digest,
     is_signed_by,
+    key_document,
     measured_parts,
     own_document,
+    plain_key,
     settlement_document,
     signed_delivery,
     signed_subsets,
@@ -58,17 +65,17 @@ from fedpact.deals.signatures import (
 )
 from fedpact.deals.updates import TrainingUpdates, missing_measurements, score_of, verified_content
 from fedpact.fitting.calibration import Calibration
-from fedpact.flower.channel import roll_call
 from fedpact.flower.checks import are_members, settles_by_delivery
 from fedpact.flower.messages import Conventions, array_record, ask_nodes, ask_to_measure, record_digest
 from fedpact.scenario import Money
-from fedpact.utils.errors import FedpactError, InvalidInput, error_context
+from fedpact.utils.errors import FedpactError, InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_arrays, read_bytes, replace_files
 from fedpact.utils.jsonl import jsonable
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
 
 MIN_AGENTS = 2  #: with fewer there is nothing to agree on
+LOOK_PAUSE = 0.5  # seconds between looks for nodes
 
 
 class Lost(FedpactError, RuntimeError):
@@ -95,19 +102,65 @@ def _each(reasons: Mapping[str, str], does: str) -> str:
 class SignedRun:
     """A run under way, whose ledger has begun, with those who are there.
 
-    Nodes have `timeout` seconds to answer, and `patience` seconds to connect, all that are named or at `least` so many.
+    Attributes
+    ----------
+    names
+        What the agents are called, by index.
+    nodes
+        Flower's numbers of nodes, by name, of those who are there.
+    unseated
+        Why nodes have no seat, by their numbers.
     """
 
-    conventions, settlement = Conventions(), None
+    conventions = Conventions()
+    settlement: Settlement | None = None
 
-    def __init__(self, grid: Grid, ledger: Ledger, names: Sequence[str], *, timeout: float, **waiting: Any) -> None:
-        self.grid, self.ledger, self.timeout = grid, ledger, timeout
-        self.header, run, known = ledger.entries[0].content, ledger.entries[0].hash, stated_keys(ledger.entries)
-        self.present = roll_call(grid, names, run=run, keys=known, timeout=timeout, **waiting)
-        logger.info("%s", self.present.description)
-        new = {name: key for name, key in self.present.keys.items() if name not in known}
+    def __init__(  # noqa: PLR0917 - how long nodes have to answer, and to connect: all, or so many
+        self,
+        grid: Grid,
+        ledger: Ledger,
+        names: Sequence[str],
+        timeout: float,
+        patience: float,
+        least: int | None = None,
+    ) -> None:
+        self.grid, self.ledger, self.names, self.timeout = grid, ledger, tuple(names), timeout
+        self.header, self.nodes, self.unseated = ledger.entries[0].content, dict[str, int](), dict[int, str]()
+        self._call_nodes(_connected_nodes(grid, len(self.names) if least is None else least, patience))
+        logger.info("%s", self.description)
+
+    def _call_nodes(self, found: Sequence[int]) -> None:
+        """Ask every node who it is; `InvalidInput` if two nodes take the same seat, or nobody takes any."""
+        run, known, proven = self.ledger.entries[0].hash, stated_keys(self.ledger.entries), {}
+        asked = {"run": run, "agents": list(self.names)}
+        everybody = {node: node for node in found}
+        answers, self.unseated = ask_nodes(self.grid, everybody, "greet", dict.fromkeys(found, asked), self.timeout)
+        seated: dict[str, int] = {}
+        for node, said in sorted(answers.items()):
+            try:
+                name, key = _greeting(said, self.names, run, known)
+            except InvalidInput as reason:
+                self.unseated[node] = str(reason)
+                continue
+            if name in seated:
+                raise InvalidInput(
+                    f'nodes {seated[name]} and {node} are both called "{name}"; every member runs one node, with a '
+                    f"private file of its own"
+                )
+            seated[name], proven[name] = node, key
+        if not seated:
+            reasons = "; ".join(f"node {node}: {reason}" for node, reason in self.unseated.items())
+            raise InvalidInput(f"no node is there to negotiate with: {reasons or 'none is connected'}")
+        self.nodes = {name: seated[name] for name in self.names if name in seated}
+        new = {name: key for name, key in proven.items() if name not in known}
         if new:
             self.note(KEYS, {"run": run, "keys": new})
+
+    @property
+    def description(self) -> str:
+        """Who is there, in words."""
+        out = "".join(f"; node {node} has no seat: {reason}" for node, reason in self.unseated.items())
+        return f"there are {', '.join(self.nodes)}{out}"
 
     def to_the_end(self, make_deal: Callable[[Lost | None], Mapping[str, Any]], train: Callable[[], None]) -> None:
         """Every phase that is still to be done; without those who are lost, if need be more than once.
@@ -127,8 +180,8 @@ class SignedRun:
             except Lost as found:
                 lost = found
                 self.fail("lost", str(lost), lost.reasons, **lost.signed)
-                self.present = self.present.without(lost.reasons)
-                if len(self.present.nodes) < MIN_AGENTS:
+                self.nodes = {name: node for name, node in self.nodes.items() if name not in lost.reasons}
+                if len(self.nodes) < MIN_AGENTS:
                     raise
                 logger.warning("%s", lost)
         self.verify()
@@ -139,7 +192,7 @@ class SignedRun:
         self, action: str, put: Mapping[str, Mapping[str, Any]]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
         """What members say to what is put to each, and why others say nothing that can be read."""
-        nodes = {name: self.present.nodes[name] for name in put if name in self.present.nodes}
+        nodes = {name: self.nodes[name] for name in put if name in self.nodes}
         answers, silent = ask_nodes(self.grid, nodes, action, put, self.timeout)
         return answers, silent | {name: "it is not there" for name in put if name not in nodes}
 
@@ -237,7 +290,7 @@ class SignedRun:
     def _scores(self, about: str, models: Mapping[str, Sequence[ArrayRecord]]) -> dict[str, dict[str, Any]]:
         """What members say of the models they are sent, with their signatures; without one they say nothing."""
         document, head = self.document(), self.ledger.head
-        nodes = {name: node for name, node in self.present.nodes.items() if name in models}
+        nodes = {name: node for name, node in self.nodes.items() if name in models}
         found = ask_to_measure(
             self.grid, nodes, models, self.conventions, document["rounds"], self.timeout, about=about, head=head
         )
@@ -348,6 +401,36 @@ class SignedRun:
     def _file(self, kind: str) -> Path:
         """Where what the ledger names is kept: beside it."""
         return self.ledger.path.with_name(f"{self.ledger.path.stem}-{kind}.npz")
+
+
+def _connected_nodes(grid: Grid, size: int, patience: float) -> list[int]:
+    """The nodes that are connected, once there are enough of them or patience is over."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = sorted(grid.get_node_ids())
+        remaining = deadline - time.monotonic()
+        if len(found) >= size or remaining <= 0.0:
+            return found
+        time.sleep(min(LOOK_PAUSE, remaining))
+
+
+def _greeting(
+    said: Mapping[str, Any], names: Sequence[str], run: str, fixed: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
+    """Whose node it is, and its key with the signature for this run, as the ledger holds them."""
+    name, index, agents = (said.get(part) for part in ("name", "index", "agents"))
+    if not isinstance(name, str) or name not in names:
+        raise InvalidInput(f"it is called {short_repr(name)}, which no member is")
+    if agents != len(names) or type(agents) is not int:
+        raise InvalidInput(f'"{name}" has a row for {short_repr(agents)} members, the run is for {len(names)}')
+    if type(index) is not int or index != names.index(name):
+        raise InvalidInput(f'"{name}" says that its place is {short_repr(index)}, and it is {names.index(name)}')
+    key, signature = plain_key(said.get("key")), said.get("signature")
+    if not is_signed_by(key, key_document(run, name, index, key), signature):
+        raise InvalidInput(f'"{name}" does not prove that its key is its own')
+    if fixed.get(name, key) != key:
+        raise InvalidInput(f'"{name}" signs with another key than at the start of the run')
+    return name, {"place": index, "key": key, "signature": str(signature)}
 
 
 def begin_run(ledger: Ledger, header: Mapping[str, Any]) -> None:

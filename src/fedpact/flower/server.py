@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import SETTLED
 from fedpact.deals.transcript import read_transcript
 from fedpact.fitting.calibration import Calibration
-from fedpact.flower.channel import FlowerChannel, Present
 from fedpact.flower.learner import Model
 from fedpact.flower.run import MIN_AGENTS, Lost, SignedRun, begin_run, logger
 from fedpact.flower.settings import AppSettings
@@ -84,11 +83,11 @@ def conduct(
         if ledger.last(SETTLED) is not None:
             logger.info("this run is over; its record is in %s", settings.folder)
             return
-        run = SignedRun(grid, ledger, settings.agents, timeout=settings.timeout, patience=settings.patience)
+        run = SignedRun(grid, ledger, settings.agents, settings.timeout, settings.patience)
 
         def negotiate(_: Lost | None) -> dict[str, Any]:
             try:
-                return agreed_deal(grid, run.present, settings, run.attempt)
+                return agreed_deal(run, settings)
             except FedpactError as error:
                 run.fail("agree", str(error), {})
                 raise
@@ -105,9 +104,24 @@ def conduct(
         run.to_the_end(negotiate, train)
 
 
-def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: int) -> dict[str, Any]:
+class FlowerChannel:
+    """A channel (`fedpact.negotiation.Channel`) to agents on the nodes of a run."""
+
+    def __init__(self, run: SignedRun) -> None:
+        self.names: Sequence[str] = run.names
+        self._run = run
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        """Ask all at once; what comes back in time, errors included, by index."""
+        by_name = {self.names[index]: question for index, question in questions.items()}
+        heard, silent = self._run.ask("negotiate", by_name)
+        broken = {name: {"number": by_name[name]["number"], "error": why} for name, why in silent.items()}
+        return {self.names.index(name): said for name, said in {**heard, **broken}.items()}
+
+
+def agreed_deal(run: SignedRun, settings: AppSettings) -> dict[str, Any]:
     """Negotiate with those who are there, from the transcript as far as it goes; what the ledger holds of it."""
-    path, verification = settings.folder / f"negotiation-{attempt}.jsonl", settings.verification()
+    path, verification = settings.folder / f"negotiation-{run.attempt}.jsonl", settings.verification()
     rules: dict[str, Any] = {
         "mechanism": settings.mechanism,
         "protocol": settings.protocol,
@@ -115,9 +129,8 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
         "scenario": settings.scenario or None,
         "consent": False,  # everybody is asked to sign
     }
-    resume = _is_resumable(path, present, rules)
-    channel = FlowerChannel(grid, present, timeout=settings.timeout)
-    deal = coordinate(channel, transcript=path, resume=resume, **rules)
+    resume = _is_resumable(path, run.names, rules)
+    deal = coordinate(FlowerChannel(run), transcript=path, resume=resume, **rules)
     if len(deal.members) < MIN_AGENTS:
         out = "; ".join(f'"{name}": {reason}' for name, reason in deal.excluded.items())
         raise InvalidInput(f"fewer than {MIN_AGENTS} members are left at the table: {out}")
@@ -135,16 +148,16 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
         "deal": deal_record(deal),
         "utilities": _utilities(deal),
         "trace": [event for event in jsonable(deal.trace) if event.get("event") != "round"],
-        "unseated": {str(node): reason for node, reason in present.unseated.items()},
+        "unseated": {str(node): reason for node, reason in run.unseated.items()},
         "transcript": {"file": path.name, "sha256": digest, "exchanges": count},
         **({} if verification is None else {"verification": verification}),
     }
 
 
-def _is_resumable(path: Path, present: Present, rules: Mapping[str, Any]) -> bool:
+def _is_resumable(path: Path, names: Sequence[str], rules: Mapping[str, Any]) -> bool:
     """Whether the transcript is of the same agents, by the same rules; nothing is built on anything else."""
     try:
-        return find_transcript(path, transcript_header(present.names, **rules)) is not None
+        return find_transcript(path, transcript_header(names, **rules)) is not None
     except InvalidInput:  # interrupted before its first line was whole, or not ours
         return False
 

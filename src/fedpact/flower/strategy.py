@@ -298,15 +298,14 @@ class UnderDeal(Strategy):
                 raise InvalidInput(f"{ledger.path} holds the record of another run, of another deal; name another file")
             if ledger.last(SETTLED) is not None:
                 raise InvalidInput(f"{ledger.path} holds the record of this run, which is over; name another file")
-            least = len(whole.members)
-            run = SignedRun(grid, ledger, whole.agents, timeout=timeout, patience=timeout, least=least)
+            run = SignedRun(grid, ledger, whole.agents, timeout, patience=timeout, least=len(whole.members))
             run.conventions = self._conventions
             if run.entry(AGREED) is not None:
                 self._take_deal(run.deal())
-            absent = [name for name in self.agreed if name not in run.present.nodes]
+            absent = [name for name in self.agreed if name not in run.nodes]
             if absent and (self._outcome is None or ledger.last(FAILED) is None):
                 raise InvalidInput(
-                    f"not all members can sign: {join_names(absent)} cannot ({run.present.description}); "
+                    f"not all members can sign: {join_names(absent)} cannot ({run.description}); "
                     f"every node needs ClientApp(mods=[fedpact.flower.keep_deal])"
                 )
 
@@ -317,7 +316,7 @@ class UnderDeal(Strategy):
                 for entry in ledger.entries:
                     told |= entry.content.get("agents", {}) if entry.kind == FAILED else {}
                 members = [whole.agents[place] for place in whole.members]
-                reasons = {name: told.get(name, "it is not there") for name in members if name not in run.present.nodes}
+                reasons = {name: told.get(name, "it is not there") for name in members if name not in run.nodes}
                 self._take_deal(deal_without(self._outcome, reasons) if self._outcome and reasons else whole)
                 return self._agreed_content()
 
@@ -345,7 +344,7 @@ class UnderDeal(Strategy):
 
         A member that does not deliver is `Lost`, and so is one that delivers less than agreed without prices.
         """
-        self._names, self._all_known = {node: name for name, node in run.present.nodes.items()}, True
+        self._names, self._all_known = {node: name for name, node in run.nodes.items()}, True
         everybody = run.content(SIGNED)["signatures"].items()
         self._document, self._seal = run.document(), encode_line({name: said["signature"] for name, said in everybody})
         noted: Any = MembersGrid(run.grid, self._takes_part, self._asked_nodes)

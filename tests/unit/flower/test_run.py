@@ -375,7 +375,7 @@ def test_another_strategy_trains_as_well(stage: Stage) -> None:
 
 def test_nobody_agrees_with_itself(stage: Stage) -> None:
     with pytest.raises(
-        fp.InvalidInput, match='fewer than 2 members are left at the table: "agent 0": no answer in time'
+        fp.InvalidInput, match='fewer than 2 members are left at the table: "agent 0": fails to answer: it is not there'
     ):
         stage.conduct(stage.grid(places=[2]))
     assert kinds(stage) == ["begun", "keys", "failed"]

@@ -11,8 +11,8 @@ import pytest
 from flwr.app import Array, ArrayRecord, Error, Message
 
 import fedpact as fp
+from fedpact.deals import Ledger
 from fedpact.deals.updates import model_digest
-from fedpact.flower.channel import roll_call
 from fedpact.flower.messages import (
     error_reason,
     exchange,
@@ -22,7 +22,7 @@ from fedpact.flower.messages import (
     record_digest,
     reply_with,
 )
-from fedpact.flower.run import read_model, write_model
+from fedpact.flower.run import SignedRun, begin_run, read_model, write_model
 from fedpact.flower.settings import AppSettings
 from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
@@ -129,10 +129,12 @@ def test_messages_that_could_not_be_pushed_have_no_reply(tmp_path: Path) -> None
 def test_seats_have_names(tmp_path: Path) -> None:
     stage = Stage(example("paper-w1").federation, tmp_path)
     names = ["agent 0", "another", "agent 2"]
-    present = roll_call(stage.grid(places=[0, 1]), names, run="0", timeout=0.1, patience=0.0)
-    assert present.names == tuple(names) and present.nodes == {"agent 0": FIRST_NODE}
-    assert "it is called 'agent 1', which no member is" in present.unseated[FIRST_NODE + 1]
-    assert "there are agent 0; node 1001 has no seat" in present.description
+    with Ledger(tmp_path / "ledger.jsonl") as ledger:
+        begin_run(ledger, {})
+        run = SignedRun(stage.grid(places=[0, 1]), ledger, names, timeout=0.1, patience=0.0)
+    assert run.names == tuple(names) and run.nodes == {"agent 0": FIRST_NODE}
+    assert "it is called 'agent 1', which no member is" in run.unseated[FIRST_NODE + 1]
+    assert "there are agent 0; node 1001 has no seat" in run.description
 
 
 def test_models_on_disk(tmp_path: Path) -> None:
