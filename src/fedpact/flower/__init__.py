@@ -17,8 +17,7 @@ try:
 except ImportError as error:
     raise MissingExtra("Flower support", "flower") from error
 
-from fedpact.flower.learner import Learner, Score, client_app
-from fedpact.flower.node import agreed_samples, keep_deal
+from fedpact.flower.node import Learner, Score, agreed_samples, client_app, keep_deal
 from fedpact.flower.run import Lost
 from fedpact.flower.server import server_app
 from fedpact.flower.strategy import UnderDeal

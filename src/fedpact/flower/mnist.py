@@ -18,7 +18,7 @@ import numpy as np
 from flwr.app import Context
 
 from fedpact.flower.identity import OwnNode
-from fedpact.flower.learner import Model, Score
+from fedpact.flower.node import Model, Score
 from fedpact.training import Experiment, Training, mnist
 from fedpact.training.partitions import Holdings
 from fedpact.training.settings import Stream, generator, shuffle_orders

@@ -24,10 +24,11 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
 
 from fedpact.deals import whole_samples
 from fedpact.deals.signatures import (
@@ -49,6 +50,7 @@ from fedpact.flower.messages import (
     SEAL,
     Conventions,
     models_of,
+    only_arrays,
     own_record,
     read_message,
     record_digest,
@@ -62,9 +64,6 @@ from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.jsonl import decode_line
 
-if TYPE_CHECKING:
-    from fedpact.flower.learner import LearnerFactory
-
 REFUSED = 6  # Flower's code for a mod that refuses
 COUNTS = ("num-examples", "num_examples")
 # Parts of what a node remembers, beside its key, the run it was called to, and the negotiation's memory and secret.
@@ -72,6 +71,32 @@ SIGNED = "signed"  # the deal it has signed, its place in it, and its own prices
 STATEMENTS = "statements"  # digests of what it has signed under each deal, also in its receipt
 
 CallNext = Callable[[Message, Context], Message]
+Model = Sequence[np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How a model does on a node's own test set: the share of right answers, and of how many."""
+
+    accuracy: float
+    samples: int
+
+
+class Learner(Protocol):
+    """A node's data and how to learn from it; made anew for every message, so it should import frameworks late."""
+
+    @property
+    def samples(self) -> int:
+        """Training samples the node holds: the most it can contribute."""
+
+    def train(self, model: Model, samples: int, server_round: int) -> Model:
+        """The model after one round on the first `samples` of its training samples."""
+
+    def evaluate(self, model: Model) -> Score:
+        """The model on its own test set."""
+
+
+LearnerFactory = Callable[[Context], Learner]
 
 
 def keep_deal(message: Message, context: Context, call_next: CallNext) -> Message:
@@ -99,6 +124,40 @@ def server_round(message: Message) -> int:
     """The number of the round, as strategies write it; 0 if this one does not."""
     numbers = [record.get("server-round") for record in message.content.config_records.values()]
     return next((number for number in numbers if isinstance(number, int)), 0)
+
+
+def client_app(learner: LearnerFactory) -> ClientApp:
+    """The app of a node that negotiates, trains under the deal and checks what it is to be paid.
+
+    Parameters
+    ----------
+    learner
+        Makes the node's `Learner` from its context.
+    """
+    app = ClientApp(mods=[DealKeeper(learner)])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        own, arrays = learner(context), only_arrays(message, "a message to train")
+        samples = min(agreed_samples(message), own.samples)
+        if samples < 1:
+            raise InvalidInput("this node holds no sample to train on")
+        model = own.train(arrays.to_numpy_ndarrays(), samples, server_round(message))
+        trained = ArrayRecord([np.asarray(array) for array in model])
+        if len(trained) != len(arrays):
+            raise InvalidInput(f"the learner must return {len(arrays)} arrays, got {len(trained)}")
+        named = ArrayRecord(dict(zip(arrays.keys(), trained.values(), strict=True)))  # as they came
+        metrics = MetricRecord({"num-examples": samples})
+        return Message(RecordDict({"arrays": named, "metrics": metrics}), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        arrays = only_arrays(message, "a message to evaluate")
+        found = learner(context).evaluate(arrays.to_numpy_ndarrays())
+        metrics = MetricRecord({"accuracy": float(found.accuracy), "num-examples": int(found.samples)})
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+    return app
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import SETTLED
 from fedpact.deals.transcript import read_transcript
 from fedpact.fitting.calibration import Calibration
-from fedpact.flower.learner import Model
+from fedpact.flower.node import Model
 from fedpact.flower.run import MIN_AGENTS, Lost, SignedRun, begin_run, logger
 from fedpact.flower.settings import AppSettings
 from fedpact.flower.strategy import UnderDeal
