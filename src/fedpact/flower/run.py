@@ -17,13 +17,11 @@ to is lost.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +61,12 @@ from fedpact.deals.signatures import (
     stated_model,
     statement_document,
 )
-from fedpact.deals.updates import TrainingUpdates, missing_measurements, score_of, verified_content
+from fedpact.deals.updates import RoundUpdates, TrainingUpdates, missing_measurements, score_of, verified_content
 from fedpact.fitting.calibration import Calibration
 from fedpact.flower.checks import are_members, settles_by_delivery
-from fedpact.flower.messages import Conventions, array_record, ask_nodes, ask_to_measure, record_digest
+from fedpact.flower.messages import Conventions, array_record, ask_nodes, ask_to_measure, named_arrays, record_digest
 from fedpact.scenario import Money
-from fedpact.utils.errors import FedpactError, InvalidInput, error_context, short_repr
-from fedpact.utils.files import read_arrays, read_bytes, replace_files
+from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
@@ -537,20 +534,10 @@ def warn_unmeasured(reasons: Mapping[str, str], what: str) -> None:
 
 
 def write_model(path: Path, arrays: ArrayRecord) -> dict[str, Any]:
-    """Write a model; its file's name and digest."""
-    content = BytesIO()
-    named: dict[str, Any] = {f"array-{place}": array.numpy() for place, array in enumerate(arrays.values())}
-    np.savez(content, names=np.array(list(arrays.keys()), dtype=np.str_), **named)
-    with error_context(str(path)):
-        replace_files({path: content.getvalue()})
-    return {"file": path.name, "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
+    """Write a model, as a training without updates; its file's name and digest."""
+    return TrainingUpdates(rounds=[RoundUpdates(before=named_arrays(arrays), updates={}, samples={})]).save(path)
 
 
 def read_model(path: Path, digest: str) -> ArrayRecord:
     """The model of a file that has this digest."""
-    with error_context(str(path)):
-        content = read_bytes(path)
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise InvalidInput("the file was changed: it does not have the digest in the ledger")
-        stored = read_arrays(content, "write it anew, as it was", max_bytes=len(content))  # not compressed
-        return array_record({name: stored[f"array-{place}"] for place, name in enumerate(stored["names"].tolist())})
+    return array_record(TrainingUpdates.load(path, digest).rounds[0].before)
