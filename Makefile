@@ -15,7 +15,7 @@ export MKL_NUM_THREADS = 1
 # Tests start hundreds of processes, which read what the first one compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-install test-extras test-browser test-deploy test-peers check format lint types docs bench bench-training does-it-pay clean
+.PHONY: help demo test test-slow test-install test-extras test-browser test-deploy test-flower-latest test-peers check format lint types docs bench bench-training does-it-pay clean
 
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-extras  the same with each optional part"
 	@echo "make test-browser  run the explorer in Chromium"
 	@echo "make test-deploy  run a Flower deployment on this machine, with TLS and keys"
+	@echo "make test-flower-latest  the tests of Flower apps with the newest Flower they are known to pass with"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"
 	@echo "make bench      benchmarks against peers; NAME=shapley runs one"
 	@echo "make bench-training  training models against PyTorch and scikit-learn; the machine must be idle"
@@ -92,6 +93,12 @@ test-browser: $(VENV)/.browser
 # A SuperLink and SuperNodes as processes: they want the machine to themselves.
 test-deploy: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m deploy tests/edges
+
+# The other end of the range of Flower that pyproject.toml names; the pins hold the first.
+FLWR ?= 1.42.0
+test-flower-latest: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(OUT)/flwr-$(FLWR) flwr==$(FLWR)
+	PYTHONPATH=$(OUT)/flwr-$(FLWR) $(BIN)/python -m pytest -q -m "not slow" tests/unit/flower
 
 check: $(VENV)/.dev lint types test-extras test docs
 

@@ -18,7 +18,7 @@ from fedpact.deals import Ledger, is_ledger
 from fedpact.deals.deal_file import deal_record, outcome_record
 from fedpact.deals.ledger import AGREED, MEASURED, SETTLED
 from fedpact.explorer.files import DOWNLOADS
-from fedpact.flower.entries import settlement_entry
+from fedpact.flower.run import settled_content
 from fedpact.scenario import example
 from fedpact.training import Experiment
 from fedpact.training.run import plan_training
@@ -65,7 +65,7 @@ def chained(run: Any, path: Path, deal: dict[str, Any] | None = None) -> None:
         ledger.append("begun", {"title": "Five"})
         record = deal or deal_record(SOLVED.deal)
         agreed = ledger.append(AGREED, {"deal": record})
-        ledger.append(SETTLED, settlement_entry(fp.settle(SOLVED, money=SCENARIO.money), agreed.hash))
+        ledger.append(SETTLED, settled_content(fp.settle(SOLVED, money=SCENARIO.money), agreed.hash))
 
 
 KINDS: dict[str, tuple[str, Callable[[Any, Path], None]]] = {

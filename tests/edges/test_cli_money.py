@@ -16,8 +16,8 @@ from edges.command_line import Result
 from fedpact.deals import Ledger
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import AGREED, FAILED, SETTLED
-from fedpact.flower import signed_run
-from fedpact.flower.entries import Lost, settlement_entry, trained_entry
+from fedpact.flower import run as run_module
+from fedpact.flower.run import Lost, settled_content, trained_content
 from fedpact.scenario import example
 from unit.flower.cheats import Cheat, conduct_run, sent_back
 from unit.flower.in_process import Stage
@@ -82,7 +82,7 @@ def write_ledger(path: Path, *entries: tuple[str, dict[str, Any]], deal: dict[st
 
 
 def settled(deal: fp.Deal = SOLVED.deal, **changes: Any) -> tuple[str, dict[str, Any]]:
-    entry = settlement_entry(fp.settle(deal, money=HOSPITALS.money), "") | changes
+    entry = settled_content(fp.settle(deal, money=HOSPITALS.money), "") | changes
     return SETTLED, {key: value for key, value in entry.items() if value is not None}
 
 
@@ -134,11 +134,11 @@ def test_what_nobody_signed_moves_no_money(run: Run, tmp_path: Path, monkeypatch
     """Whoever keeps the ledger states that City was asked a hundred times: every signature still holds."""
 
     def stating_more(*arguments: Any, **more: Any) -> dict[str, Any]:
-        return trained_entry(*arguments, **more) | {"asked": {"City": 100}}
+        return trained_content(*arguments, **more) | {"asked": {"City": 100}}
 
     honest = Stage(HOSPITALS.federation, tmp_path / "honest")
     honest.conduct()
-    monkeypatch.setattr(signed_run, "trained_entry", stating_more)
+    monkeypatch.setattr(run_module, "trained_content", stating_more)
     forged = Stage(HOSPITALS.federation, tmp_path / "forged")
     forged.conduct()
     assert '"asked":{"City":100}' in forged.ledger.read_text(encoding="utf-8")
@@ -165,7 +165,7 @@ def test_how_many_samples_a_measurement_rests_on_is_signed(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They weigh what is paid where a deal is settled by what arrived; a coordinator states others."""
-    honest = signed_run.verified_content
+    honest = run_module.verified_content
 
     def weighed(*arguments: Any) -> dict[str, Any]:
         content = honest(*arguments)
@@ -174,7 +174,7 @@ def test_how_many_samples_a_measurement_rests_on_is_signed(
                 score["samples"] = 10 ** (place % 7)
         return content
 
-    monkeypatch.setattr(signed_run, "verified_content", weighed)
+    monkeypatch.setattr(run_module, "verified_content", weighed)
     with pytest.raises(fp.InvalidInput, match="has signed one number of samples, and several are stated"):
         conduct_run(tmp_path, 0, Cheat(updates={0: sent_back}, used=0.0))
 

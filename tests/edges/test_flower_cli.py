@@ -43,7 +43,7 @@ def test_new_writes_an_app_and_private_files(run: Run, tmp_path: Path) -> None:
     config = tomllib.loads((tmp_path / "deal/app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     settings = AppSettings.of(config)
     federation = example("hospitals").federation
-    assert settings.seats == federation.names and settings.rounds == 4 and settings.samples_per_unit == 2.5
+    assert settings.agents == federation.names and settings.rounds == 4 and settings.samples_per_unit == 2.5
     assert (settings.currency, settings.per_payoff) == ("EUR", 1.0)
     assert settings.folder == tmp_path / "deal" / "record"
     for place in range(5):
@@ -62,7 +62,7 @@ def test_names_of_all_kinds_survive(run: Run, tmp_path: Path) -> None:
     fp.save_scenario(fp.Scenario(federation=federation, title='A "title"\\'), tmp_path / "s.json")
     assert run("flower", "new", "deal", "s.json").code == 0
     config = tomllib.loads((tmp_path / "deal/app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    assert AppSettings.of(config).seats == tuple(names) and config["title"] == 'A "title"\\'
+    assert AppSettings.of(config).agents == tuple(names) and config["title"] == 'A "title"\\'
     assert AppSettings.of(config).money is None, "the scenario says nothing of money"
 
 

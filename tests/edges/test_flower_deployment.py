@@ -13,7 +13,7 @@ import fedpact as fp
 from edges.flower_processes import ASKING, Flower, Process, running, wait_for
 from fedpact.deals import read_ledger
 from fedpact.flower.keys import write_keys
-from fedpact.flower.new_app import write_app
+from fedpact.flower.settings import write_app
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
 

@@ -14,6 +14,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
 import fedpact as fp
+from edges.flower_processes import ASKING, Flower, running, wait_for
+from fedpact.deals import read_ledger
 from fedpact.deals.deal_file import outcome_record
 from fedpact.flower import UnderDeal, agreed_samples, keep_deal
 from fedpact.negotiation.check import check_ledger, check_record
@@ -116,3 +118,153 @@ def test_batch_normalisation_signed_and_verified(tmp_path: Path) -> None:
     assert all(
         said["accuracy"] is not None for model in under.verified["models"] for said in model["accuracies"].values()
     )
+
+
+TASK = """import torch
+
+
+def network():
+    torch.manual_seed(0)
+    layers = torch.nn
+    return layers.Sequential(layers.Linear(8, 16), layers.BatchNorm1d(16), layers.ReLU(), layers.Linear(16, 2))
+
+
+def points(place):
+    made = torch.randn(400, 8, generator=torch.Generator().manual_seed(place))
+    return made, (made.sum(dim=1) > 0).long()
+
+
+def train(state, place, samples):
+    model, (given, labels) = network(), points(place)
+    model.load_state_dict(state)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(5):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(model(given[:samples]), labels[:samples]).backward()
+        optimiser.step()
+    return model.state_dict()
+
+
+def score(state, place):
+    model, (given, labels) = network().eval(), points(place)
+    model.load_state_dict(state)
+    return float((model(given[200:]).argmax(dim=1) == labels[200:]).float().mean())
+"""
+CLIENT = """import sys
+
+from flwr.app import ArrayRecord, MetricRecord, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedpact.flower import agreed_samples, keep_deal
+
+app = ClientApp(mods=[keep_deal])
+
+
+def own_place(context):
+    return int(context.node_config["partition-id"])
+
+
+@app.train()
+def train(message, context):
+    from bn import task
+
+    samples = agreed_samples(message)
+    state = task.train(message.content["arrays"].to_torch_state_dict(), own_place(context), samples)
+    content = {"arrays": ArrayRecord(state), "metrics": MetricRecord({"num-examples": samples})}
+    return Message(RecordDict(content), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message, context):
+    from bn import task
+
+    assert message.content["config"]["server-round"] == 2
+    found = task.score(message.content["arrays"].to_torch_state_dict(), own_place(context))
+    return Message(RecordDict({"metrics": MetricRecord({"f1": found, "num-examples": 200})}), reply_to=message)
+"""
+SERVER = """import numpy as np
+from flwr.app import ArrayRecord
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+import fedpact as fp
+from bn.task import network
+from fedpact.flower import UnderDeal
+
+app = ServerApp()
+FEDERATION = fp.Federation(
+    np.full((4, 4), 0.6) + 0.4 * np.eye(4), costs=0.001, caps=90.0, payoff=fp.PowerLaw(beta=0.3), names=list("ABCD")
+)
+
+
+@app.main()
+def main(grid, context):
+    outcome = fp.ExternalityMechanism().solve(FEDERATION)
+    strategy = FedAvg(fraction_evaluate=0.0)
+    under = UnderDeal(
+        strategy, outcome, ledger=context.run_config["ledger"], signed=True, verify_subsets=7, metric="f1"
+    )
+    under.start(grid, ArrayRecord(network().state_dict()), num_rounds=2, timeout=120.0)
+"""
+PROJECT = """[project]
+name = "bn"
+version = "1.0.0"
+license = "Apache-2.0"
+dependencies = []
+
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[tool.hatch.build.targets.wheel]
+packages = ["bn"]
+
+[tool.flwr.app]
+publisher = "fedpact"
+
+[tool.flwr.app.components]
+serverapp = "bn.server_app:app"
+clientapp = "bn.client_app:app"
+
+[tool.flwr.app.config]
+ledger = "ledger.jsonl"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.deploy
+def test_a_deployment_whose_node_is_killed_goes_on_without_it(tmp_path: Path) -> None:
+    """A state_dict with batch normalisation, a score of another name, members that sign, and a member that dies."""
+    app, ledger = tmp_path / "app", tmp_path / "ledger.jsonl"
+    (app / "bn").mkdir(parents=True)
+    for name, text in {"__init__": "", "task": TASK, "client_app": CLIENT, "server_app": SERVER}.items():
+        (app / "bn" / f"{name}.py").write_text(text, encoding="utf-8")
+    (app / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
+
+    def kinds() -> list[str]:
+        return [entry.kind for entry in read_ledger(ledger).entries] if ledger.exists() else []
+
+    with running(Flower(tmp_path / "flower")) as flower:
+        flower.superlink("--insecure")
+        nodes = [
+            flower.supernode(
+                f"node-{place}", f'agent-name="{name}" partition-id={place} num-partitions=4', "--insecure"
+            )
+            for place, name in enumerate("ABCD")
+        ]
+        wait_for("the nodes", lambda: flower.online() == 4, seconds=120, pause=ASKING)
+        run = flower.run(app, "--run-config", f'ledger="{ledger}"')
+        wait_for("the signatures", lambda: "signed" in kinds(), seconds=600)
+        nodes[1].kill()
+        assert flower.finished(run, seconds=900) == "finished:completed", kinds()
+    found = check_ledger(ledger, must_be_signed=True)
+    assert found.failed == [] and found.is_finished
+    assert found.deal is not None and list(found.deal.excluded) == ["B"]
+    assert found.findings["verified"].holds and found.findings["updates"].holds
+    failed, settled, measured = (
+        next(entry.content for entry in found.chain.entries if entry.kind == kind)
+        for kind in ("failed", "settled", "measured")
+    )
+    assert list(failed["agents"]) == ["B"] and set(failed["deliveries"]) <= {"A", "C", "D"}
+    assert settled["confirmed"] == ["A", "C", "D"] and settled["cents"]["B"] == 0
+    assert all(said["accuracy"] is not None for said in measured["accuracies"].values())

@@ -28,7 +28,7 @@ def new(
     as_json: AsJson = False,
 ) -> None:
     """Write a ready Flower app for a scenario, and a private file for each of its members."""
-    from fedpact.flower.new_app import write_app  # noqa: PLC0415 - optional dependency
+    from fedpact.flower.settings import write_app  # noqa: PLC0415 - optional dependency
 
     if not 0.0 < samples_per_unit < float("inf"):
         raise InvalidInput(f"--samples-per-unit must be positive, got {samples_per_unit}")
@@ -88,7 +88,7 @@ def agent(
     as_json: AsJson = False,
 ) -> None:
     """Write one member's private file: its own row of a scenario, and nothing about the others but their number."""
-    from fedpact.flower.new_app import write_private_file  # noqa: PLC0415 - optional dependency
+    from fedpact.flower.settings import write_private_file  # noqa: PLC0415 - optional dependency
 
     known = read_scenario(scenario)
     names = known.federation.names

@@ -3,7 +3,7 @@
 * `server_app` and `client_app` make a whole app; `fedpact flower new` writes one.
 * `UnderDeal` puts any strategy under a deal, `keep_deal` and `agreed_samples` go with it on the nodes.
 
-It needs Flower: `pip install "fedpact[flower]"`.
+It needs Flower: `pip install "fedpact[flower]"`, which takes the versions that its tests pass with.
 
 May use: utils, federation, scenario, shapley, certificates, solvers, deals, mechanisms, negotiation, fitting,
 training.
@@ -12,14 +12,13 @@ training.
 from fedpact.utils.errors import MissingExtra
 
 try:
-    import flwr  # noqa: F401 - said once here for all modules
+    import flwr.app
+    import flwr.serverapp.strategy  # noqa: F401 - said once here for all modules, and of versions that are too old
 except ImportError as error:
     raise MissingExtra("Flower support", "flower") from error
 
-from fedpact.flower.entries import Lost
-from fedpact.flower.learner import Learner, Score
-from fedpact.flower.mods import agreed_samples, keep_deal
-from fedpact.flower.node import client_app
+from fedpact.flower.node import Learner, Score, agreed_samples, client_app, keep_deal
+from fedpact.flower.run import Lost
 from fedpact.flower.server import server_app
 from fedpact.flower.strategy import UnderDeal
 

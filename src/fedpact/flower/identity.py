@@ -1,14 +1,16 @@
-"""Who a node is: its private file, the key it signs with, whose keys it knows, and the receipt it keeps.
+"""Who a node is: its private file, the key it signs with, whose keys it knows, what it remembers, and its receipts.
 
     flower-supernode ... --node-config 'agent="/secure/university.json" keys="/secure/keys"'
 
 | node-config                                           | if not given                                              |
 |-------------------------------------------------------|-----------------------------------------------------------|
 | `agent`: its private file                             | in a simulation, `k.json` of the run's folder `agents`    |
+| `agent-name`: its name, without a private file        | in a simulation, its partition's place among the members  |
 | `key`: its private key                                | `university.key` beside its private file, made if need be |
 |                                                       | (one for this run alone if it has no private file)        |
 | `keys`: public keys of the others, a folder or a file | the keys are those that the coordinator states            |
-| `record`: the folder of its receipt                   | `university-record` beside its private file, if it has one |
+| `record`: the folder of its receipts                  | `university-record` beside its private file, if it has one |
+| `calibration`: the scenario's file it is judged by    | it takes the one that the deal states                     |
 
 The key may be the one the node proves itself to the SuperLink with.
 """
@@ -19,7 +21,9 @@ import json
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +40,10 @@ from fedpact.deals.signatures import (
     read_signing_key,
     write_signing_key,
 )
+from fedpact.fitting.delivery import Calibration
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.agent_file import load_agent
+from fedpact.scenario import load_scenario
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import replace_files
 
@@ -47,134 +53,170 @@ RECEIPT = "receipt.json"
 STATE = "fedpact"  # the record of what a node remembers
 
 
-def node_state(context: Context) -> dict[str, Any]:
-    """What a node remembers from one message of a run to the next, as plain data."""
-    kept = context.state.get(STATE)
-    return json.loads(str(kept["json"])) if isinstance(kept, ConfigRecord) else {}
+@dataclass(frozen=True)
+class Seat:
+    """Who a node is among the agents of a deal: its name and index, and how many these are."""
+
+    name: str
+    index: int
+    size: int
 
 
-def remember(context: Context, **parts: Any) -> None:
-    """Put parts into what a node remembers, in place of those of the same names."""
-    context.state[STATE] = ConfigRecord({"json": json.dumps(node_state(context) | parts)})
+class OwnNode:
+    """Who a node is, by its own configuration and state, in the context of a message.
 
+    `usual_unit` is how many samples a unit of contribution has where neither the node nor the run says it; None for as
+    many as the deal says.
+    """
 
-def private_file(context: Context) -> Path:
-    """Where a node's private file is."""
-    path = _private_file(context)
-    if path is None:
-        raise InvalidInput("the node's configuration must name its private file: --node-config 'agent=\"FILE\"'")
-    return path
+    def __init__(self, context: Context, *, usual_unit: float | None = None) -> None:
+        self.context, self.config, self._usual_unit = context, context.node_config, usual_unit
 
+    # What it remembers from one message of a run to the next, as plain data
 
-def _private_file(context: Context) -> Path | None:
-    path = context.node_config.get("agent")
-    if path is None and "agents" in context.run_config and "partition-id" in context.node_config:
-        path = str(Path(str(context.run_config["agents"])) / f"{context.node_config['partition-id']}.json")
-    return Path(path).expanduser() if isinstance(path, str) else None
+    @property
+    def state(self) -> dict[str, Any]:
+        """All that it remembers."""
+        kept = self.context.state.get(STATE)
+        return json.loads(str(kept["json"])) if isinstance(kept, ConfigRecord) else {}
 
+    def remember(self, **parts: Any) -> None:
+        """Put parts into what it remembers, in place of those of the same names."""
+        self.context.state[STATE] = ConfigRecord({"json": json.dumps(self.state | parts)})
 
-def own_agent(context: Context) -> Agent:
-    """The agent of a node's private file; what is wrong with it is for the node's own log, not for the coordinator."""
-    path = private_file(context)
-    try:
-        return load_agent(path)
-    except InvalidInput as error:
-        if not path.is_file():
-            raise
-        logger.error("%s", error)
-        raise InvalidInput("its private file cannot be used; the node's own log says why") from None
+    # What its configuration names
 
+    def _named_path(self, key: str) -> Path | None:
+        named = self.config.get(key)
+        return Path(str(named)).expanduser() if named else None
 
-def own_key(context: Context) -> SigningKey:
-    """The key a node signs with, made when it is first needed where none is named."""
-    named = context.node_config.get("key")
-    if named is not None:
-        return read_signing_key(Path(str(named)).expanduser())
-    private = _private_file(context)
-    if private is None:
-        return _key_for_this_run(context)
-    path = private.with_suffix(".key")
-    return read_signing_key(path) if path.exists() else write_signing_key(path, name=own_agent(context).name)
+    @property
+    def private_file(self) -> Path | None:
+        """Where its private file is; None if it has none."""
+        folder, partition = self.context.run_config.get("agents"), self.config.get("partition-id")
+        if "agent" not in self.config and folder is not None and partition is not None:
+            return Path(str(folder)).expanduser() / f"{partition}.json"
+        return self._named_path("agent")
 
+    @cached_property
+    def agent(self) -> Agent | None:
+        """The agent of its private file; what is wrong with that is for its own log, not for the coordinator."""
+        path = self.private_file
+        if path is None:
+            return None
+        try:
+            return load_agent(path)
+        except InvalidInput as error:
+            if not path.is_file():
+                raise
+            logger.error("%s", error)
+            raise InvalidInput("its private file cannot be used; the node's own log says why") from None
 
-def _key_for_this_run(context: Context) -> SigningKey:
-    """A key that lives in the node's state, as in a simulation."""
-    kept = node_state(context).get("key")
-    if kept is not None:
-        return parse_signing_key(kept.encode())
-    key = new_signing_key()
-    remember(context, key=key.private_bytes().decode())
-    return key
+    def required_agent(self) -> Agent:
+        """The agent of its private file, which it must have."""
+        if self.agent is None:
+            raise InvalidInput("the node's configuration must name its private file: --node-config 'agent=\"FILE\"'")
+        return self.agent
 
+    def seat(self, names: Any) -> Seat:
+        """Its seat among the members that it is told: by its private file, its `agent-name` or its partition."""
+        if "agent-name" not in self.config and self.agent is not None:
+            return Seat(self.agent.name, self.agent.index, self.agent.n_agents)
+        if not isinstance(names, list):
+            raise InvalidInput(f"a node must be told the members of the deal, got {short_repr(names)}")
+        name, place = self.config.get("agent-name"), self.config.get("partition-id")
+        if name is None and isinstance(place, int) and 0 <= place < len(names):
+            name = names[place]
+        if name is None:
+            raise InvalidInput("the node's configuration must say who it is: --node-config 'agent-name=\"NAME\"'")
+        if name not in names:
+            raise InvalidInput(f'"{name}" is not part of the deal')
+        return Seat(str(name), names.index(name), len(names))
 
-def keys_of_others(context: Context) -> KnownKeys:
-    """Whose keys a node knows from elsewhere than the coordinator."""
-    named = context.node_config.get("keys")
-    return read_known_keys(Path(str(named)).expanduser()) if named else KnownKeys()
+    @cached_property
+    def key(self) -> SigningKey:
+        """The key it signs with, made when it is first needed where none is named."""
+        named, private = self._named_path("key"), self.private_file
+        if named is not None:
+            return read_signing_key(named)
+        if private is not None:
+            path = private.with_suffix(".key")
+            return read_signing_key(path) if path.exists() else write_signing_key(path, name=self.required_agent().name)
+        kept = self.state.get("key")  # as in a simulation
+        if kept is not None:
+            return parse_signing_key(kept.encode())
+        made = new_signing_key()
+        self.remember(key=made.private_bytes().decode())
+        return made
 
+    @cached_property
+    def known_keys(self) -> KnownKeys:
+        """Whose keys it knows from elsewhere than the coordinator."""
+        path = self._named_path("keys")
+        return KnownKeys() if path is None else read_known_keys(path)
 
-def samples_per_unit(context: Context) -> float:
-    """Samples in a unit of contribution, as the node or else the run has it."""
-    given = context.node_config.get("samples-per-unit", context.run_config.get("samples-per-unit", 1.0))
-    if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
-        raise InvalidInput(f"samples-per-unit must be a positive number, got {short_repr(given)}")
-    return float(given)
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibration that it knows from elsewhere than the coordinator."""
+        if "pilot" in self.config:
+            raise InvalidInput("the node's configuration must say calibration, the scenario's file, and not pilot")
+        path = self._named_path("calibration")
+        return None if path is None else Calibration.of(load_scenario(path).federation)
 
+    @property
+    def samples_per_unit(self) -> float | None:
+        """Samples in a unit of contribution, as the node or else the run has it."""
+        given = self.config.get("samples-per-unit", self.context.run_config.get("samples-per-unit", self._usual_unit))
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int | float) or not given > 0):
+            raise InvalidInput(f"samples-per-unit must be a positive number, got {short_repr(given)}")
+        return None if given is None else float(given)
 
-def least_gain(context: Context) -> float | None:
-    """What the node wants beyond training alone; nothing less than that if its configuration does not say."""
-    given = context.node_config.get("least-gain", 0.0)
-    if given == "none":
-        return None
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        rule = 'must be a number in units of payoff, or "none" to take any deal'
-        raise InvalidInput(f"least-gain {rule}, got {short_repr(given)}")
-    return float(given)
+    @property
+    def least_gain(self) -> float | None:
+        """What it wants beyond training alone; nothing less than that if its configuration does not say."""
+        given = self.config.get("least-gain", 0.0)
+        if given == "none":
+            return None
+        if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+            rule = 'must be a number in units of payoff, or "none" to take any deal'
+            raise InvalidInput(f"least-gain {rule}, got {short_repr(given)}")
+        return float(given)
 
+    # Receipts: one of every run, and `RECEIPT` of the last
 
-def _receipt_folder(context: Context) -> Path | None:
-    named, private = context.node_config.get("record"), _private_file(context)
-    if named is None and private is None:
-        return None
-    return Path(str(named)).expanduser() if private is None or named else private.with_name(f"{private.stem}-record")
+    @property
+    def _receipts(self) -> Path | None:
+        private = self.private_file
+        return self._named_path("record") or (private and private.with_name(f"{private.stem}-record"))
 
+    def last_receipt(self, run: str) -> dict[str, Any]:
+        """What it has written down last in a run; empty if it has not, or has no place for it."""
+        path = self._receipts and self._receipts / _receipt_of(run)
+        return read_receipt(path) if path is not None and path.exists() else {}
 
-def last_receipt(context: Context, run: str) -> dict[str, Any]:
-    """What a node has written down last in a run; empty if it has not, or has no place for it."""
-    folder = _receipt_folder(context)
-    if folder is None:
-        return {}
-    own, last = folder / _receipt_of(run), folder / RECEIPT
-    if own.exists():
-        return read_receipt(own)
-    found = read_receipt(last) if last.exists() else {}
-    return found if found.get("run") == run else {}
+    def keep_receipt(self, name: str, document: Mapping[str, Any], **more: Any) -> None:
+        """Write down what it has signed last, and the hash the ledger ended in then; if it has a place for that."""
+        folder = self._receipts
+        if folder is None:
+            return
+        receipt = {
+            "receipt": 1,
+            "name": name,
+            "run": document["run"],
+            "head": document.get("head"),
+            "about": document["about"],
+            "digest": document_digest(document),
+            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **more,
+        }
+        text = (json.dumps(receipt, indent=2, ensure_ascii=False) + "\n").encode()
+        with error_context(str(folder)):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InvalidInput(f"the folder for the receipt cannot be made: {error.strerror}") from error
+            replace_files({folder / RECEIPT: text, folder / _receipt_of(document["run"]): text})
 
 
 def _receipt_of(run: str) -> str:
-    """The file of the last receipt of a run; `RECEIPT` is that of all runs."""
     return f"receipt-{run[:16]}.json"
-
-
-def keep_receipt(context: Context, name: str, document: Mapping[str, Any], **more: Any) -> None:
-    """Write down what a node has signed last, and the hash the ledger ended in then; if it has a place for that."""
-    folder = _receipt_folder(context)
-    if folder is None:
-        return
-    receipt = {
-        "receipt": 1,
-        "name": name,
-        "run": document["run"],
-        "head": document.get("head"),
-        "about": document["about"],
-        "digest": document_digest(document),
-        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        **more,
-    }
-    with error_context(str(folder)):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(f"the folder for the receipt cannot be made: {error.strerror}") from error
-        text = (json.dumps(receipt, indent=2, ensure_ascii=False) + "\n").encode()
-        replace_files({folder / RECEIPT: text, folder / _receipt_of(document["run"]): text})

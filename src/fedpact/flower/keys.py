@@ -27,14 +27,7 @@ Key = ec.EllipticCurvePrivateKey
 def write_keys(folder: Path, *, host: str, nodes: int = 0, days: int = 365) -> list[Path]:
     """Write `ca.crt`, `ca.key`, `server.crt`, `server.key` and, per node k, `node-k.key` and `node-k.key.pub`.
 
-    Parameters
-    ----------
-    host
-        The name or address by which nodes reach the SuperLink.
-    nodes
-        How many nodes to make keys for.
-    days
-        How long the certificates are valid.
+    `host` is the name or address by which nodes reach the SuperLink, `days` for how long the certificates are valid.
     """
     if not host.strip() or days < 1 or nodes < 0:
         raise InvalidInput(f"host must be a name or an address and days at least 1, got {host!r} and {days}")
@@ -92,17 +85,9 @@ def _certificate(
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    signs = {"digital_signature": True, "key_cert_sign": signs_certificates, "crl_sign": signs_certificates}
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    return x509.KeyUsage(**signs, **dict.fromkeys((*others, "encipher_only", "decipher_only"), False))
 
 
 def _alternatives(host: str) -> list[x509.GeneralName]:

@@ -3,14 +3,19 @@
 Questions and answers are plain data, sent as one line of strict JSON in a record of their own: numbers arrive bit for
 bit, and what JSON cannot hold fails on the way out. What a node sends back is never trusted: an error, a record that is
 not there, a text that is no JSON object are told apart here and judged elsewhere.
+
+| message                        | its record `fedpact` holds                                   | who answers          |
+|--------------------------------|--------------------------------------------------------------|----------------------|
+| greet, negotiate, sign, settle | the question, as JSON; nothing is beside it                  | the node's mod alone |
+| train, the strategy's own      | what everybody agreed to, and everybody's signatures on that | the app, within that |
+| models to measure              | how many, and the head of the ledger the answer is to name   | the app, one by one  |
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
@@ -24,6 +29,7 @@ RECORD = "fedpact"  # the record that holds what fedpact has to say, in every me
 JSON_TEXT = "json"
 ACTION = "action"  # what a question to a node is about
 MODELS = "models"  # how many models a message to measure them holds
+SEAL = "seal"  # everybody's signatures on the deal, in messages to train
 ACCURACY_KEYS = ("accuracy", "eval_acc")  # how apps call it, the second in Flower's own examples
 MIN_PAUSE, MAX_PAUSE, PAUSE_GROWTH = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
 MAX_TEXT_LENGTH = 1 << 24  # characters of an answer
@@ -32,55 +38,16 @@ MAX_REASON_LENGTH = 200
 K = TypeVar("K")
 
 
-@dataclass(frozen=True)
-class Conventions:
-    """What an app and its strategy call the records and the metric that they exchange.
-
-    Attributes
-    ----------
-    arrays, config
-        The records that hold the model, and the number of the round.
-    metric
-        The score from 0 to 1 in replies to messages to evaluate; None for one of `ACCURACY_KEYS`.
-    """
-
-    arrays: str = "arrays"
-    config: str = "config"
-    metric: str | None = None
-
-    @classmethod
-    def of(cls, strategy: Any, metric: str | None) -> Conventions:
-        """Those of a strategy such as Flower's."""
-        arrays, config = (
-            getattr(strategy, "arrayrecord_key", cls.arrays),
-            getattr(strategy, "configrecord_key", cls.config),
-        )
-        return cls(arrays, config, metric)
-
-    @classmethod
-    def stated(cls, message: Message) -> Conventions:
-        """Those that a message to evaluate goes by."""
-        record = message.content.get(RECORD)
-        given = record if isinstance(record, ConfigRecord) else {}
-        known = {key: str(given[f"{key}-key"]) for key in ("arrays", "config", "metric") if f"{key}-key" in given}
-        return cls(**known)
-
-    def to_measure(self, models: Sequence[ArrayRecord], server_round: int, **more: Any) -> RecordDict:
-        """Models to be measured after so many rounds, which apps may look for where strategies write it."""
-        listed = {f"model-{place}": arrays for place, arrays in enumerate(models)}
-        named: dict[str, Any] = {"arrays-key": self.arrays, "config-key": self.config, MODELS: len(models)}
-        named |= {} if self.metric is None else {"metric-key": self.metric}
-        config = ConfigRecord({"server-round": server_round})
-        return RecordDict({**listed, self.config: config, RECORD: ConfigRecord({**named, **more})})
+# Plain data
 
 
-def question(node: int, action: str, content: Mapping[str, Any], *, timeout: float, group: str = "") -> Message:
+def question(node: int, action: str, content: Mapping[str, Any], *, timeout: float) -> Message:
     """A message that puts a question to a node; it is not answered once the time is up.
 
     Flower hands a message only to apps with a function for its type. All apps have one to train, and a mod sees the
     message before that: there `keep_deal` answers.
     """
-    return Message(message_content({**content, ACTION: action}), node, "train", ttl=max(timeout, 1.0), group_id=group)
+    return Message(message_content({**content, ACTION: action}), node, "train", ttl=max(timeout, 1.0))
 
 
 def reply_with(message: Message, content: Mapping[str, Any]) -> Message:
@@ -93,18 +60,17 @@ def message_content(content: Mapping[str, Any]) -> RecordDict:
     return RecordDict({RECORD: ConfigRecord({JSON_TEXT: encode_line(content)})})
 
 
-def read_message(message: Message) -> dict[str, Any]:
-    """The plain data in a message.
+def own_record(message: Message) -> Mapping[str, Any]:
+    """What fedpact has to say in a message; empty if nothing."""
+    record = message.content.get(RECORD) if message.has_content() else None
+    return record if isinstance(record, ConfigRecord) else {}
 
-    Raises
-    ------
-    InvalidInput
-        If there is none, in words that can be shown.
-    """
+
+def read_message(message: Message) -> dict[str, Any]:
+    """The plain data in a message; raises `InvalidInput` if there is none, in words that can be shown."""
     if message.has_error():
         raise InvalidInput(error_reason(message))
-    record = message.content.get(RECORD)
-    text = record.get(JSON_TEXT) if isinstance(record, ConfigRecord) else None
+    text = own_record(message).get(JSON_TEXT)
     if not isinstance(text, str):
         raise InvalidInput("sends no answer that fedpact can read; is its ClientApp one of fedpact's?")
     if len(text) > MAX_TEXT_LENGTH:
@@ -121,7 +87,8 @@ def error_reason(message: Message) -> str:
 def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> dict[K, Message]:
     """Send messages, and wait for replies until all are there or the time is up.
 
-    Flower's own `send_and_receive` looks for replies every three seconds; a negotiation has many short rounds.
+    Flower's own `send_and_receive` looks for replies every three seconds; a negotiation has many short rounds. A reply
+    is known by the message that it answers: for a node that has died Flower answers, under a number of its own.
     """
     keys = list(messages)
     pushed = list(grid.push_messages([messages[key] for key in keys])) if keys else []
@@ -142,12 +109,13 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
 
 
 def ask_nodes(
-    grid: Grid, messages: Mapping[K, Message], *, timeout: float
+    grid: Grid, nodes: Mapping[K, int], action: str, put: Mapping[K, Mapping[str, Any]], timeout: float
 ) -> tuple[dict[K, dict[str, Any]], dict[K, str]]:
-    """What nodes answer to questions, and why others say nothing that can be read."""
+    """What nodes answer to what is put to each, and why others say nothing that can be read."""
+    messages = {key: question(nodes[key], action, put[key], timeout=timeout) for key in nodes}
     replies = exchange(grid, messages, timeout=timeout)
     answers: dict[K, dict[str, Any]] = {}
-    silent = dict.fromkeys((key for key in messages if key not in replies), "no answer in time")
+    silent = {key: "no answer in time" for key in nodes if key not in replies}
     for key, reply in replies.items():
         try:
             answers[key] = read_message(reply)
@@ -156,13 +124,83 @@ def ask_nodes(
     return answers, silent
 
 
-def model_records(message: Message) -> list[ArrayRecord]:
+# Models
+
+
+class Conventions(NamedTuple):
+    """What an app and its strategy call the records and the metric that they exchange; messages to measure say it."""
+
+    arrays: str = "arrays"  # the record that holds the model
+    config: str = "config"  # the record that holds the number of the round
+    metric: str = ""  # the score from 0 to 1 in replies to messages to evaluate; empty for one of `ACCURACY_KEYS`
+
+    @classmethod
+    def of(cls, strategy: Any, metric: str | None) -> Conventions:
+        """Those of a strategy such as Flower's."""
+        keys = getattr(strategy, "arrayrecord_key", "arrays"), getattr(strategy, "configrecord_key", "config")
+        return cls(*keys, metric or "")
+
+    @classmethod
+    def stated(cls, message: Message) -> Conventions:
+        """Those of a message to measure models."""
+        return cls(*map(str, own_record(message).get("conventions", ())))
+
+
+def models_of(message: Message) -> list[ArrayRecord]:
     """The models of a message to measure them."""
-    count = message.content[RECORD][MODELS]  # type: ignore[call-overload]
+    count = own_record(message)[MODELS]
     found = [message.content.get(f"model-{place}") for place in range(count if isinstance(count, int) else 0)]
     if not found or not all(isinstance(arrays, ArrayRecord) for arrays in found):
         raise InvalidInput(f"a message with {count!r:.40} models must hold as many records of arrays")
     return found  # type: ignore[return-value]
+
+
+def ask_to_measure(  # noqa: PLR0917 - whom, and what
+    grid: Grid,
+    nodes: Mapping[str, int],
+    models: Mapping[str, Sequence[ArrayRecord]],
+    conventions: Conventions,
+    server_round: int,
+    timeout: float,
+    **more: Any,
+) -> dict[str, dict[str, Any]]:
+    """What members say of models, signed or not, or why they say nothing; `nodes` are of those who are there."""
+    config = ConfigRecord({"server-round": server_round})  # which apps may look for, where strategies write it
+    messages = {}
+    for name, node in nodes.items():
+        record = ConfigRecord({"conventions": list(conventions), MODELS: len(models[name]), **more})
+        listed = {f"model-{place}": arrays for place, arrays in enumerate(models[name])}
+        content = RecordDict({**listed, conventions.config: config, RECORD: record})
+        messages[name] = Message(content, node, "evaluate", ttl=max(timeout, 1.0))
+    replies = exchange(grid, messages, timeout=timeout)
+    found = {name: stated_scores(replies.get(name), len(models[name])) for name in models}
+    for name, said in found.items():
+        if said["accuracies"] is not None:
+            said["signature"] = own_record(replies[name]).get("signature")
+    return found
+
+
+def stated_scores(reply: Message | None, count: int, metric: str = "") -> dict[str, Any]:
+    """What a node says of so many models, in their order, or why it does not; `metric` as in `Conventions`."""
+    if reply is None:
+        return {"accuracies": None, "reason": "no reply in time"}
+    if reply.has_error():
+        return {"accuracies": None, "reason": error_reason(reply)}
+    metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
+    names = (metric,) if metric else ACCURACY_KEYS
+    given, samples = next((metrics[key] for key in names if key in metrics), None), metrics.get("num-examples")
+    scores = given if isinstance(given, list) else [given]
+    sound = len(scores) == count and all(isinstance(score, float) and 0.0 <= score <= 1.0 for score in scores)
+    if not sound or type(samples) is not int or samples < 1:
+        there = ", ".join(sorted(map(str, metrics))) or "no metric"
+        wanted = f"{' or '.join(names)} from 0 to 1 and num-examples"
+        return {"accuracies": None, "reason": f"the reply holds no accuracy: it must say {wanted}, and says {there}"}
+    return {"accuracies": scores, "samples": samples}
+
+
+def stated_accuracy(reply: Message | None, metric: str = "") -> dict[str, Any]:
+    """What a node says of one model, or why it does not."""
+    return score_of(stated_scores(reply, 1, metric), 0)
 
 
 def record_digest(arrays: ArrayRecord) -> str:
@@ -180,50 +218,9 @@ def array_record(arrays: Mapping[str, np.ndarray[Any, Any]]) -> ArrayRecord:
     return ArrayRecord({name: Array(array) for name, array in arrays.items()})
 
 
-def stated_scores(reply: Message | None, count: int, metric: str | None = None) -> dict[str, Any]:
-    """What a node says of so many models, in their order, or why it does not; `metric` as in `Conventions`."""
-    if reply is None:
-        return {"accuracies": None, "reason": "no reply in time"}
-    if reply.has_error():
-        return {"accuracies": None, "reason": error_reason(reply)}
-    metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
-    names = ACCURACY_KEYS if metric is None else (metric,)
-    given, samples = next((metrics[key] for key in names if key in metrics), None), metrics.get("num-examples")
-    scores = given if isinstance(given, list) else [given]
-    sound = len(scores) == count and all(isinstance(score, float) and 0.0 <= score <= 1.0 for score in scores)
-    if not sound or type(samples) is not int or samples < 1:
-        there = ", ".join(sorted(map(str, metrics))) or "no metric"
-        wanted = f"{' or '.join(names)} from 0 to 1 and num-examples"
-        return {"accuracies": None, "reason": f"the reply holds no accuracy: it must say {wanted}, and says {there}"}
-    return {"accuracies": scores, "samples": samples}
-
-
-def stated_accuracy(reply: Message | None, metric: str | None = None) -> dict[str, Any]:
-    """What a node says of one model, or why it does not."""
-    return score_of(stated_scores(reply, 1, metric), 0)
-
-
-def ask_to_measure(
-    grid: Grid,
-    nodes: Mapping[str, int],
-    models: Mapping[str, Sequence[ArrayRecord]],
-    conventions: Conventions,
-    server_round: int,
-    *,
-    timeout: float,
-    **more: Any,
-) -> dict[str, dict[str, Any]]:
-    """What members say of models, signed or not, or why they say nothing; `nodes` are of those who are there."""
-    messages = {
-        name: Message(
-            conventions.to_measure(models[name], server_round, **more), node, "evaluate", ttl=max(timeout, 1.0)
-        )
-        for name, node in nodes.items()
-    }
-    replies = exchange(grid, messages, timeout=timeout)
-    found = {name: stated_scores(replies.get(name), len(models[name])) for name in models}
-    for name, said in found.items():
-        if said["accuracies"] is not None:
-            record = replies[name].content.get(RECORD)
-            said["signature"] = record.get("signature") if isinstance(record, ConfigRecord) else None
-    return found
+def only_arrays(message: Message, what: str) -> ArrayRecord:
+    """The model of a message that holds one."""
+    records = list(message.content.array_records.values())
+    if len(records) != 1:
+        raise InvalidInput(f"{what} must hold one record of arrays, got {len(records)}")
+    return records[0]

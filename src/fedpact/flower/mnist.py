@@ -10,13 +10,15 @@ most of them only negotiate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from flwr.app import Context
 
-from fedpact.flower.identity import own_agent
-from fedpact.flower.learner import Model, Score
+from fedpact.flower.identity import OwnNode
+from fedpact.flower.node import Model, Score
 from fedpact.training import Experiment, Training, mnist
 from fedpact.training.data import Holdings
 from fedpact.training.settings import Stream, generator, shuffle_orders
@@ -42,16 +44,12 @@ class MnistLearner:
 
     def train(self, model: Model, samples: int, server_round: int) -> Model:
         """Local epochs of stochastic gradient descent on its first samples."""
-        from fedpact.flower.local_training import local_epochs  # noqa: PLC0415 - JAX takes a second to import
-
         own, orders = self._own, self._orders(server_round)
         chosen = [order[order < samples] for order in orders]
         return local_epochs(model, own.pixels, own.labels, chosen, self._training)
 
     def evaluate(self, model: Model) -> Score:
         """The share of its test images that the model gets right."""
-        from fedpact.flower.local_training import right_answers  # noqa: PLC0415 - JAX takes a second to import
-
         own = self._own
         count = len(own.test_labels)
         right = right_answers(model, own.test_pixels, own.test_labels)
@@ -87,6 +85,39 @@ def first_model(context: Context) -> Model:
     return [array for layer in weights for array in layer]
 
 
+def local_epochs(model: Model, pixels: Any, labels: Any, orders: Sequence[Any], training: Training) -> Model:
+    """The model after going through the samples in the orders given; the momentum starts at zero."""
+    import jax  # noqa: PLC0415 - takes a second
+
+    from fedpact.training.fedavg import Descent, descend  # noqa: PLC0415 - imports JAX
+
+    step, descent, weights = jax.jit(descend), Descent.of(training), _layers(model)
+    velocity = jax.tree.map(jax.numpy.zeros_like, weights)
+    for order in orders:
+        for start in range(0, len(order), training.batch_size):
+            batch = order[start : start + training.batch_size]
+            rows = np.zeros(training.batch_size, dtype=np.int64)  # of one shape, so that it is compiled once
+            rows[: len(batch)] = batch
+            real = (np.arange(training.batch_size) < len(batch)).astype(np.float32)
+            weights, velocity = step((weights, velocity), pixels[rows], labels[rows], real, descent)
+    return [np.asarray(array) for layer in weights for array in layer]
+
+
+def right_answers(model: Model, pixels: Any, labels: Any) -> int:
+    """How many images the model gets right."""
+    from fedpact.training.fedavg import log_probabilities  # noqa: PLC0415 - imports JAX
+
+    return int((np.asarray(log_probabilities(_layers(model), pixels)).argmax(axis=1) == labels).sum())
+
+
+def _layers(model: Model) -> Any:
+    """A list of arrays as layers: a matrix and an offset each."""
+    import jax.numpy as jnp  # noqa: PLC0415 - takes a second
+
+    arrays = [jnp.asarray(array) for array in model]
+    return tuple(zip(arrays[::2], arrays[1::2], strict=True))
+
+
 def _seat(context: Context) -> tuple[int, int]:
     """Which share, of how many: the node's partition where it has one, else its place among the agents."""
     own = context.node_config
@@ -95,7 +126,7 @@ def _seat(context: Context) -> tuple[int, int]:
         if type(place) is not int or type(size) is not int or not 0 <= place < size:
             raise InvalidInput(f"partition-id must be from 0 to below num-partitions, got {place!r} of {size!r}")
         return place, size
-    agent = own_agent(context)
+    agent = OwnNode(context).required_agent()
     return agent.index, agent.n_agents
 
 
@@ -107,9 +138,5 @@ def _seed(context: Context) -> int:
 
 
 def _training(context: Context) -> Training:
-    chosen: dict[str, Any] = {
-        name: context.run_config[name.replace("_", "-")]
-        for name in ("local_epochs", "learning_rate", "batch_size")
-        if name.replace("_", "-") in context.run_config
-    }
-    return Training(**chosen)
+    given: dict[str, Any] = {key.replace("-", "_"): each for key, each in context.run_config.items()}
+    return Training(**{key: given[key] for key in ("local_epochs", "learning_rate", "batch_size") if key in given})

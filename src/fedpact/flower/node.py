@@ -1,27 +1,128 @@
-"""The ClientApp of an agent: it negotiates from its private file, signs what it has checked, and keeps to it.
+"""A node under a deal: it answers for itself, and lets its app train and measure within what it has signed.
 
-The private file (`fedpact.negotiation.agent_file.save_agent`) is named in the node's own configuration
-(`fedpact.flower.identity`).
+    app = ClientApp(mods=[keep_deal])
 
-Whatever a coordinator asks for, a node trains on no more samples than the deal it has signed says, and on none before
-it has seen that everybody has signed the same deal. It signs what it delivers in every round, what it measures of the
-model and of models made of subsets of the updates, and what all are paid (`fedpact.deals.signatures`), and keeps a
-receipt of what it has signed last.
+    @app.train()
+    def train(message, context):
+        trainset = load_data()[:agreed_samples(message)]
+
+A node says who it is in its own configuration (`fedpact.flower.identity`); `max-samples` there is a limit of its own,
+whatever the deal says. With a private file it negotiates, in an app of fedpact's, and checks the deal against its own
+numbers (`fedpact.flower.checks`).
+
+Where members sign, it trains on no more samples than the deal it has signed says, whatever a coordinator asks for, and
+on none without everybody's signature on the same deal, which messages to train bring along. It signs what it delivers
+in every round, what it measures of models, and what all are paid, and keeps a receipt of that. It remembers its own
+statements, by its receipt also when the server is started again, and signs no settlement of a ledger that lacks or
+changes one of them.
 """
 
 from __future__ import annotations
 
+import copy
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
 import numpy as np
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedpact.flower.learner import LearnerFactory
-from fedpact.flower.messages import stated_accuracy
-from fedpact.flower.mods import DealKeeper, agreed_samples
-from fedpact.flower.node_signing import server_round
-from fedpact.utils.errors import InvalidInput
+from fedpact.deals import whole_samples
+from fedpact.deals.signatures import (
+    document_digest,
+    key_document,
+    measured_parts,
+    own_document,
+    own_statement_key,
+    settlement_document,
+    statement_document,
+)
+from fedpact.flower.checks import Refused, check_deal, check_everybody_signed, check_settlement, wanted_updates
+from fedpact.flower.identity import OwnNode
+from fedpact.flower.messages import (
+    ACTION,
+    JSON_TEXT,
+    MODELS,
+    RECORD,
+    SEAL,
+    Conventions,
+    models_of,
+    only_arrays,
+    own_record,
+    read_message,
+    record_digest,
+    reply_with,
+    stated_accuracy,
+)
+from fedpact.negotiation import PROTOCOLS
+from fedpact.negotiation.agent import Agent, NodeMemory
+from fedpact.negotiation.sum_terms import Identity
+from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.jsonl import decode_line
 
-ARRAYS, METRICS = "arrays", "metrics"
+REFUSED = 6  # Flower's code for a mod that refuses
+COUNTS = ("num-examples", "num_examples")
+# Parts of what a node remembers, beside its key, the run it was called to, and the negotiation's memory and secret.
+SIGNED = "signed"  # the deal it has signed, its place in it, and its own prices
+STATEMENTS = "statements"  # digests of what it has signed under each deal, also in its receipt
+
+CallNext = Callable[[Message, Context], Message]
+Model = Sequence[np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How a model does on a node's own test set: the share of right answers, and of how many."""
+
+    accuracy: float
+    samples: int
+
+
+class Learner(Protocol):
+    """A node's data and how to learn from it; made anew for every message, so it should import frameworks late."""
+
+    @property
+    def samples(self) -> int:
+        """Training samples the node holds: the most it can contribute."""
+
+    def train(self, model: Model, samples: int, server_round: int) -> Model:
+        """The model after one round on the first `samples` of its training samples."""
+
+    def evaluate(self, model: Model) -> Score:
+        """The model on its own test set."""
+
+
+LearnerFactory = Callable[[Context], Learner]
+
+
+def keep_deal(message: Message, context: Context, call_next: CallNext) -> Message:
+    """A mod: tell the app its share of the deal, and let no reply out that is made of more.
+
+    Between members that sign (`UnderDeal(signed=True)`) it answers for the node: it checks and signs the deal, trains
+    on nothing before it has seen everybody's signature on the same one, and signs what the node delivers and measures.
+    Messages without terms, such as those to evaluate, pass as they are.
+    """
+    return DealKeeper()(message, context, call_next)
+
+
+def agreed_samples(message: Message) -> int:
+    """The most samples this node may use to answer a message to train."""
+    samples = own_record(message).get("samples")
+    if not isinstance(samples, int):
+        raise InvalidInput(
+            "this message holds no share of a deal; the server needs fedpact.flower.UnderDeal around its strategy and, "
+            "unless it knows which node is whose, the app needs ClientApp(mods=[fedpact.flower.keep_deal])"
+        )
+    return samples
+
+
+def server_round(message: Message) -> int:
+    """The number of the round, as strategies write it; 0 if this one does not."""
+    numbers = [record.get("server-round") for record in message.content.config_records.values()]
+    return next((number for number in numbers if isinstance(number, int)), 0)
 
 
 def client_app(learner: LearnerFactory) -> ClientApp:
@@ -36,38 +137,293 @@ def client_app(learner: LearnerFactory) -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        own, arrays = learner(context), _arrays(message)
+        own, arrays = learner(context), only_arrays(message, "a message to train")
         samples = min(agreed_samples(message), own.samples)
         if samples < 1:
             raise InvalidInput("this node holds no sample to train on")
         model = own.train(arrays.to_numpy_ndarrays(), samples, server_round(message))
-        trained = _with_names(arrays, ArrayRecord([np.asarray(array) for array in model]))
-        content = RecordDict({ARRAYS: trained, METRICS: MetricRecord({"num-examples": samples})})
-        return Message(content, reply_to=message)
+        trained = ArrayRecord([np.asarray(array) for array in model])
+        if len(trained) != len(arrays):
+            raise InvalidInput(f"the learner must return {len(arrays)} arrays, got {len(trained)}")
+        named = ArrayRecord(dict(zip(arrays.keys(), trained.values(), strict=True)))  # as they came
+        metrics = MetricRecord({"num-examples": samples})
+        return Message(RecordDict({"arrays": named, "metrics": metrics}), reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        found = learner(context).evaluate(_arrays(message).to_numpy_ndarrays())
+        arrays = only_arrays(message, "a message to evaluate")
+        found = learner(context).evaluate(arrays.to_numpy_ndarrays())
         metrics = MetricRecord({"accuracy": float(found.accuracy), "num-examples": int(found.samples)})
-        reply = Message(RecordDict({METRICS: metrics}), reply_to=message)
-        if (said := stated_accuracy(reply))["accuracy"] is None:  # nothing is signed that the server would not count
-            raise InvalidInput(
-                f"{said['reason']}: the learner's Score must hold an accuracy from 0 to 1 and its samples"
-            )
-        return reply
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
     return app
 
 
-def _arrays(message: Message) -> ArrayRecord:
-    records = list(message.content.array_records.values())
-    if len(records) != 1:
-        raise InvalidInput(f"a message to train or evaluate must hold one record of arrays, got {len(records)}")
-    return records[0]
+@dataclass(frozen=True)
+class DealKeeper:
+    """The one dialogue of a node about a deal, whatever app is behind it.
+
+    Attributes
+    ----------
+    learner
+        Of a whole app of fedpact's (`client_app`): what its node holds. It negotiates from its private file, and trains
+        under a deal that is signed, or not at all. None for other apps.
+    """
+
+    learner: LearnerFactory | None = None
+
+    def __call__(self, message: Message, context: Context, call_next: CallNext) -> Message:
+        """The reply to a message: the node's own to a question, otherwise the app's, within the deal and signed."""
+        own = SigningNode(context, usual_unit=None if self.learner is None else 1.0)
+        try:
+            said = own_record(message)
+            if JSON_TEXT in said and len(message.content) == 1:
+                asked = read_message(message)
+                return reply_with(message, self._answer(str(asked.pop(ACTION, None)), asked, own))
+            if MODELS in said:
+                return _measure(message, own, call_next)
+            is_bound = self.learner is not None or own.signed is not None  # to a deal, whatever the message holds
+            if "agents" in said or (is_bound and message.metadata.message_type.split(".")[0] == "train"):
+                return self._train(said, message, own, call_next)
+            return call_next(message, context)
+        except InvalidInput as reason:
+            return Message(Error(REFUSED, str(reason)), reply_to=message)
+
+    def _answer(self, action: str, asked: dict[str, Any], own: SigningNode) -> dict[str, Any]:
+        """What the node says to a question of a coordinator."""
+        if self.learner is not None:
+            own.required_agent()
+        if action == "greet":
+            return own.greet(asked)
+        if action == "negotiate" and self.learner is not None:
+            return self._negotiate(asked, own)
+        if action == "sign":
+            agent = own.agent
+            if self.learner is not None and agent is not None and not agent.has_lots:
+                agent = self._within_data(agent, own)
+            return own.sign_deal(asked, agent)
+        if action == "settle":
+            return own.sign_settlement(asked)
+        raise InvalidInput(f"action must be greet, sign or settle, got {short_repr(action)}")
+
+    def _within_data(self, agent: Agent, own: OwnNode) -> Agent:
+        """What the node knows of itself, with caps that its data can honour."""
+        assert self.learner is not None and own.samples_per_unit is not None
+        held = self.learner(own.context).samples / own.samples_per_unit
+        return replace(agent, caps=np.minimum(agent.caps, held))
+
+    def _negotiate(self, asked: dict[str, Any], own: OwnNode) -> dict[str, Any]:
+        """Its answer to a question of the negotiation, if what it has answered before allows it."""
+        agent, state, protocol = own.required_agent(), own.state, own.config.get("protocol", "")
+        if protocol not in ("", *PROTOCOLS):
+            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r:.40}")
+        memory = NodeMemory.of(state.get("memory") or {"protocol": str(protocol)})
+        memory = memory.after(asked, knows_keys=own.known_keys.is_given)
+        if asked.get("kind") == "introduce":
+            agent = self._within_data(agent, own)
+        secret = state.get("secret") or os.urandom(32).hex()  # what its masks are made from, drawn once
+        identity = Identity(sign=own.key.sign_bytes, known=own.known_keys)
+        answer = replace(agent, secret=bytes.fromhex(secret), identity=identity).answer_stranger(asked)
+        own.remember(memory=asdict(memory), secret=secret)
+        return answer
+
+    def _train(self, said: Mapping[str, Any], message: Message, own: SigningNode, call_next: CallNext) -> Message:
+        """The app's reply to a message to train, if it is made of no more than was agreed; signed if the deal is.
+
+        A node that has signed a deal goes by that alone, whatever the coordinator asks for; with an app of fedpact's it
+        trains under no other.
+        """
+        signed = own.signed
+        if self.learner is not None or signed is not None:
+            agreed, name = own.samples_to_deliver(said), own.signed_name
+        else:
+            shares = dict(zip(said["agents"], said["agreed"], strict=True))
+            name = own.seat(list(shares)).name
+            if name not in shares:
+                raise InvalidInput(f'"{name}" is not part of the deal')
+            agreed = int(shares[name])
+            if not agreed:  # the server learns who it is, and asks no more
+                return Message(RecordDict({RECORD: ConfigRecord({"name": name, "samples": 0})}), reply_to=message)
+        samples = min(agreed, int(own.config.get("max-samples", agreed)))
+        if samples < 1:
+            raise InvalidInput(f'"{name}" has agreed to {agreed} samples, and its max-samples allows none')
+        given = copy.copy(message)
+        record = ConfigRecord({"name": name, "samples": samples})
+        given.content = RecordDict({**message.content, RECORD: record})
+        reply = call_next(given, own.context)
+        if reply.has_error():
+            return reply
+        used = [metrics[key] for metrics in reply.content.metric_records.values() for key in COUNTS if key in metrics]
+        if any(not isinstance(count, int | float) or count > samples for count in used):
+            raise InvalidInput(
+                f'"{name}" agreed to {samples} samples, and its app used {used[0]}: use agreed_samples(message)'
+            )
+        if signed is not None:
+            models = list(reply.content.array_records.values())
+            if len(models) != 1 or len(used) != 1 or not isinstance(used[0], int):
+                raise InvalidInput('a reply to be signed must hold one record of arrays, and say "num-examples" once')
+            record = own.sign_delivery(server_round(message), models[0], used[0])
+        checked = copy.copy(reply)
+        checked.content = RecordDict({**reply.content, RECORD: record})
+        return checked
 
 
-def _with_names(before: ArrayRecord, after: ArrayRecord) -> ArrayRecord:
-    """The arrays after training under the names they came with."""
-    if len(before) != len(after):
-        raise InvalidInput(f"the learner must return {len(before)} arrays, got {len(after)}")
-    return ArrayRecord(dict(zip(before.keys(), after.values(), strict=True)))
+def _measure(message: Message, own: SigningNode, call_next: CallNext) -> Message:
+    """What the app says of each of the models in a message, in one reply; signed where a ledger waits for it."""
+    names, models = Conventions.stated(message), models_of(message)
+    config = message.content.get(names.config, ConfigRecord({}))
+    accuracies: list[float] = []
+    for place, arrays in enumerate(models):
+        single = copy.copy(message)  # as apps know it
+        single.content = RecordDict({names.arrays: arrays, names.config: config})
+        reply = call_next(single, own.context)
+        if reply.has_error():
+            return reply
+        said = stated_accuracy(reply, names.metric)
+        if said["accuracy"] is None:
+            raise InvalidInput(f"model {place}: {said['reason']}; UnderDeal(metric=...) names another metric")
+        accuracies.append(said["accuracy"])
+    metrics = MetricRecord({"accuracy": accuracies, "num-examples": said["samples"]})
+    answer = Message(RecordDict({"metrics": metrics}), reply_to=message)
+    signature = own.sign_measured(message, models, accuracies, said["samples"])
+    if signature is not None:
+        answer.content[RECORD] = signature
+    return answer
+
+
+class SigningNode(OwnNode):
+    """A node with what it signs, and what it must have seen before it does; `context` is that of a message."""
+
+    @property
+    def signed(self) -> dict[str, Any] | None:
+        """The document it has signed, its place in it, and its own prices; None if it has signed none."""
+        return self.state.get(SIGNED)
+
+    @property
+    def signed_name(self) -> str:
+        """Its name in the deal that it has signed."""
+        signed = self.signed
+        assert signed is not None
+        return str(signed["document"]["agents"][signed["place"]])
+
+    def greet(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a roll call: who the node is, and which key it signs with in this run."""
+        run, seat = asked.get("run"), self.seat(asked.get("agents"))
+        if not isinstance(run, str):
+            raise InvalidInput(f"a roll call must name the run, got {short_repr(run)}")
+        self.remember(run=run)
+        signature = self.key.sign(key_document(run, seat.name, seat.index, self.key.public))
+        said = {"name": seat.name, "index": seat.index, "agents": seat.size}
+        return {**said, "key": self.key.public, "signature": signature}
+
+    def sign_deal(self, asked: Mapping[str, Any], agent: Agent | None) -> dict[str, Any]:
+        """Sign the deal and the node's own part of it if they hold; the last one signed is the one kept to."""
+        document = asked.get("document")
+        if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
+            raise InvalidInput("there is no deal to sign in what was asked")
+        seat = self.seat(document["agents"])
+        try:
+            if agent is not None and agent.has_lots:
+                raise Refused("a node signs deals between members with one lot of data each")
+            claims = check_deal(self, seat, asked, agent)
+            wants = wanted_updates(document, asked.get("wants"), agent, seat.name)
+        except Refused as reason:
+            return {"signed": False, "reason": str(reason)}
+        parts = {"prices": asked["prices"], "utility": asked["utility"], "claims": claims, "wants": wants}
+        own = statement_document(document, seat.name, **parts)
+        self.remember(**{SIGNED: {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}})
+        self._keep_statement(document)
+        return {
+            "signed": True,
+            "statement": document_digest(document),
+            "claims": claims,
+            "signature": self.key.sign(document),
+            "own_signature": self.key.sign(own),
+            **({} if wants is None else {"wants": wants}),
+        }
+
+    def samples_to_deliver(self, said: Mapping[str, Any]) -> int:
+        """How many samples it has agreed to, if a message to train brings everybody's signature on the same deal."""
+        signed = self.signed
+        if signed is None:
+            raise InvalidInput("this node has not signed any deal; it does not train")
+        document, seal = signed["document"], said.get(SEAL)
+        if not isinstance(seal, str):
+            raise InvalidInput("this node has not seen everybody's signature on the deal; it does not train")
+        try:
+            check_everybody_signed(document, decode_line(seal.encode(errors="replace")))
+        except Refused as reason:
+            raise InvalidInput(
+                f"this node has not seen everybody's signature on the deal, and does not train: {reason}"
+            ) from None
+        agreed = int(whole_samples(document["contributions"], document["samples_per_unit"])[signed["place"]])
+        if agreed < 1:
+            raise InvalidInput(f'"{self.signed_name}" has not agreed to contribute any sample; it does not train')
+        return agreed
+
+    def sign_delivery(self, number: int, arrays: ArrayRecord, samples: int) -> ConfigRecord:
+        """The record of a reply that says whose it is, of how many samples, with its signature."""
+        delivery = {"round": number, "samples": samples, "update": record_digest(arrays)}
+        return self._sign_own("delivery", delivery, samples=samples)
+
+    def sign_measured(
+        self, message: Message, models: Sequence[ArrayRecord], accuracies: Sequence[float], samples: int
+    ) -> ConfigRecord | None:
+        """The signature of what it measured of models; None where no deal is signed, or no ledger waits for it.
+
+        Where one does the message names the ledger's entry that it goes by.
+        """
+        record = own_record(message)
+        if "head" not in record or self.signed is None:
+            return None
+        if time.time() > message.metadata.created_at + message.metadata.ttl:
+            raise InvalidInput("it has measured for longer than the server waits; it signs nothing that comes too late")
+        about = str(record.get("about"))
+        if about not in ("accuracy", "verification") or (about == "accuracy" and len(models) != 1):
+            raise InvalidInput(
+                f"it signs what it measures of a model or of several, and not a statement about {about!r:.40}"
+            )
+        measured = measured_parts(about, [record_digest(arrays) for arrays in models], accuracies, samples)
+        return self._sign_own(about, measured, head=str(record["head"]))
+
+    def sign_settlement(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Sign everybody's cents if all that the node has signed is in the ledger, and its own are those due for it."""
+        signed = self.signed
+        if signed is None:
+            return {"confirmed": False, "reason": "it has not signed any deal"}
+        document = signed["document"]
+        digest = document_digest(document)
+        if asked.get("deal") != digest:
+            return {"confirmed": False, "reason": "it has signed another deal"}
+        try:
+            delivered = check_settlement(signed, asked, self._statements().get(digest, {}))
+        except Refused as reason:
+            return {"confirmed": False, "reason": str(reason)}
+        settlement = settlement_document(
+            document, str(asked.get("head")), delivered, asked["cents"], asked.get("paid_shares")
+        )
+        self._keep_statement(settlement)
+        return {"confirmed": True, "signature": self.key.sign(settlement)}
+
+    def _sign_own(self, about: str, said: Mapping[str, Any], *, head: str | None = None, **more: int) -> ConfigRecord:
+        """A statement of its own under the deal, signed and kept."""
+        signed = self.signed
+        assert signed is not None
+        made = own_document(about, signed["document"], self.signed_name, said, head=head)
+        self._keep_statement(made, **({} if head else {"head": signed["document"]["head"]}))
+        return ConfigRecord({"name": self.signed_name, **more, "signature": self.key.sign(made)})
+
+    def _statements(self) -> dict[str, dict[str, str]]:
+        """Digests of what it has signed of its own under each deal, by the deal's digest and the statement's key."""
+        state = self.state
+        held = state.get(STATEMENTS, {})
+        written = self.last_receipt(state.get("run", "")).get(STATEMENTS, {})  # of before this process was started
+        return {deal: written.get(deal, {}) | held.get(deal, {}) for deal in {**written, **held}}
+
+    def _keep_statement(self, document: Mapping[str, Any], **more: Any) -> None:
+        """Keep a receipt of what it signs, and of its own statements the digest; the last with its key counts."""
+        statements, key = self._statements(), own_statement_key(document)
+        if key is not None:
+            statements.setdefault(document["deal"], {})[key] = document_digest(document)
+            self.remember(**{STATEMENTS: statements})
+        self.keep_receipt(self.signed_name, document, **more, **({STATEMENTS: statements} if statements else {}))

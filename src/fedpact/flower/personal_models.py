@@ -11,19 +11,15 @@ and where members sign, the ledger says it to all of them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.flower.statement import Refused
-from fedpact.negotiation.agent import Agent
-from fedpact.scenario.scenario import COMMON, PERSONAL
 from fedpact.utils.errors import InvalidInput, short_repr
 
 Wants = Mapping[str, Iterable[str]]
@@ -32,19 +28,7 @@ WITHOUT_MODELS = 'leave it out, or train one model for all (models = "common", n
 
 @dataclass
 class ModelGroup:
-    """Members with the same model.
-
-    Attributes
-    ----------
-    members
-        Whose model it is.
-    wanted
-        Whose updates it is made of.
-    strategy
-        What makes it of them.
-    arrays
-        The model; None before training.
-    """
+    """Members with the same model: whose it is, whose updates it is made of, and by what; None before training."""
 
     members: tuple[str, ...]
     wanted: frozenset[str]
@@ -63,32 +47,25 @@ def group_members(strategy: Strategy, agreed: Mapping[str, int], wants: Wants | 
         Names by member; None for one model for all.
     """
     givers = frozenset(name for name, samples in agreed.items() if samples)
-    if wants is None:
-        return [ModelGroup(tuple(agreed), givers, strategy)]
     members: dict[frozenset[str], list[str]] = {}
     for name in agreed:
-        members.setdefault(givers & {*wants[name], name}, []).append(name)
+        members.setdefault(givers & {*wants[name], name} if wants is not None else givers, []).append(name)
     return [ModelGroup(tuple(names), wanted, copy.deepcopy(strategy)) for wanted, names in members.items()]
 
 
 def checked_wants(given: Federation | Wants, members: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Whose updates everybody's own model is made of, by name, of the members of a deal."""
-    there = tuple(members)
+    there, stated = tuple(members), given
     if isinstance(given, Federation):
         require_single_lots(given, "a deal on Flower")
-        named = dict(zip(given.names, given.wanted_lots, strict=True))
-        stated: Mapping[str, Iterable[str]] = {
-            name: [other for other, wanted in zip(given.names, row, strict=True) if wanted]
-            for name, row in named.items()
-        }
-    else:
-        stated = given
+        rows = zip(given.names, given.wanted_lots, strict=True)
+        stated = {name: [other for other, wanted in zip(given.names, row, strict=True) if wanted] for name, row in rows}
+    assert not isinstance(stated, Federation)
     missing = [name for name in there if name not in stated]
     if missing:
         raise InvalidInput(f'wants must say for every member whose updates are of use to it; "{missing[0]}" is missing')
-    known = {*there, *stated}
     for name, wanted in stated.items():
-        strange = [other for other in wanted if other not in known]
+        strange = [other for other in wanted if other not in {*there, *stated}]
         if strange or isinstance(wanted, str):
             raise InvalidInput(f'wants["{name}"] must be a list of members, got {short_repr(strange or wanted)}')
     return {name: tuple(other for other in there if other in {*stated[name], name}) for name in there}
@@ -103,47 +80,3 @@ def check_personal(**unused: Any) -> None:
     for setting, given in unused.items():
         if given:
             raise InvalidInput(f"{setting} cannot be used with personal models: {reasons[setting]}; {WITHOUT_MODELS}")
-
-
-def own_wants(document: Mapping[str, Any], stated: Any, agent: Agent | None, name: str) -> list[str] | None:
-    """Whose updates the model of this node is to be made of, by the deal it is asked to sign; None if all have one.
-
-    Parameters
-    ----------
-    stated
-        What the coordinator says, if it does.
-    agent
-        What the node knows of itself; None if it has no private file, and goes by what is stated.
-
-    Raises
-    ------
-    Refused
-        If that is not what is of use to it.
-    """
-    models, names = document.get("models", COMMON), document["agents"]
-    if models == COMMON:
-        return None
-    if models != PERSONAL:
-        raise Refused(f'models must be "{COMMON}" or "{PERSONAL}", got {short_repr(models)}')
-    if agent is None:
-        if not is_wanted(stated, names) or name not in stated:
-            raise Refused(f"models: it must be told whose updates its model is made of, got {short_repr(stated)}")
-        return list(stated)
-    [weights] = agent.weights
-    harmful = np.flatnonzero(weights < 0.0)
-    if harmful.size:
-        raise Refused(
-            f'models: its private file counts data of "{names[harmful[0]]}" that harms it, and with personal models '
-            f'nobody trains on such data; write the file anew from a scenario with models = "{PERSONAL}"'
-        )
-    out = document.get("excluded") or []
-    useful = [other for place, other in enumerate(names) if place == agent.index or weights[place] > 0.0]
-    wanted = [other for other in useful if other not in out]
-    if stated is not None and (not is_wanted(stated, names) or {*stated} != {*wanted}):
-        raise Refused(f"models: it wants the updates of {', '.join(wanted)}, not {short_repr(stated)}")
-    return wanted
-
-
-def is_wanted(stated: Any, names: Sequence[str]) -> bool:
-    """Whether it is a list of members."""
-    return isinstance(stated, list) and all(isinstance(name, str) and name in names for name in stated)

@@ -1,23 +1,14 @@
 """The ServerApp of a coordinator: negotiate, have it signed, train, measure, settle, and keep the record.
 
-Each phase that is completed is one entry of the ledger, and the ledger alone says where a run stands: a server that is
-started again on the same folder goes on after the last completed phase. A negotiation goes on in the middle, from its
-transcript. Nodes forget between runs, so what they have signed is put to them again; they check it anew.
-
-Members' public keys are fixed when they first answer. Everybody signs one document of the deal, and is then shown
-everybody's signature; what is delivered, measured and paid is signed too (`fedpact.deals.signatures`). What is
-delivered is paid for, at the prices agreed; where a deal names no prices, a member that delivers less than it agreed to
-is lost.
-
-A member that is lost before training is over takes its data with it: the deal is void, and those who are left negotiate
-another. A member that refuses to sign, or finds that others have signed another deal, ends the run: the same deal would
-be refused again.
+Phases and their entries are those of `fedpact.flower.run`. A negotiation that was interrupted goes on in the middle,
+from its transcript. Where a member is lost, those who are left negotiate another deal.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +17,24 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
-from fedpact.deals import Ledger
-from fedpact.deals.ledger import AGREED, SETTLED, TRAINED
-from fedpact.deals.signatures import stated_keys
-from fedpact.flower.agreement import agreed_deal
-from fedpact.flower.channel import roll_call
-from fedpact.flower.entries import Lost
-from fedpact.flower.learner import Model
+from fedpact.deals import Deal, Ledger
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.ledger import SETTLED
+from fedpact.deals.transcript import find_transcript, read_transcript
+from fedpact.fitting.delivery import Calibration
+from fedpact.flower.node import Model
+from fedpact.flower.run import MIN_AGENTS, Lost, SignedRun, begin_run, logger
 from fedpact.flower.settings import AppSettings
-from fedpact.flower.signed_run import SignedRun, begin_run
 from fedpact.flower.strategy import UnderDeal
+from fedpact.negotiation import coordinate
+from fedpact.negotiation.coordinator import transcript_header
 from fedpact.utils.errors import FedpactError, InvalidInput
-
-logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
+from fedpact.utils.files import read_bytes
+from fedpact.utils.jsonl import jsonable
 
 LEDGER = "ledger.jsonl"
 PATIENCE = 60.0  #: seconds: a server outlives its SuperLink by some, and a run that is started again waits for it
-MIN_AGENTS = 2  #: with fewer there is nothing to agree on
+CONTRIBUTION_ROUNDING = 1e-9  # of the largest: what was said of contributions as near was said of the deal's
 
 
 def server_app(
@@ -61,14 +53,15 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        conduct(
-            grid,
-            AppSettings.of(context.run_config),
-            initial=lambda: initial(context),
-            strategy=(lambda: strategy(context)) if strategy is not None else federated_averaging,
-        )
+        made = (lambda: strategy(context)) if strategy is not None else federated_averaging
+        conduct(grid, AppSettings.of(context.run_config), initial=lambda: initial(context), strategy=made)
 
     return app
+
+
+def federated_averaging() -> Strategy:
+    """Federated averaging over all members; what models come to is measured once, at the end."""
+    return FedAvg(fraction_evaluate=0.0, min_train_nodes=1, min_evaluate_nodes=0, min_available_nodes=1)
 
 
 def conduct(
@@ -89,91 +82,93 @@ def conduct(
         if ledger.last(SETTLED) is not None:
             logger.info("this run is over; its record is in %s", settings.folder)
             return
-        _Run(grid, settings, ledger, initial, strategy).to_the_end()
+        run = SignedRun(grid, ledger, settings.agents, settings.timeout, settings.patience)
 
-
-class _Run(SignedRun):
-    """A run under way: members negotiate the deal that they sign."""
-
-    def __init__(
-        self,
-        grid: Grid,
-        settings: AppSettings,
-        ledger: Ledger,
-        initial: Callable[[], Model],
-        strategy: Callable[[], Strategy],
-    ) -> None:
-        self.settings, self.initial, self.strategy = settings, initial, strategy
-        present = roll_call(
-            grid,
-            settings.num_agents,
-            run=ledger.entries[0].hash,
-            timeout=settings.timeout,
-            patience=settings.patience,
-            seats=settings.seats,
-            keys=stated_keys(ledger.entries),
-        )
-        super().__init__(grid, ledger, present, timeout=settings.timeout)
-
-    def to_the_end(self) -> None:
-        """Every phase that is still to be done; without those who are lost, if need be more than once."""
-        while True:
+        def negotiate(_: Lost | None) -> dict[str, Any]:
             try:
-                self._agree()
-                self.sign()
-                self._train()
-                break
-            except Lost as lost:
-                self.fail("lost", str(lost), lost.reasons, **lost.signed)
-                self.present = self.present.without(list(lost.reasons))
-                if len(self.present.nodes) < MIN_AGENTS:
-                    raise
-                logger.warning("%s; the others negotiate another deal", lost)
-        self.verify()
-        self.measure()
-        self.settle()
-
-    # Phases
-
-    def _agree(self) -> None:
-        if self.entry(AGREED) is None:
-            try:
-                content = agreed_deal(self.grid, self.present, self.settings, self._attempt)
-                _check_company(content["deal"])
+                return agreed_deal(run, settings)
             except FedpactError as error:
-                self.fail("agree", str(error), {})
+                run.fail("agree", str(error), {})
                 raise
-            self.note(AGREED, content)
 
-    def _train(self) -> None:
-        if self.entry(TRAINED) is not None:
-            return
-        if not any(self.samples().values()):
-            first = self._first_model()
-            self.keep_training(dict.fromkeys(self.samples(), first), {name: [] for name in self.samples()}, {})
-            return
-        under = UnderDeal(
-            self.strategy(),
-            self.deal(),
-            samples_per_unit=self.settings.samples_per_unit,
-            verify_subsets=self.settings.verify_subsets,
-            wants=self.wants,
-        )
-        under.train_signed(self, self._first_model(), self.settings.rounds, timeout=self.settings.timeout)
+        def train() -> None:
+            first = ArrayRecord([np.asarray(array) for array in initial()])
+            if not any(run.samples().values()):
+                run.keep_training(dict.fromkeys(run.samples(), first), {name: [] for name in run.samples()}, {})
+                return
+            options: dict[str, Any] = {"verify_subsets": settings.verify_subsets, "wants": run.wants}
+            under = UnderDeal(strategy(), run.deal(), samples_per_unit=settings.samples_per_unit, **options)
+            under.train_signed(run, first, settings.rounds, settings.timeout)
 
-    def _first_model(self) -> ArrayRecord:
-        return ArrayRecord([np.asarray(array) for array in self.initial()])
-
-    def _file(self, kind: str) -> Path:
-        return self.settings.folder / f"{kind}-{self._attempt}.npz"
+        run.to_the_end(negotiate, train)
 
 
-def _check_company(deal: Mapping[str, Any]) -> None:
-    out = "; ".join(f'"{name}": {reason}' for name, reason in deal["excluded"].items())
-    if len(deal["agents"]) - len(deal["excluded"]) < MIN_AGENTS:
+class FlowerChannel:
+    """A channel (`fedpact.negotiation.Channel`) to agents on the nodes of a run."""
+
+    def __init__(self, run: SignedRun) -> None:
+        self.names: Sequence[str] = run.names
+        self._run = run
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        """Ask all at once; what comes back in time, errors included, by index."""
+        by_name = {self.names[index]: question for index, question in questions.items()}
+        heard, silent = self._run.ask("negotiate", by_name)
+        broken = {name: {"number": by_name[name]["number"], "error": why} for name, why in silent.items()}
+        return {self.names.index(name): said for name, said in {**heard, **broken}.items()}
+
+
+def agreed_deal(run: SignedRun, settings: AppSettings) -> dict[str, Any]:
+    """Negotiate with those who are there, from the transcript as far as it goes; what the ledger holds of it."""
+    path, verification = settings.folder / f"negotiation-{run.attempt}.jsonl", settings.verification()
+    rules: dict[str, Any] = {
+        "mechanism": settings.mechanism,
+        "protocol": settings.protocol,
+        "title": settings.title,
+        "scenario": settings.scenario or None,
+        "consent": False,  # everybody is asked to sign
+    }
+    resume = _is_resumable(path, run.names, rules)
+    deal = coordinate(FlowerChannel(run), transcript=path, resume=resume, **rules)
+    if len(deal.members) < MIN_AGENTS:
+        out = "; ".join(f'"{name}": {reason}' for name, reason in deal.excluded.items())
         raise InvalidInput(f"fewer than {MIN_AGENTS} members are left at the table: {out}")
+    if deal.has_lots:
+        raise InvalidInput(
+            f"the deal is agreed and stands in {path}, but nodes sign and train under deals between members with one "
+            f"lot of data each, and these have several; `fedpact settle SCENARIO {path}` pays it"
+        )
+    if verification is not None and verification["settles"]:
+        Calibration.of_record(verification["calibration"]).check_settles(deal)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())  # the ledger must not name what a power failure can take away
+    digest, count = hashlib.sha256(read_bytes(path)).hexdigest(), read_transcript(path).count
+    return {
+        "deal": deal_record(deal),
+        "utilities": _utilities(deal),
+        "trace": [event for event in jsonable(deal.trace) if event.get("event") != "round"],
+        "unseated": {str(node): reason for node, reason in run.unseated.items()},
+        "transcript": {"file": path.name, "sha256": digest, "exchanges": count},
+        **({} if verification is None else {"verification": verification}),
+    }
 
 
-def federated_averaging() -> Strategy:
-    """Federated averaging over all members; what models come to is measured once, at the end."""
-    return FedAvg(fraction_evaluate=0.0, min_train_nodes=1, min_evaluate_nodes=0, min_available_nodes=1)
+def _is_resumable(path: Path, names: Sequence[str], rules: Mapping[str, Any]) -> bool:
+    """Whether the transcript is of the same agents, by the same rules; nothing is built on anything else."""
+    try:
+        return find_transcript(path, transcript_header(names, **rules)) is not None
+    except InvalidInput:  # interrupted before its first line was whole, or not ours
+        return False
+
+
+def _utilities(deal: Deal) -> dict[str, float]:
+    """By name, of those who spoke of the deal's own contributions: payoff less cost as they said, and the payment."""
+    near = CONTRIBUTION_ROUNDING * float(deal.contributions.max(initial=0.0))
+    for event in reversed(deal.trace):
+        if event["event"] == "round" and np.abs(event["contributions"] - deal.contributions).max() <= near:
+            return {
+                deal.agents[place]: event["utilities"][place] + float(deal.payments[place])
+                for place in deal.members
+                if event["utilities"][place] is not None
+            }
+    return {}

@@ -12,50 +12,55 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, TRAINED, VERIFIED, VERIFY
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, SIGNED, TRAINED, VERIFIED, VERIFY
 from fedpact.deals.settlement import delivered_contributions, money_terms
+from fedpact.deals.signatures import is_signed_by, own_document
 from fedpact.deals.transcript import is_transcript
-from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets, verified_content
+from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
 from fedpact.federation import Federation
-from fedpact.flower.entries import Lost, Unmeasured, check_measured, settlement_entry, trained_entry
 from fedpact.flower.messages import (
     RECORD,
+    SEAL,
     Conventions,
-    array_record,
     ask_to_measure,
     error_reason,
+    exchange,
     named_arrays,
+    only_arrays,
+    own_record,
     record_digest,
     stated_accuracy,
 )
 from fedpact.flower.personal_models import ModelGroup, Wants, check_personal, checked_wants, group_members
-from fedpact.flower.signed_run import SignedRun, run_given_deal
-from fedpact.flower.training_messages import (
-    MembersGrid,
-    SignedDeliveries,
-    arrays_of,
-    check_model,
-    copy_arrays,
-    copy_reply,
-    with_content,
-    without_record,
+from fedpact.flower.run import (
+    Lost,
+    SignedRun,
+    Unmeasured,
+    begin_run,
+    measured_subsets,
+    settled_content,
+    trained_content,
 )
 from fedpact.negotiation.check import UNSIGNED, check_record
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, short_repr
-from fedpact.utils.jsonl import jsonable
+from fedpact.utils.jsonl import encode_line, jsonable
+from fedpact.utils.words import join_names
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
 
@@ -83,10 +88,12 @@ class UnderDeal(Strategy):
     signed
         Whether members sign: the deal before anybody trains, what they deliver in every round, what they measure, and
         what all are paid. It needs `ledger`, which holds their keys and signatures and is checked by `fedpact check`,
-        and `keep_deal` on every node (`fedpact.flower.mods` says with which key). Then a member that refuses to sign,
-        does not deliver or sends what it has not signed is an error, and the ledger says so. Once the member is back,
-        the same call with the same ledger goes on: all sign anew, and train if they had not finished. Without `signed`
-        the ledger says that it is unsigned: its numbers are the word of whoever wrote it.
+        and `keep_deal` on every node (`fedpact.flower.identity` says with which key). A member that refuses to sign
+        ends the run. One that does not deliver, or sends what it has not signed, is lost, and the ledger says so: under
+        a deal given as an `Outcome` the others go on with the deal that its mechanism makes for them; a `Deal` knows no
+        other, and `start` ends in `Lost`. Once the member is back, the same call with the same ledger goes on: all sign
+        anew, and train if they had not finished. Without `signed` the ledger says that it is unsigned: its numbers are
+        the word of whoever wrote it.
     verify_subsets
         Of how many subsets of the updates models are made that members measure after training, several in one message;
         it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`. If nobody can measure
@@ -122,31 +129,37 @@ class UnderDeal(Strategy):
             raise InvalidInput("signed needs a ledger, which holds what members sign; name its file: ledger=...")
         if wants is not None:
             check_personal(verify_subsets=verify_subsets)
-        self.deal = _deal_of(deal)
-        self.agreed = self.deal.samples(samples_per_unit)
-        self._wants = None if wants is None else checked_wants(wants, self.agreed)
-        self._groups = group_members(copy.deepcopy(strategy), self.agreed, self._wants)
-        self.strategy = self._groups[0].strategy
+        self._given, self._wanted = copy.deepcopy(strategy), wants
+        self._outcome = deal if isinstance(deal, Outcome) else None
         self._conventions = Conventions.of(strategy, metric)
-        self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
-        self._samples_per_unit = float(samples_per_unit)
-        self.accuracies: dict[str, dict[str, Any]] = {}
-        self.settlement: Settlement | None = None
-        self.result: Result | None = None
-        self._names: dict[int, str | None] = dict(nodes or {})
-        self._all_known = nodes is not None
+        self._samples_per_unit, self._verify_subsets = float(samples_per_unit), verify_subsets
         self._ledger = Path(ledger) if ledger is not None else None
         self._money, self._signed = money, signed
-        self._deliveries: SignedDeliveries | None = None
-        self._verify_subsets = verify_subsets
-        self.updates = TrainingUpdates() if verify_subsets else None
-        self.verified: dict[str, Any] | None = None
-        self._outcome = deal if isinstance(deal, Outcome) else None
-        self._asked: list[int] = []
+        self._names: dict[int, str | None] = dict(nodes or {})
+        self._all_known = nodes is not None
         self._asked_nodes: dict[str, int] = {}  # by the message that asked
+        self.settlement: Settlement | None = None
+        self.result: Result | None = None
+        self.verified: dict[str, Any] | None = None
+        self._take_deal(_deal_of(deal))
+
+    def _take_deal(self, deal: Deal) -> None:
+        """Begin under a deal: nothing is trained yet."""
+        self.deal, self.agreed = deal, deal.samples(self._samples_per_unit)
+        self._check_enough()
+        self._wants = None if self._wanted is None else checked_wants(self._wanted, self.agreed)
+        self._groups = group_members(self._given, self.agreed, self._wants)
+        self.strategy = self._groups[0].strategy
+        self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
+        self.accuracies: dict[str, dict[str, Any]] = {}
+        self.updates = TrainingUpdates() if self._verify_subsets else None
+        self._asked: list[int] = []
         self._times_asked: Counter[str] = Counter()
         self._before: ArrayRecord | None = None
-        self._check_enough()
+        # Where members sign: the deal's document, everybody's signatures on it, and what each has delivered.
+        self._document: dict[str, Any] | None = None
+        self._seal = ""
+        self._deliveries: dict[str, list[dict[str, Any]]] = {}
 
     @property
     def models(self) -> dict[str, ArrayRecord]:
@@ -159,15 +172,8 @@ class UnderDeal(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to those who have agreed to contribute, with the terms."""
-        view = MembersGrid(grid, self._may_train, self._asked_nodes)
-        messages = [
-            with_content(message, {**message.content, RECORD: self._terms_for(message.metadata.dst_node_id)})
-            for group in self._groups
-            for message in group.strategy.configure_train(
-                server_round, copy_arrays(self._model_of(group, arrays)), copy.deepcopy(config), view
-            )
-            if self._may_train(message.metadata.dst_node_id) and self._is_in(group, message, server_round)
-        ]
+        configured = self._configured("configure_train", server_round, arrays, config, grid)
+        messages = [self._with_terms(message) for message in configured]
         self._asked, self._before = [message.metadata.dst_node_id for message in messages], arrays
         self._times_asked.update(self._agent_or_node(node) for node in self._asked)
         return messages
@@ -181,41 +187,63 @@ class UnderDeal(Strategy):
             samples.append(kept[name][1] if name in kept else 0)
         for name, reason in broken.items():
             logger.warning('round %d: member "%s" does not count: %s', server_round, name, reason)
-        if broken and self._deliveries is not None:
-            raise Lost(broken, signed=self._signed_until_now())
+        if broken and self._document is not None:
+            raise Lost(broken, signed={"deliveries": self._deliveries})
         # In the deal's order: what a model comes to must not depend on who answers first.
         delivered = {name: kept[name][0] for name in self.agreed if name in kept}
         if self.updates is not None and kept and self._before is not None:
             self.updates.rounds.append(
                 RoundUpdates(
                     before=named_arrays(self._before),
-                    updates={name: named_arrays(arrays_of(message)) for name, message in delivered.items()},
+                    updates={
+                        name: named_arrays(only_arrays(message, "a reply to be verified"))
+                        for name, message in delivered.items()
+                    },
                     samples={name: samples for name, (_, samples) in kept.items()},
                 )
             )
-        found = [self._aggregate(group, server_round, delivered) for group in self._groups]
+        found = []
+        for group in self._groups:
+            replies = [_with_records(message) for name, message in delivered.items() if name in group.wanted]
+            found.append(group.strategy.aggregate_train(server_round, replies))
+            group.arrays = group.arrays if found[-1][0] is None else found[-1][0]
         return found[0]
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to members of the deal, each with its model."""
-        view = MembersGrid(grid, self._is_member, self._asked_nodes)
-        return [
-            message
-            for group in self._groups
-            for message in group.strategy.configure_evaluate(
-                server_round, copy_arrays(self._model_of(group, arrays)), copy.deepcopy(config), view
-            )
-            if self._is_in(group, message, server_round)
-        ]
+        return self._configured("configure_evaluate", server_round, arrays, config, grid)
+
+    def _configured(
+        self, how: str, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """The strategy's messages to those who take part, each with its model."""
+
+        def takes_part(node: int) -> bool:
+            return self._takes_part(node, trains=how == "configure_train")
+
+        view: Any = MembersGrid(grid, takes_part, self._asked_nodes)
+        messages = []
+        for group in self._groups:
+            if group.arrays is None or group is self._groups[0]:
+                group.arrays = arrays  # what the strategy's loop says; others' is made of the updates that they want
+            own, settings = ArrayRecord(dict(group.arrays.items())), copy.deepcopy(config)
+            found = getattr(group.strategy, how)(server_round, own, settings, view)
+            messages += [
+                message
+                for message in found
+                if takes_part(message.metadata.dst_node_id)
+                and self._is_in(group, message.metadata.dst_node_id, server_round)
+            ]
+        return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The strategy's; what each member says of the model is kept, the last round's at the end."""
         answers = list(replies)
-        said = {
-            self._names.get(self._node_of(reply)): stated_accuracy(reply, self._conventions.metric) for reply in answers
-        }
+        nodes = [self._asked_nodes.get(it.metadata.reply_to_message_id, it.metadata.src_node_id) for it in answers]
+        scores = [stated_accuracy(reply, self._conventions.metric) for reply in answers]
+        said = {self._names.get(node): score for node, score in zip(nodes, scores, strict=True)}
         if answers and all(each["accuracy"] is None for each in said.values()):
             logger.warning("round %d: nobody's score counts: %s", server_round, next(iter(said.values()))["reason"])
         self.accuracies = {name: said[name] for name in self.agreed if name in said} or self.accuracies
@@ -247,7 +275,7 @@ class UnderDeal(Strategy):
             return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
         if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
             raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
-        noted = MembersGrid(grid, self._is_member, self._asked_nodes)
+        noted: Any = MembersGrid(grid, self._takes_part, self._asked_nodes)
         result = self.result = super().start(noted, initial_arrays, num_rounds, timeout, *configs)
         if self.updates is not None and self.updates.rounds:
             self._verify(grid, timeout)
@@ -259,135 +287,115 @@ class UnderDeal(Strategy):
     ) -> Result:
         """The same between members that sign; the ledger is written phase by phase, and gone on with."""
         assert self._ledger is not None
-        header = {"rounds": num_rounds, "samples_per_unit": self._samples_per_unit, **money_terms(self._money)}
-        agreed: dict[str, Any] = {}
-        if self._wants is not None:
-            header["models"], agreed["wants"] = PERSONAL, self._wants
-        if self._verify_subsets:
-            agreed["verification"] = {"subsets": self._verify_subsets, "settles": False, "calibration": None}
+        whole = self.deal
+        header: dict[str, Any] = {"agents": list(whole.agents), "scenario": whole.scenario, "rounds": num_rounds}
+        header |= {"samples_per_unit": self._samples_per_unit, **money_terms(self._money)}
+        header |= {} if self._wants is None else {"models": PERSONAL}
         with Ledger(self._ledger) as ledger:
-            run = run_given_deal(grid, ledger, self.deal, header, jsonable(agreed), timeout=timeout)
+            begin_run(ledger, header)
+            first = next((entry.content for entry in ledger.entries if entry.kind == AGREED), None)
+            if first is not None and first != self._agreed_content():
+                raise InvalidInput(f"{ledger.path} holds the record of another run, of another deal; name another file")
+            if ledger.last(SETTLED) is not None:
+                raise InvalidInput(f"{ledger.path} holds the record of this run, which is over; name another file")
+            run = SignedRun(grid, ledger, whole.agents, timeout, patience=timeout, least=len(whole.members))
             run.conventions = self._conventions
-            try:
-                run.sign()
-                trained = run.trained_model()  # by an earlier call
-                if trained is None:
-                    result = self.train_signed(run, initial_arrays, num_rounds, timeout, *configs)
-                else:
-                    result = self.result = Result(arrays=trained)
-            except Lost as lost:
-                run.fail("lost", str(lost), lost.reasons, **lost.signed)
-                raise
-            run.verify()
-            run.measure()
+            if run.entry(AGREED) is not None:
+                self._take_deal(run.deal())
+            absent = [name for name in self.agreed if name not in run.nodes]
+            if absent and (self._outcome is None or ledger.last(FAILED) is None):
+                raise InvalidInput(
+                    f"not all members can sign: {join_names(absent)} cannot ({run.description}); "
+                    f"every node needs ClientApp(mods=[fedpact.flower.keep_deal])"
+                )
+
+            def make_deal(lost: Lost | None) -> dict[str, Any]:
+                if lost is not None and self._outcome is None:
+                    raise lost
+                told: dict[str, str] = {}
+                for entry in ledger.entries:
+                    told |= entry.content.get("agents", {}) if entry.kind == FAILED else {}
+                members = [whole.agents[place] for place in whole.members]
+                reasons = {name: told.get(name, "it is not there") for name in members if name not in run.nodes}
+                self._take_deal(deal_without(self._outcome, reasons) if self._outcome and reasons else whole)
+                return self._agreed_content()
+
+            def train() -> None:
+                self.train_signed(run, initial_arrays, num_rounds, timeout, *configs)
+
+            run.to_the_end(make_deal, train)
             self.accuracies = dict(run.content(MEASURED)["accuracies"])
             self.verified = dict(run.content(VERIFIED)) if self._verify_subsets else None
-            self.settlement = run.settle()
-        return result
+            self.settlement = run.settlement
+            self.result = self.result or Result(arrays=run.trained_model())  # of an earlier call
+        return self.result
 
-    def train_signed(  # noqa: PLR0917 - as `start`
-        self,
-        run: SignedRun,
-        initial_arrays: ArrayRecord,
-        num_rounds: int,
-        timeout: float,
-        train_config: ConfigRecord | None = None,
-        evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
-    ) -> Result:
+    def _agreed_content(self) -> dict[str, Any]:
+        """The entry of the deal in a ledger whose members sign."""
+        content: dict[str, Any] = {"deal": deal_record(self.deal), "utilities": {}}
+        if self._wants is not None:
+            content["wants"] = self._wants
+        if self._verify_subsets:
+            content["verification"] = {"subsets": self._verify_subsets, "settles": False, "calibration": None}
+        return dict(jsonable(content))
+
+    def train_signed(self, run: SignedRun, arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any) -> None:
         """Run the rounds of a run whose members have signed the deal; what is not signed does not count.
 
-        Raises
-        ------
-        Lost
-            If a member does not deliver, or delivers less than it agreed to under a deal without prices.
+        A member that does not deliver is `Lost`, and so is one that delivers less than agreed without prices.
         """
-        self._names = {node: run.present.names[place] for place, node in run.present.nodes.items()}
-        self._all_known = True
-        self._deliveries = SignedDeliveries(run.document())
-        noted = MembersGrid(run.grid, self._is_member, self._asked_nodes)
-        result = self.result = super().start(
-            noted, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
-        )
-        self.check_all_asked()
-        short = self.short()
-        if short and self.deal.prices is None:
-            raise Lost(short, signed=self._signed_until_now())
-        run.keep_training(self.models, self.samples, self._deliveries.by_name, self.updates)
-        return result
-
-    # Models, one for all or one for every group of members that want the same updates
-
-    def _model_of(self, group: ModelGroup, arrays: ArrayRecord) -> ArrayRecord:
-        """The model of a group: what the strategy's loop says, or what was made of the updates that the group wants."""
-        if group.arrays is None or group is self._groups[0]:
-            group.arrays = arrays
-        return group.arrays
-
-    def _is_in(self, group: ModelGroup, message: Message, server_round: int) -> bool:
-        """Whether a message goes to a node of the group; before nodes have said who they are, all models are alike."""
-        if len(self._groups) == 1:
-            return True
-        node = message.metadata.dst_node_id
-        name = self._names.get(node)
-        if name is not None:
-            return name in group.members
-        if server_round > 1 and group is self._groups[0]:
-            logger.warning("node %d has not said who it is in the first round, and is sent no model of its own", node)
-        return server_round == 1 and group is self._groups[0]
-
-    def _aggregate(
-        self, group: ModelGroup, server_round: int, delivered: Mapping[str, Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The strategy's aggregate of the replies that a group wants, which is its model from now on."""
-        replies = [copy_reply(message) for name, message in delivered.items() if name in group.wanted]
-        arrays, metrics = group.strategy.aggregate_train(server_round, replies)
-        group.arrays = group.arrays if arrays is None else arrays
-        return arrays, metrics
-
-    def _signed_until_now(self) -> dict[str, Any]:
-        """What members that are lost take nothing back of."""
-        return {} if self._deliveries is None else {"deliveries": self._deliveries.by_name}
-
-    def _verify(self, grid: Grid, timeout: float) -> None:
-        """What members measure of models made of subsets of the updates, as far as they answer."""
-        assert self.updates is not None
-        subsets, rounds = draw_subsets(self.updates.digests(), self._verify_subsets), len(self.updates.rounds)
-        models = [array_record(self.updates.model_of(subset)) for subset in subsets]
-        nodes = {name: node for node, name in self._names.items() if name in self.agreed}
-        asked = dict.fromkeys(self.agreed, models)
-        said = ask_to_measure(grid, nodes, asked, self._conventions, rounds, timeout=timeout)
-        verified = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
-        try:
-            check_measured(verified["models"])
-        except Unmeasured as error:
-            if self._ledger is not None:
-                failed = {"phase": VERIFY, "agents": error.reasons, "reason": str(error)}
-                self._write_ledger(self._ledger, self._trained_entry(), failed)
-            raise
-        self.verified = verified
-
-    # The account
-
-    def check_all_asked(self) -> None:
-        """Raise `InvalidInput` if the strategy has left out somebody who agreed to contribute."""
+        self._names, self._all_known = {node: name for name, node in run.nodes.items()}, True
+        everybody = run.content(SIGNED)["signatures"].items()
+        self._document, self._seal = run.document(), encode_line({name: said["signature"] for name, said in everybody})
+        noted: Any = MembersGrid(run.grid, self._takes_part, self._asked_nodes)
+        self.result = super().start(noted, arrays, num_rounds, timeout, *configs)
         left_out = [name for name, agreed in self.agreed.items() if agreed and name not in self._times_asked]
         if left_out:
             raise InvalidInput(
                 f"{type(self.strategy).__name__} never asked {', '.join(left_out)} to train; "
                 f"under a deal all members contribute: let it take them all, as with fraction_train=1.0"
             )
+        short = self.short()
+        if short and self.deal.prices is None:
+            raise Lost(short, signed={"deliveries": self._deliveries})
+        run.keep_training(self.models, self.samples, self._deliveries, self.updates)
+
+    def _is_in(self, group: ModelGroup, node: int, server_round: int) -> bool:
+        """Whether the model of a group goes to a node; before nodes have said who they are, all models are alike."""
+        name, is_first = self._names.get(node), group is self._groups[0]
+        if len(self._groups) == 1 or name is not None:
+            return name is None or name in group.members
+        if server_round > 1 and is_first:
+            logger.warning("node %d has not said who it is in the first round, and is sent no model of its own", node)
+        return server_round == 1 and is_first
+
+    def _verify(self, grid: Grid, timeout: float) -> None:
+        """What members measure of models made of subsets of the updates, as far as they answer."""
+        assert self.updates is not None
+        subsets, rounds = draw_subsets(self.updates.digests(), self._verify_subsets), len(self.updates.rounds)
+        nodes = {name: node for node, name in self._names.items() if name in self.agreed}
+
+        def ask(models: Any) -> dict[str, dict[str, Any]]:
+            asked = dict.fromkeys(self.agreed, models)
+            return ask_to_measure(grid, nodes, asked, self._conventions, rounds, timeout)
+
+        try:
+            self.verified = {"models": measured_subsets(self.updates, subsets, ask)["models"]}
+        except Unmeasured as error:
+            self._write_ledger({"phase": VERIFY, "agents": error.reasons, "reason": str(error)})
+            raise
+
+    # The account
 
     def short(self) -> dict[str, str]:
         """Members that delivered less than they agreed to in some round they were asked in, with reasons."""
+        asked = self._rounds_asked()
+        means = {name: sum(self.samples[name]) / max(asked[name], 1) for name in self.agreed}
         return {
-            name: f"agreed to {agreed} samples and delivered {self._mean_samples(name):g} on average"
+            name: f"agreed to {agreed} samples and delivered {means[name]:g} on average"
             for name, agreed in self.agreed.items()
-            if self._mean_samples(name) < agreed
+            if means[name] < agreed
         }
-
-    def _mean_samples(self, name: str) -> float:
-        return sum(self.samples[name]) / max(self._rounds_asked()[name], 1)
 
     def _rounds_asked(self) -> dict[str, int]:
         """In how many rounds members were asked; of one whose node was not known, at least those it delivered in."""
@@ -399,38 +407,35 @@ class UnderDeal(Strategy):
 
         They follow from the deal's prices, or, of a deal given as an `Outcome`, from its mechanism's payment rule.
         """
-        short, trained = self.short(), self._trained_entry()
+        short = self.short()
         for name, reason in short.items():
             logger.warning('"%s" %s', name, reason)
         try:
             known = short or self.deal.prices is not None
-            given = delivered_contributions(self.deal, trained) if known else self.deal.contributions
+            given = delivered_contributions(self.deal, self._trained()) if known else self.deal.contributions
             self.settlement = settle(self._outcome or self.deal, money=self._money, delivered=given)
         except InvalidInput as reason:
             if not short:
                 raise
             logger.warning("nothing is settled: %s", reason)
-        if self._ledger is not None:
-            failed = {"phase": SETTLE, "agents": short, "reason": "not all delivered"}
-            self._write_ledger(self._ledger, trained, failed)
+        self._write_ledger({"phase": SETTLE, "agents": short, "reason": "not all delivered"})
         return self.settlement
 
-    def _trained_entry(self) -> dict[str, Any]:
-        return trained_entry(self.agreed, self.samples, self._samples_per_unit, asked=self._rounds_asked())
+    def _trained(self) -> dict[str, Any]:
+        return trained_content(self.agreed, self.samples, self._samples_per_unit, asked=self._rounds_asked())
 
-    def _write_ledger(self, path: Path, trained: Mapping[str, Any], failed: Mapping[str, Any]) -> None:
-        """The record of training under a deal that was made elsewhere, and if nothing is settled why it failed.
-
-        A file that has entries is left as it is.
-        """
-        with Ledger(path) as ledger:
+    def _write_ledger(self, failed: Mapping[str, Any]) -> None:
+        """The record of training under a deal that was made elsewhere, and if nothing is settled why it failed."""
+        if self._ledger is None:
+            return
+        with Ledger(self._ledger) as ledger:
             if ledger.entries:
-                raise InvalidInput(f"{path} holds the record of another run; name another file")
-            logger.warning("%s: %s; members sign with signed=True", path, UNSIGNED)
+                raise InvalidInput(f"{ledger.path} holds the record of another run; name another file")
+            logger.warning("%s: %s; members sign with signed=True", ledger.path, UNSIGNED)
             personal = {} if self._wants is None else {"models": PERSONAL, "wants": self._wants}
             ledger.append("begun", {"agents": list(self.deal.agents), "signed": False, **jsonable(personal)})
             agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
-            ledger.append(TRAINED, trained)
+            ledger.append(TRAINED, self._trained())
             if self.verified is not None:
                 ledger.append(VERIFIED, self.verified)
             if self.accuracies:
@@ -438,16 +443,21 @@ class UnderDeal(Strategy):
             if self.settlement is None:
                 ledger.append(FAILED, failed)
             else:
-                ledger.append(SETTLED, settlement_entry(self.settlement, agreed.hash))
+                ledger.append(SETTLED, settled_content(self.settlement, agreed.hash))
 
-    def _terms_for(self, node: int) -> ConfigRecord:
-        """What everybody agreed to; and to a node that is known, its own share."""
-        everybody = list(self.deal.agents)
+    # Messages
+
+    def _with_terms(self, message: Message) -> Message:
+        """A message to train with what everybody agreed to, and to a node that is known with its own share."""
+        about, everybody = message.metadata, list(self.deal.agents)
         record = ConfigRecord({"agents": everybody, "agreed": [self.agreed.get(name, 0) for name in everybody]})
-        name = self._names.get(node)
+        if self._document is not None:
+            record[SEAL] = self._seal
+        name = self._names.get(about.dst_node_id)
         if name is not None:
             record["name"], record["samples"] = name, self.agreed[name]
-        return record
+        content = RecordDict({**message.content, RECORD: record})
+        return Message(content, about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id)
 
     def _sort_replies(
         self, replies: Iterable[Message], server_round: int
@@ -457,14 +467,15 @@ class UnderDeal(Strategy):
         broken: dict[str, str] = {}
         silent = set(self._asked)
         for reply in replies:
-            node = self._node_of(reply)
+            # The node that was asked: where it has died, Flower answers in its place, under a number of its own.
+            node = self._asked_nodes.get(reply.metadata.reply_to_message_id, reply.metadata.src_node_id)
             silent.discard(node)
             try:
                 name, samples = self._read_reply(reply, node, server_round)
                 if name in kept:
                     raise InvalidInput(f'another node is called "{name}" as well')
                 if samples:
-                    kept[name] = without_record(reply), samples
+                    kept[name] = _with_records(reply, without=RECORD), samples
             except InvalidInput as reason:
                 broken[self._agent_or_node(node)] = str(reason)
         broken |= {self._agent_or_node(node): "no reply in time" for node in silent}
@@ -477,7 +488,7 @@ class UnderDeal(Strategy):
         name = self._name(reply, node)
         if not self.agreed[name]:  # it was asked because it had not said who it is
             return name, 0
-        if self._deliveries is not None or self.updates is not None:
+        if self._document is not None or self.updates is not None:
             check_model(reply, self._before)
         key = getattr(self.strategy, "weighted_by_key", WEIGHT)
         counts = [metrics[key] for metrics in reply.content.metric_records.values() if key in metrics]
@@ -485,14 +496,19 @@ class UnderDeal(Strategy):
             raise InvalidInput(f'its reply must say "{key}" once, a positive number')
         if counts[0] > self.agreed[name]:
             raise InvalidInput(f"it used {counts[0]:g} samples and agreed to {self.agreed[name]}")
-        if self._deliveries is not None:
-            self._deliveries.add(reply, name, int(counts[0]), server_round)
+        if self._document is not None:
+            update = record_digest(next(iter(reply.content.array_records.values())))
+            delivery = {"round": server_round, "samples": int(counts[0]), "update": update}
+            signature = own_record(reply).get("signature")
+            signed = own_document("delivery", self._document, name, delivery)
+            if not is_signed_by(self._document["keys"].get(name), signed, signature):
+                raise InvalidInput("it has not signed what it delivers")
+            self._deliveries.setdefault(name, []).append({**delivery, "signature": signature})
         return name, int(counts[0])
 
     def _name(self, reply: Message, node: int) -> str:
         """Whose reply it is: what is known of the node, or else what it says."""
-        record = reply.content.get(RECORD)
-        name = record.get("name") if isinstance(record, ConfigRecord) else None
+        name = own_record(reply).get("name")
         if self._all_known:
             known = self._names.get(node)
             if known is None or name not in (None, known):
@@ -505,28 +521,20 @@ class UnderDeal(Strategy):
             raise InvalidInput(f'"{name}" is not part of the deal')
         return name
 
-    def _node_of(self, reply: Message) -> int:
-        """The node that was asked: where it has died, Flower answers in its place, under a number of its own."""
-        about = reply.metadata
-        return self._asked_nodes.get(about.reply_to_message_id, about.src_node_id)
-
     def _agent_or_node(self, node: int) -> str:
         return self._names.get(node) or f"node {node}"
 
-    def _is_member(self, node: int) -> bool:
-        """Whether a node may be part of the deal: it is, or has not yet said who it is."""
+    def _takes_part(self, node: int, *, trains: bool = False) -> bool:
+        """Whether a node may be part of the deal, and contribute to it: it is, or has not yet said who it is."""
         if node not in self._names:
             return not self._all_known
-        return self._names[node] in self.agreed
-
-    def _may_train(self, node: int) -> bool:
-        name = self._names.get(node)
-        return self._is_member(node) and (name is None or self.agreed[name] > 0)
+        name = self._names[node]
+        return name in self.agreed and not (trains and not self.agreed[name])
 
     def _check_enough(self) -> None:
         """Strategies wait for nodes without end: say so before."""
         there = sum(samples > 0 for samples in self.agreed.values())
-        least = max(int(getattr(self.strategy, key, 0) or 0) for key in ("min_available_nodes", "min_train_nodes"))
+        least = max(int(getattr(self._given, key, 0) or 0) for key in ("min_available_nodes", "min_train_nodes"))
         if there < max(least, 1):
             raise InvalidInput(
                 f"{there} members contribute under the deal and the strategy waits for {least} nodes; "
@@ -546,3 +554,81 @@ def _deal_of(given: Deal | Outcome | Path | str) -> Deal:
     if not isinstance(deal, Deal):
         raise InvalidInput(f"deal must be a Deal, an Outcome or a file, got {short_repr(given)}")
     return deal
+
+
+def deal_without(outcome: Outcome, reasons: Mapping[str, str]) -> Deal:
+    """The deal that a mechanism makes for those who are left when some, with reasons, are out."""
+    rest = [place for place, name in enumerate(outcome.agents) if name not in reasons]
+    part = outcome.rules.solve(outcome.federation.take(rest)).deal
+    size = len(outcome.agents)
+
+    def for_all(numbers: Any) -> Any:
+        everybody = np.zeros((size,) * np.ndim(numbers))
+        everybody[np.ix_(*[rest] * np.ndim(numbers))] = numbers
+        return everybody
+
+    return Deal(
+        mechanism=part.mechanism,
+        agents=tuple(outcome.agents),
+        contributions=for_all(part.contributions),
+        payments=for_all(part.payments),
+        prices=None if part.prices is None else for_all(part.prices),
+        side_payments=for_all(part.side_payments),
+        excluded={**reasons, **part.excluded},
+        scenario=outcome.federation.fingerprint,
+        provenance=part.provenance,
+    )
+
+
+class MembersGrid:
+    """A grid with some of the nodes of another; it notes which node each message went to, which replies name."""
+
+    def __init__(self, grid: Grid, includes: Callable[[int], bool], asked: dict[str, int]) -> None:
+        self._grid, self._includes, self._asked = grid, includes, asked
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
+
+    def get_node_ids(self) -> list[int]:
+        """Of the nodes among them."""
+        return [node for node in self._grid.get_node_ids() if self._includes(node)]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        """The replies that come in time; without a timeout all."""
+        sent = dict(enumerate(messages))
+        replies = exchange(self._grid, sent, timeout=math.inf if timeout is None else timeout)
+        for number, reply in replies.items():
+            self._asked[reply.metadata.reply_to_message_id] = sent[number].metadata.dst_node_id
+        return list(replies.values())
+
+
+def check_model(reply: Message, sent: ArrayRecord | None) -> None:
+    """A model is averaged only with others of its kind, and one bad number would spoil it for everybody."""
+    records = list(reply.content.array_records.values())
+    if len(records) != 1 or len(reply.content.metric_records) != 1:
+        raise InvalidInput("its reply must hold one record of arrays and one of metrics")
+    try:
+        found, wanted = named_arrays(records[0]), {} if sent is None else named_arrays(sent)
+        kinds = {name: _kind(array) for name, array in found.items()}
+    except (AttributeError, BadZipFile, EOFError, OSError, TypeError, ValueError) as error:
+        raise InvalidInput(f"its model holds an array that cannot be read: {error!r:.80}") from error
+    other = [name for name in found | wanted if name not in wanted or kinds.get(name) != _kind(wanted[name])]
+    if other:
+        raise InvalidInput(f"its model has other arrays than the one it was sent, such as {other[0]!r:.40}")
+    for name, numbers in found.items():
+        if not np.isfinite(numbers).all():
+            raise InvalidInput(f"its model's array {name!r:.40} holds numbers that are not finite")
+
+
+def _kind(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], bool]:
+    """An array's shape, and whether it is complex: means of whole numbers are floats, so real numbers are alike."""
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{array.dtype} is no kind of number")
+    return array.shape, array.dtype.kind == "c"
+
+
+def _with_records(reply: Message, without: str = "") -> Message:
+    """The same reply, with records that a strategy may replace, and one left out."""
+    copied = copy.copy(reply)
+    copied.content = RecordDict({key: record for key, record in reply.content.items() if key != without})
+    return copied

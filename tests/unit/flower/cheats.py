@@ -20,8 +20,8 @@ from scipy.special import ndtr
 import fedpact as fp
 from fedpact.fitting.delivery import Calibration
 from fedpact.flower import Score
+from fedpact.flower.run import read_model
 from fedpact.flower.server import conduct, federated_averaging
-from fedpact.flower.signed_run import read_model
 from fedpact.negotiation.check import check_ledger
 from unit.flower.in_process import Stage
 

@@ -6,6 +6,7 @@ change.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,7 +171,7 @@ class Stage:
         usual = {"timeout": 0.02, "patience": 0.0, "currency": "EUR", "per-payoff": 1e6, "rounds": 2}
         given = {
             "record": str(self.folder / "record"),
-            "num-agents": self.federation.n_agents,
+            "names": json.dumps(list(self.federation.names)),
             **usual,
             **self.run_config,
             **more,

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.flower.channel import FlowerChannel, roll_call
+from fedpact.deals import Ledger
+from fedpact.flower.run import SignedRun, begin_run
+from fedpact.flower.server import FlowerChannel
 from fedpact.negotiation import masks
 from fedpact.negotiation.session import Session
 from fedpact.negotiation.sum_terms import count_of
@@ -32,8 +34,9 @@ class Coordinator:
         keys = keys_by_name(federation, folder / "keys")
         self.stage = Stage(federation, folder / "run", node_config={place: keys[place] | config for place in keys})
         grid = self.stage.grid()
-        present = roll_call(grid, FEDERATION.n_agents, run="0" * 64, patience=0.0, timeout=0.02)
-        self.channel = FlowerChannel(grid, present, timeout=0.02)
+        with Ledger(folder / "ledger.jsonl") as ledger:
+            begin_run(ledger, {})
+            self.channel = FlowerChannel(SignedRun(grid, ledger, FEDERATION.names, timeout=0.02, patience=0.0))
         self.number = 1000
 
     def ask(self, place: int, question: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,37 @@ def assert_solved(deal: Any, federation: fp.Federation) -> None:
     assert rest.welfare(deal.contributions[there]) >= solved.welfare - SAME * size
 
 
+LATE = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from fedpact.flower.mnist import MnistLearner
+from fedpact.scenario import example
+from unit.flower.in_process import Killed, Stage
+
+def here():
+    return [name for name in ("jax", "torch") if name in sys.modules]
+
+stage = Stage(example("paper-w2").federation, Path(sys.argv[1]), learner=MnistLearner)
+grid = stage.grid(killed_at=int(sys.argv[2]))
+with suppress(Killed):
+    stage.conduct(grid)
+assert "sign" in grid.first and "train" not in grid.first, grid.first
+assert here() == [], here()
+"""
+
+
+def test_messages_that_do_not_train_import_no_framework(stage: Stage, tmp_path: Path) -> None:
+    """On a deployed node each of them starts a process."""
+    grid = stage.grid()
+    stage.conduct(grid)
+    command = [sys.executable, "-c", LATE, str(tmp_path / "late"), str(grid.first["train"])]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_private_spots_of_flower() -> None:
     """What the in-process Grid and the mod rely on and Flower does not promise; look there when this fails."""
     from flwr.supercore.task_identity import TaskIdentity
@@ -80,8 +114,8 @@ def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
     assert set(Pulling.used) == {(0, 16), (1, 6), (2, 31)} and len(Pulling.used) == 6
     # Federated averaging by hand: from 0, twice half the way to the weighted mean place.
     mean = (1 * 6 + 2 * 31) / 53
-    with np.load(stage.ledger.parent / "model-1.npz") as model:
-        np.testing.assert_allclose(model["array-0"], 0.75 * mean, rtol=1e-12)
+    with np.load(stage.ledger.parent / "ledger-model.npz") as model:
+        np.testing.assert_allclose(model["0-before-0"], 0.75 * mean, rtol=1e-12)
     accuracies = last(stage, "measured")["accuracies"]
     assert accuracies["agent 1"]["accuracy"] == pytest.approx(1.0 / (1.0 + abs(0.75 * mean - 1.0)), rel=1e-12)
     settled = last(stage, "settled")
@@ -224,12 +258,13 @@ def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"name": "", "index": 1, "agents": 3}, "gives no name"),
-        ({"name": 7, "index": 1, "agents": 3}, "gives no name"),
-        ({"name": "B", "index": 3, "agents": 3}, "its place is 3"),
-        ({"name": "B", "index": True, "agents": 3}, "its place is True"),
-        ({"name": "B", "index": 1, "agents": 4}, "a row for 4 members"),
-        ({}, "gives no name"),
+        ({"name": "", "index": 1, "agents": 3}, "is called '', which no member is"),
+        ({"name": 7, "index": 1, "agents": 3}, "is called 7, which no member is"),
+        ({"name": "agent 1", "index": 3, "agents": 3}, "its place is 3"),
+        ({"name": "agent 1", "index": True, "agents": 3}, "its place is True"),
+        ({"name": "agent 1", "index": 1, "agents": 4}, "a row for 4 members"),
+        ({}, "is called None, which no member is"),
+        ({"name": "agent 1", "index": 1, "agents": 3}, "must be an ECDSA key"),
     ],
 )
 def test_greetings_that_cannot_be(said: Any, problem: str, stage: Stage) -> None:
@@ -340,7 +375,7 @@ def test_another_strategy_trains_as_well(stage: Stage) -> None:
 
 def test_nobody_agrees_with_itself(stage: Stage) -> None:
     with pytest.raises(
-        fp.InvalidInput, match='fewer than 2 members are left at the table: "agent 0": no answer in time'
+        fp.InvalidInput, match='fewer than 2 members are left at the table: "agent 0": fails to answer: it is not there'
     ):
         stage.conduct(stage.grid(places=[2]))
     assert kinds(stage) == ["begun", "keys", "failed"]
@@ -385,7 +420,7 @@ def test_whatever_is_asked_a_node_keeps_to_what_it_signed(stage: Stage) -> None:
     train = next(message for message in grid.seen if _is_to_first(message, "train"))
     Pulling.used.clear()
     for asked in (10**6, 16, 3):
-        train.content[RECORD] = ConfigRecord({"agents": ["agent 0"], "agreed": [asked]})
+        train.content[RECORD] = ConfigRecord({**train.content[RECORD], "agreed": [asked] * 3})
         reply = node.handle(train)
         assert reply is not None and reply.has_content()
     assert Pulling.used == [(0, 16)] * 3
@@ -394,18 +429,17 @@ def test_whatever_is_asked_a_node_keeps_to_what_it_signed(stage: Stage) -> None:
 def test_a_node_does_not_train_before_it_has_seen_that_all_have_signed(stage: Stage) -> None:
     grid = stage.grid()
     stage.conduct(grid)
-    first = {action: next(m for m in grid.seen if _is_to_first(m, action)) for action in TO_TRAIN}
+    greet, sign, train = (
+        next(m for m in grid.seen if _is_to_first(m, action)) for action in ("greet", "sign", "train")
+    )
     node = stage.grid().nodes[FIRST_NODE]
-    for action in TO_TRAIN[:-1]:
-        reply = node.handle(first["train"])
-        assert reply is not None
-        why = "not signed any deal" if action != "seal" else "not seen everybody's signature"
-        assert why in (reply.error.reason or "")
-        assert node.handle(first[action]).has_content()
-    assert node.handle(first["train"]).has_content()
-
-
-TO_TRAIN = ("greet", "sign", "seal", "train")
+    for message in (greet, sign):
+        assert "not signed any deal" in (node.handle(train).error.reason or "")
+        assert node.handle(message).has_content()
+    seal = train.content[RECORD].pop("seal")
+    assert "not seen everybody's signature" in (node.handle(train).error.reason or "")
+    train.content[RECORD]["seal"] = seal
+    assert node.handle(train).has_content()
 
 
 def _is_to_first(message: Message, action: str) -> bool:

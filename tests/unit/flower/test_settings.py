@@ -11,8 +11,8 @@ import pytest
 from flwr.app import Array, ArrayRecord, Error, Message
 
 import fedpact as fp
+from fedpact.deals import Ledger
 from fedpact.deals.updates import model_digest
-from fedpact.flower.channel import roll_call
 from fedpact.flower.messages import (
     error_reason,
     exchange,
@@ -22,17 +22,17 @@ from fedpact.flower.messages import (
     record_digest,
     reply_with,
 )
+from fedpact.flower.run import SignedRun, begin_run, read_model, write_model
 from fedpact.flower.settings import AppSettings
-from fedpact.flower.signed_run import read_model, write_model
 from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
 
-LEAST = {"record": "somewhere", "num-agents": 3}
+LEAST = {"record": "somewhere", "names": '["A", "B", "C"]'}
 
 
 def test_what_is_not_said_stays_as_usual() -> None:
     settings = AppSettings.of(LEAST | {"rounds": 7, "something-else": 1})
-    assert (settings.rounds, settings.seats) == (7, None)
+    assert (settings.rounds, settings.agents) == (7, ("A", "B", "C"))
     assert settings.folder == Path("somewhere") and settings.money is None
     assert settings.unit == {"currency": "units of payoff", "per_payoff": 1.0, "decimals": 9}
 
@@ -47,21 +47,18 @@ def test_money_is_what_the_configuration_says() -> None:
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
-        ({"num-agents": 3}, "must say record"),
-        ({"record": "x"}, "must say num-agents"),
+        ({"names": '["A", "B"]'}, "must say record"),
+        ({"record": "x"}, "must say names"),
         (LEAST | {"record": " "}, "record must be a folder"),
-        (LEAST | {"num-agents": 1}, "num-agents must be a whole number of at least 2"),
-        (LEAST | {"num-agents": 3.0}, "num-agents must be a whole number"),
+        (LEAST | {"names": '["A"]'}, "names must be a JSON list of at least 2 names, all different"),
         (LEAST | {"rounds": True}, "rounds must be a whole number"),
         (LEAST | {"protocol": "haggling"}, "protocol must be one of price-discovery, sums"),
         (LEAST | {"samples-per-unit": 0}, "samples-per-unit must be a positive number"),
         (LEAST | {"currency": "EUR", "per-payoff": math.inf}, "per-payoff must be a positive number"),
-        (LEAST | {"decimals": 12}, "decimals must be a whole number from 0 to 9"),
         (LEAST | {"timeout": -1.0}, "timeout must be a positive number"),
         (LEAST | {"patience": math.nan}, "patience must be a number"),
         (LEAST | {"names": "A, B, C"}, "names must be a JSON list"),
-        (LEAST | {"names": '["A", "B"]'}, "names must be 3, all different"),
-        (LEAST | {"names": '["A", "B", "B"]'}, "names must be 3, all different"),
+        (LEAST | {"names": '["A", "B", "B"]'}, "all different"),
         (LEAST | {"names": '["A", "B", 3]'}, "names must be a JSON list"),
         (LEAST | {"currency": "", "per-payoff": 1.0}, "currency must be a text"),
         (LEAST | {"currency": "EUR"}, "must say both currency and per-payoff, or neither"),
@@ -132,17 +129,12 @@ def test_messages_that_could_not_be_pushed_have_no_reply(tmp_path: Path) -> None
 def test_seats_have_names(tmp_path: Path) -> None:
     stage = Stage(example("paper-w1").federation, tmp_path)
     names = ["agent 0", "another", "agent 2"]
-    present = roll_call(stage.grid(places=[0, 1]), 3, run="0", timeout=0.1, patience=0.0, seats=names)
-    assert present.names == tuple(names) and set(present.nodes) == {0}
-    assert 'place is 1, which is that of "another"' in present.unseated[FIRST_NODE + 1]
-    assert present.node("agent 0") == FIRST_NODE and present.node("agent 2") is None and present.node("x") is None
-    assert "there are agent 0; node 1001 has no seat" in present.description
-
-
-def test_a_free_seat_is_not_called_like_somebody_else(tmp_path: Path) -> None:
-    federation = fp.Federation(np.ones((3, 3)), costs=0.1, payoff=fp.Log(), names=["agent 2", "B", "C"])
-    present = roll_call(Stage(federation, tmp_path).grid(places=[0]), 3, run="0", timeout=0.1, patience=0.0)
-    assert present.names == ("agent 2", "agent 1", "agent 2'")
+    with Ledger(tmp_path / "ledger.jsonl") as ledger:
+        begin_run(ledger, {})
+        run = SignedRun(stage.grid(places=[0, 1]), ledger, names, timeout=0.1, patience=0.0)
+    assert run.names == tuple(names) and run.nodes == {"agent 0": FIRST_NODE}
+    assert "it is called 'agent 1', which no member is" in run.unseated[FIRST_NODE + 1]
+    assert "there are agent 0; node 1001 has no seat" in run.description
 
 
 def test_models_on_disk(tmp_path: Path) -> None:

@@ -275,9 +275,3 @@ def test_what_cheats_gain(tmp_path: Path, honestly: list[np.ndarray], name: str)
         assert with_it <= 2.0 * errors[0]
     if CHEATS[name].updates:
         assert without > 0.0  # what is counted is paid
-
-
-def test_the_old_name_of_the_calibration_is_refused(tmp_path: Path) -> None:
-    stage = Stage(fp.Federation(weights=np.eye(3), costs=0.1, payoff=fp.Log()), tmp_path)
-    with pytest.raises(fp.InvalidInput, match="must say calibration, the scenario's file, and not pilot"):
-        stage.settings(pilot="pilot.toml")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.flower.statement import Refused, Seat, check_statement, read_own_part
+from fedpact.flower.checks import Refused, check_own_part
+from fedpact.flower.identity import Seat
 from fedpact.mechanisms import personal_prices, resolve_mechanism
 from fedpact.negotiation import Agent
 from old_hospitals import example
@@ -40,8 +41,7 @@ def checked(agent: Agent, given: dict[str, Any], *, least_gain: float | None = 0
     for key in ("payment", "side_payment"):
         document[f"{key}s"] = [given.get(key, 0.0) if member == place else 0.0 for member in range(size)]
     asked = {"document": document} | {key: given.get(key) for key in ("place", "prices", "utility")}
-    part = read_own_part(asked, Seat(name=agent.name, place=place, size=size))
-    return check_statement(agent, part, least_gain=least_gain)
+    return check_own_part(Seat(agent.name, place, size), asked, agent, least_gain=least_gain)
 
 
 HOSPITALS = example("hospitals").federation
