@@ -28,7 +28,7 @@ def digits() -> Images:
 @pytest.fixture
 def train(run, digits: Images, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`fedpact train` with embedded images that are read once for all tests."""
-    monkeypatch.setattr(train_command, "mnist", lambda: digits)
+    monkeypatch.setattr(train_command, "mnist", lambda source: digits if source == "embedded" else mnist(source))
     return lambda *arguments: run("train", *arguments)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -274,6 +275,20 @@ def test_misuse_is_exit_code_2_too(train, tmp_path: Path, command: str) -> None:
     result = train(*command.split())
     assert result.code == 2
     assert "Traceback" not in result.err
+    assert held(tmp_path) == []
+
+
+def test_no_network(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise URLError("Name or service not known")
+
+    monkeypatch.setattr(datasets, "fetch_openml", unreachable)
+    result = train(*QUICK, "--data", "openml")
+    assert result.code == 2
+    assert result.err.startswith("error: --data: no connection to OpenML")
+    assert len(result.err.splitlines()) == 1
     assert held(tmp_path) == []
 
 

@@ -37,9 +37,10 @@ from fedpact.report.records import run_record
 from fedpact.scenario import EXAMPLES, Scenario
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.training import Experiment, Training
-from fedpact.training.data import Images, mnist
+from fedpact.training.data import EMBEDDED, SOURCES, Images, mnist
 from fedpact.training.run import Run, check_folder, save_run, train_under
 from fedpact.utils.arrays import FloatArray, checked_numbers
+from fedpact.utils.errors import error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.words import MAX_NAMES, count_text, join_names
 
@@ -52,6 +53,9 @@ def train(
     deal: DealArgument = None,
     name: DealMechanism = None,
     unchecked: Unchecked = False,
+    data: Annotated[
+        str, typer.Option("--data", help=f"MNIST: {', '.join(SOURCES)}; embedded needs no connection.")
+    ] = EMBEDDED,
     rounds: Annotated[int, typer.Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
     samples: Annotated[
         list[str] | None,
@@ -105,7 +109,7 @@ def train(
         say_unchecked(deal)
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     experiment = Experiment(
-        _images(),
+        _images(data),
         n_agents=chosen.federation.n_agents,
         names=names,
         lot_owners=chosen.federation.lot_owners if chosen.federation.has_lots else None,
@@ -133,11 +137,11 @@ def train(
 # From words to an experiment
 
 
-def _images() -> Images:
+def _images(source: str) -> Images:
     """What is dealt to the members; it may take a while to come."""
-    with progress(1) as begin:
+    with progress(1) as begin, error_context("--data"):
         begin("reading images")
-        return mnist()
+        return mnist(source)
 
 
 def _label_noise(lots: tuple[str, ...], given: list[str]) -> FloatArray:

