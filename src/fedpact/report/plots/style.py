@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GOOD, BAD = "#0072b2", "#d55e00"  # blue and vermilion of the palette of Okabe and Ito
-AMOUNT, INK, FAINT, GRID = "#7f95a8", "#2b2b2b", "#8a8a8a", "#e6e6e6"
+INK, FAINT, GRID = "#2b2b2b", "#8a8a8a", "#e6e6e6"
 LINES = (GOOD, BAD, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a900")  # after Okabe and Ito
 DASHES = ("-", "--", "-.", ":")
 UNNAMED = "#c8c8c8"  # lines of agents beyond those that can be told apart
@@ -67,6 +67,11 @@ def legend_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str
     room = float((figure if root is None else root).get_size_inches()[0])
     columns = len(labels) if sum(widths) <= room else max(1, int(room / max(widths)))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+
+
+def axes_of(ax: Any, width: float, height: float) -> Any:
+    """The axes given, or those of a new figure of that many inches."""
+    return new_figure(width, height).subplots() if ax is None else ax
 
 
 def new_figure(width: float, height: float) -> Figure:
