@@ -22,12 +22,12 @@ from fedpact.negotiation.check import CheckedDeal, check_deal
 from fedpact.report import render_member_page, render_report
 from fedpact.report.numbers import number_texts
 from fedpact.report.records import comparison_record
-from fedpact.report.sections import STAYS_AT_HOME
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import DECODERS, choose_format
 from fedpact.utils.tables import csv_text
 
+STAYS_AT_HOME = 1e-9  # of the largest contribution: of a lot less than this is brought
 PACKAGE = "fedpact.explorer"  # where its templates lie
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
@@ -104,14 +104,7 @@ def picture_file(figure: Any, kind: str) -> Content:
 
 
 def _report(scenario: Scenario, comparison: Comparison) -> Content:
-    text = render_report(
-        comparison,
-        scenario_title=scenario.title,
-        description=scenario.description,
-        money=scenario.money,
-        unit=scenario.unit,
-        measured=scenario.measured,
-    )
+    text = render_report(comparison, scenario)
     return Content(text.encode(), "text/html; charset=utf-8")
 
 
@@ -120,9 +113,7 @@ def _sheets(scenario: Scenario, comparison: Comparison) -> Content:
     made = BytesIO()
     with ZipFile(made, "w", ZIP_DEFLATED) as bundle:
         for place, name in enumerate(scenario.federation.names):
-            page = render_member_page(
-                comparison, place, scenario_title=scenario.title, money=scenario.money, unit=scenario.unit
-            )
+            page = render_member_page(comparison, place, scenario)
             bundle.writestr(f"{place + 1}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-').lower()}.html", page)
     return Content(made.getvalue(), "application/zip")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from fedpact.explorer.charts import (
     heat_cells,
     tick_marks,
 )
-from fedpact.explorer.files import PACKAGE, brought_texts
+from fedpact.explorer.files import PACKAGE, STAYS_AT_HOME, brought_texts
 from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
 from fedpact.federation.arrays import times_transposed
@@ -34,7 +33,7 @@ from fedpact.negotiation.check import CheckedDeal, CheckedTranscript
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
-from fedpact.report.sections import MAX_NAMES, STAYS_AT_HOME
+from fedpact.report.sections import MAX_NAMES
 from fedpact.report.tables import ResultTable, claims_table
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
@@ -45,12 +44,10 @@ from fedpact.utils.jsonl import jsonable
 
 SECTIONS = {
     "gains": "Gains",
-    "payments": "Payments",
-    "contributions": "Contributions",
-    "stability": "Holding together",
+    "deals": "All numbers",
     "certificates": "Certificates",
     "conditions": "Assumptions",
-    "federation": "All numbers",
+    "federation": "Federation",
 }
 GAIN_CURVE_POINTS = 121
 CURVE_REACH = 1.15  # the curve goes on beyond the most data anybody reaches
@@ -74,14 +71,7 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
 
 def view_of(scenario: Scenario, comparison: Comparison) -> View:
     """What the sections of the report look at."""
-    view = View.of(
-        comparison,
-        title=scenario.title,
-        description=scenario.description,
-        money=scenario.money,
-        data=scenario.unit,
-    )
-    return replace(view, measured=scenario.measured)
+    return View.of(comparison, scenario)
 
 
 # The deal

@@ -7,7 +7,7 @@ tables of results are methods of the results; they import this package when they
 below, except flower.
 """
 
-from fedpact.report.member_page import render_member_page, write_member_page
+from fedpact.report.member_page import render_member_page
 from fedpact.report.page import render_report, write_report
 
-__all__ = ["render_member_page", "render_report", "write_member_page", "write_report"]
+__all__ = ["render_member_page", "render_report", "write_report"]

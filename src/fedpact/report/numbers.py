@@ -109,8 +109,11 @@ class Unit:
 
     def text(self, payoff: float, *, signed: bool = False) -> str:
         """One amount with its unit, for a sentence."""
-        amount = self.column([payoff], signed=signed)[0]
-        if not np.isfinite(payoff):
+        return self.labelled(self.column([payoff], signed=signed)[0])
+
+    def labelled(self, amount: str) -> str:
+        """A text of a column with its unit."""
+        if amount.endswith(("∞", UNDEFINED)):
             return amount
         if not self.is_money:
             return f"{amount}{SPACE}units"

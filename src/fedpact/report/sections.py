@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 import fedpact
 from fedpact.certificates import Claim, Verdict
@@ -21,19 +20,15 @@ from fedpact.deals import Outcome, Settlement
 from fedpact.deals.diagnosis import diagnose, fairness_sentences
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
-from fedpact.report.markup import mention, mention_list, render
+from fedpact.report.markup import render
 from fedpact.report.numbers import (
     MINUS,
-    SPACE,
-    UNDEFINED,
     Unit,
     cents_text,
     given_text,
-    lowest_gain_share_text,
     lowest_share_text,
     money_text,
     number_text,
-    number_texts,
     percent,
     share_notes,
     share_text,
@@ -48,23 +43,20 @@ from fedpact.report.tables import (
     TWO_MEASURES,
     ResultTable,
     claims_table,
-    contributions_table,
     deal_table,
     gains_table,
     leaving_group,
     leaving_table,
+    lots_table,
     measured_tables,
     mechanisms_table,
     outlook_notes,
     outlook_table,
-    payments_table,
     posing_table,
-    prices_table,
     properties_table,
 )
 from fedpact.report.view import View
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
-from fedpact.solvers.groups import standalone_optimum
 from fedpact.utils.words import count_text, join_names
 
 MAX_NAMES = 4  # in a sentence
@@ -72,7 +64,6 @@ MAX_SIGNATURES = 12  # on the page to sign
 MAX_SUBSIDIES, MAX_HARM_SENTENCES = 8, 3
 MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
 LOWER_SHARE = 1e-6  # by which the lowest ratio of other equilibria has to be lower to be worth a word
-STAYS_AT_HOME = 1e-9  # of the largest contribution: of a lot less than this is brought
 FULLY_FAIR = 0.995  # of a fair gain, from which on it is written as all of it
 MAX_SHADE = 0.55  # the strongest shade of a weight; text stays readable on it
 MAX_ROOMY_COLUMNS = 12  # tables of weights with more columns are set tighter
@@ -96,7 +87,7 @@ class Section:
 
 
 def summary(view: View) -> dict[str, Any]:
-    """The deal with what it rests on and room to sign; the recommendation, headline numbers, mechanisms at a glance."""
+    """The deal with what it rests on and room to sign; the recommendation, and mechanisms at a glance."""
     comparison, joined = view.comparison, view.among_best or view
     chosen = joined.chosen
     if view.measured is not None and not view.measured.has_deal:
@@ -115,7 +106,6 @@ def summary(view: View) -> dict[str, Any]:
         "signing": [] if deal is None else [name for name in deal.agents if len(deal.agents) <= MAX_SIGNATURES],
         "recommendation": recommendation,
         "rules": recommendation and comparison.mechanism(recommendation.mechanism),
-        "cards": _cards(joined, chosen, view.federation.n_agents),
         "tables": tables,
         "two_measures": TWO_MEASURES,
         "unsolved": [(comparison.title(name), reason) for name, reason in comparison.unsolved.items()],
@@ -138,51 +128,6 @@ def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
         paid = [f"{each.payer} pays {each.payee} {money_text(settlement, each.cents)}" for each in settlement.transfers]
         facts.append(("Payments", f"{'; '.join(paid)}."))
     return [*facts, numbers, ("Certified", f"{'; '.join(proved) or 'nothing'}."), ("Assumed", ASSUMED)]
-
-
-def _cards(view: View, chosen: Outcome | None, size: int) -> list[tuple[str, str, str]]:
-    """Headline numbers: what each is, how much, and a word on it."""
-    count = view.federation.n_agents
-    members = f"{count:,}" if count == size else f"{count:,} of {size:,}"
-    if chosen is None:
-        return [("Members", members, "")]
-    cards = [("Members", members, _leavers_note(view, chosen)), _welfare_card(view, chosen), _fairness_card(chosen)]
-    return [(label, figure.replace(SPACE, " "), note) for label, figure, note in cards]  # amounts may wrap
-
-
-def _leavers_note(view: View, outcome: Outcome) -> str:
-    if outcome.leavers:
-        return Markup("{} would leave").format(mention_list(outcome.leavers, MAX_NAMES))
-    group = leaving_group(view.comparison, outcome.mechanism, view.unit).members
-    if group:
-        return Markup("{} would leave together").format(mention_list(group, MAX_NAMES))
-    proved = view.comparison.group_verdict(outcome.mechanism) is Verdict.HOLDS
-    return "nobody would leave, alone or in a group" if proved else "nobody would leave"
-
-
-def _welfare_card(view: View, chosen: Outcome) -> tuple[str, str, str]:
-    stable = view.comparison.after_departures.get(chosen.mechanism)
-    welfare = stable.welfare if stable is not None else chosen.welfare
-    label = "Welfare, once the unwilling have left" if chosen.leavers and stable is not None else "Welfare, all members"
-    alone, share = float(chosen.standalone.sum()), view.comparison.share_of_best(welfare)
-    notes = [f"{percent(share)} of the best"] if np.isfinite(share) else []
-    if alone > 0:
-        notes.append(f"{percent(welfare / alone - 1.0, signed=True)} against everybody alone")
-    return label, view.unit.text(welfare), "; ".join(notes)
-
-
-def _fairness_card(chosen: Outcome) -> tuple[str, str, str]:
-    text = lowest_gain_share_text(chosen)
-    if text == UNDEFINED:
-        note = "of more than 64 members it is not worked out"
-    elif np.isnan(chosen.lowest_gain_share):
-        note = "there is no gain to share"
-    elif chosen.lowest_gain_share >= FULLY_FAIR:
-        note = "everybody has its fair share of the gain"
-    else:
-        lowest = chosen.agents[int(np.nanargmin(chosen.gain_shares))]
-        note = Markup("{}\u2019s part of its fair share of the gain").format(mention(lowest))
-    return "Lowest fair gain", text, note
 
 
 # The deals, mechanism by mechanism
@@ -216,6 +161,7 @@ def gains(view: View) -> Section:
         tables=[gains_table(view.comparison, unit, with_shares=True)],
         facts=[(view.title_of(outcome), _story(view, outcome)) for outcome in view.comparison],
         notes=[
+            *_open_sentences(view),
             *(sentence for outcome in deals for sentence in fairness_sentences(outcome, unit.text)),
             f"Welfare is the net benefits of all members added up. {said} Members who would do better alone may leave; "
             "then the others make a new deal, until nobody wants to leave. A Shapley share, the paper's measure, is a "
@@ -302,35 +248,47 @@ def _share_verdict(view: View, outcome: Outcome) -> str:
     return text
 
 
-def payments(view: View) -> Section:
-    """What everybody pays or receives, at which prices, and the transfers that settle it."""
-    tables = [payments_table(view.comparison, view.unit), prices_table(view.comparison, view.unit)]
-    notes, quiet, tiny = list[str](), list[str](), list[str]()
+def _open_sentences(view: View) -> list[str]:
+    """Under which mechanisms a group that was not looked at might leave."""
+    together = view.comparison.holds_together
+    partly = [view.title_of(outcome) for outcome in view.deals if together(outcome.mechanism) is None]
+    if not partly:
+        return []
+    return [
+        f"{join_names(partly)}: not all groups were looked at. None was found that gains by leaving; whether the deal "
+        "holds together is not known."
+    ]
+
+
+def deals(view: View) -> Section:
+    """Every number of every deal, and the transfers that settle it."""
+    tables, notes, unit = list[ResultTable | None](), list[str](), view.unit
     for outcome in view.comparison:
         settlement, title = view.settlements[outcome.mechanism], view.title_of(outcome)
+        tables += [lots_table(outcome, unit, title=f"Lots under {title}")] if outcome.federation.has_lots else []
+        tables.append(replace(deal_table(outcome, unit, EVERYTHING, title=title), sizes=None))
         if settlement is None:
-            total = view.unit.text(float(outcome.payments.sum()), signed=True)
+            total = unit.text(float(outcome.payments.sum()), signed=True)
             notes.append(
                 f"{title}: The payments do not balance: they sum to {total}, which somebody outside would have to "
                 "cover."
             )
         elif settlement.transfers:
             tables.append(_transfers(title, settlement))
-        else:
-            (tiny if np.abs(outcome.payments).max() > view.unit.noise else quiet).append(title)
+        elif np.abs(outcome.payments).max() > unit.noise:
+            notes.append(f"All payments under {title} are below one cent.")
         if outcome.side_payments is not None and outcome.side_payments.any():
             notes.append(
                 f"{title}: Part of each payment is a fixed sum that does not depend on contributions. It brings "
-                "members closer to their fair shares. The sums add up to zero; section “All numbers” lists them."
+                "members closer to their fair shares. The sums add up to zero."
             )
-    if len(quiet) == len(view.comparison.outcomes):
-        notes.append("No payments: under none of the mechanisms does anybody owe anybody anything.")
-        tables = []
-    elif quiet:
-        notes.append(f"No payments under {join_names(quiet)}.")
-    if tiny:
-        notes.append(f"All payments under {join_names(tiny)} are below one cent.")
-    return Section(heading="Who pays whom?", tables=tables, notes=notes)
+        notes += shared_cap_sentences(outcome, unit) if outcome is view.chosen else []
+    return Section(
+        heading="The deals in full",
+        intro=["Every number of each mechanism's deal. What was delivered is paid for at the prices."],
+        tables=tables,
+        notes=notes,
+    )
 
 
 def _transfers(title: str, settlement: Settlement) -> ResultTable:
@@ -350,50 +308,6 @@ def _transfers(title: str, settlement: Settlement) -> ResultTable:
             "amount": [cents_text(settlement, transfer.cents) for transfer in found],
         },
     )
-
-
-def contributions(view: View) -> Section:
-    """What is given of every lot under each mechanism, alone, and at most."""
-    federation, table = view.federation, contributions_table(view.comparison, view.unit)
-    alone = [view.title_of(outcome) for outcome in view.comparison if not outcome.federated]
-    columns = dict(table.columns)
-    if not alone:
-        columns["Alone"] = number_texts(standalone_optimum(federation)[0])
-    columns["can give up to"] = [_cap_text(federation, lot) for lot in range(federation.n_lots)]
-    said = f"{(alone or ['Alone'])[0]} is what it would use if it trained by itself."
-    if federation.home is not None:
-        said = "What it uses at home anyway is not counted, so alone it shares nothing."
-    whose = ", of each of its lots" if federation.has_lots else ""
-    return Section(
-        heading="Who contributes what?",
-        intro=[f"How much data each member puts in under each mechanism{whose}. {said}"],
-        tables=[replace(table, columns=columns)],
-        notes=[]
-        if view.chosen is None
-        else [*_which_lots(view, view.chosen), *shared_cap_sentences(view.chosen, view.unit)],
-    )
-
-
-def _cap_text(federation: Federation, lot: int) -> str:
-    cap = float(federation.arrays.reachable_caps[lot])
-    shared = any(lot in shared.lots for shared in federation.shared_caps)
-    return "no cap" if np.isinf(cap) else f"{given_text(cap)}{', with the lots it shares a cap with' if shared else ''}"
-
-
-def _which_lots(view: View, outcome: Outcome) -> list[str]:
-    """Which lots are brought under the recommended deal, and which stay at home; nothing where everybody has one."""
-    given = view.federation
-    if not given.has_lots:
-        return []
-    brought = outcome.contributions > STAYS_AT_HOME * outcome.contributions.max(initial=0.0)
-    whole = brought & (outcome.contributions >= given.arrays.reachable_caps * (1.0 - BOUND_TOLERANCE))
-    words = {"brought whole": whole, "brought in part": brought & ~whole, "at home": ~brought}
-    told = [
-        f"{word}: {join_names([given.lot_labels[lot] for lot in np.flatnonzero(there)[:MAX_SHOWN]])}"
-        for word, there in words.items()
-        if there.any()
-    ]
-    return [f"Under {view.title_of(outcome)}, {'; '.join(told)}."]
 
 
 def shared_cap_sentences(outcome: Outcome, unit: Unit, agent: int | None = None) -> list[str]:
@@ -441,32 +355,6 @@ def _outlook_story(view: View, outlook: Outlook) -> list[str]:
     return [*outlook_notes(outlook), *keep]
 
 
-def stability(view: View) -> Section:
-    """What it means to leave together, and who gains by posing as two."""
-    partly = [
-        view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
-    ]
-    open_ones = (
-        [
-            f"{join_names(partly)}: not all groups were looked at. None was found that gains by leaving; whether the "
-            "deal holds together is not known."
-        ]
-        if partly
-        else []
-    )
-    return Section(
-        heading="Does the deal hold together?",
-        intro=[
-            "A member may leave alone. Several may also leave together and train on their own data. They would do so "
-            "if they could reach more by themselves than the deal gives them in total. The summary says who would.",
-            *open_ones,
-            "Manipulation: where identities are cheap, a member may enter under two names, each with half of its data "
-            "and of what the model is worth to it. Hospitals or licensed banks cannot.",
-        ],
-        tables=[posing_table(view.comparison, view.unit)],
-    )
-
-
 def properties(view: View) -> Section:
     """Mechanisms against properties."""
     comparison = view.comparison
@@ -501,8 +389,10 @@ def certificates(view: View) -> Section:
             f"margin says by how much a claim holds, in {view.unit.label}; below zero, by how much it fails.",
             NOT_CERTIFIED,
         ],
-        tables=[claims_table(promised, view.unit)],
+        tables=[claims_table(promised, view.unit), posing_table(view.comparison, view.unit)],
         notes=[
+            "Posing as two: where identities are cheap, a member may enter under two names, each with half of its data "
+            "and of what the model is worth to it. Hospitals or licensed banks cannot.",
             "fedpact solve SCENARIO --json prints the numbers from which each margin can be worked out anew.",
         ],
     )
@@ -553,7 +443,7 @@ def _what_stands_out(view: View, outcome: Outcome) -> list[str]:
 
 
 def federation(view: View) -> Section:
-    """What was known of every agent, how useful data is to whom, and every number of every deal."""
+    """What was known of every agent, and how useful data is to whom."""
     given = view.federation
     lots = f" with {count_text(given.n_lots, 'lot')} of data and {count_text(given.n_tasks, 'task')}"
     about = (
@@ -564,20 +454,11 @@ def federation(view: View) -> Section:
         f"Cost and value in {view.unit.label}. The cap is the most a member can contribute; the value is what one "
         "whole unit of model quality is worth to it."
     )
-    everything = [
-        deal_table(outcome, view.unit, EVERYTHING, title=f"All numbers under {view.title_of(outcome)}")
-        for outcome in view.comparison
-    ]
     return Section(
         heading="The federation",
         intro=[" ".join([about, *_told(view)]), money],
         tables=_member_tables(view),
-        after=render(
-            "weights.html",
-            weights=_weights(view),
-            note=_weights_note(given),
-            numbers=[replace(table, sizes=None) for table in everything],
-        ),
+        after=render("weights.html", weights=_weights(view), note=_weights_note(given)),
     )
 
 

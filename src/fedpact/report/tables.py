@@ -172,6 +172,23 @@ def deal_table(
     )
 
 
+def lots_table(outcome: Outcome, unit: Unit, *, title: str = "Lots") -> ResultTable:
+    """What is brought of each lot, how much there is, and the price of a unit."""
+    federation, brought = outcome.federation, outcome.contributions
+    given = [text if amount > 0.0 else "at home" for text, amount in zip(number_texts(brought), brought, strict=True)]
+    columns = {"brought": given, "of at most": number_texts(federation.arrays.reachable_caps)}
+    prices = price_texts(outcome, unit)
+    columns |= {f"price, {unit.per_data}": prices} if prices else {}
+    return ResultTable(
+        title=unit.of_data(title),
+        names=federation.lot_labels,
+        columns=columns,
+        kind="lot",
+        sizes=brought,
+        why="the largest contributions",
+    )
+
+
 def prices_paid_text(outcome: Outcome, agent: int, unit: Unit) -> str:
     """What a member pays for a unit of each lot of others that is brought; empty where it pays nothing."""
     federation = outcome.federation
@@ -219,44 +236,6 @@ def verdict_text(outcome: Outcome, found: Certificate, promised: Sequence[Claim]
 # Mechanisms side by side
 
 
-def contributions_table(comparison: Comparison, unit: Unit) -> ResultTable:
-    """What is given of every lot under each mechanism."""
-    given = np.array([outcome.contributions for outcome in comparison])
-    texts = np.array(number_texts(given.ravel()), dtype=object).reshape(given.shape)
-    if comparison.federation.has_lots:
-        texts[given == 0.0] = "at home"
-    columns = dict(zip(_titles(comparison), texts.tolist(), strict=True))
-    sizes, why = given.max(axis=0), "the largest contributions"
-    return _by_lot(comparison, unit.of_data("Contributions"), columns, sizes=sizes, why=why)
-
-
-def payments_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
-    """What everybody pays or receives; None where nobody does."""
-    paying = [outcome for outcome in comparison if comparison.mechanism(outcome.mechanism).has_payments]
-    if not paying:
-        return None
-    return ResultTable(
-        title=f"Payments (+ received, - paid), in {unit.label}",
-        names=comparison.federation.names,
-        columns={comparison.title(each.mechanism): unit.column(each.payments, signed=True) for each in paying},
-        sizes=np.max([np.abs(outcome.payments) for outcome in paying], axis=0),
-        why="the largest payments",
-    )
-
-
-def prices_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
-    """What a unit of each lot is paid; mechanisms with the same prices share a column."""
-    titles: dict[tuple[str, ...], list[str]] = {}
-    for outcome in comparison:
-        titles.setdefault(tuple(price_texts(outcome, unit)), []).append(comparison.title(outcome.mechanism))
-    columns = {", ".join(those): texts for texts, those in titles.items() if texts}
-    if not columns:
-        return None
-    sizes = np.max([outcome.contributions for outcome in comparison], axis=0)
-    title = f"Prices, in {unit.per_data}: {PAID_AT}"
-    return _by_lot(comparison, title, columns, sizes=sizes, why="the largest contributions")
-
-
 def gains_table(comparison: Comparison, unit: Unit, *, with_shares: bool = False) -> ResultTable | None:
     """What everybody gains against standing alone; `with_shares`, beside its fair gain and the part of it."""
     deals = [outcome for outcome in comparison if outcome.federated]
@@ -281,17 +260,16 @@ def gains_table(comparison: Comparison, unit: Unit, *, with_shares: bool = False
     )
 
 
-def mechanisms_table(comparison: Comparison, unit: Unit, *, judged: bool = True) -> ResultTable:
-    """The mechanisms at a glance; `judged`, with what takes certificates and Shapley values."""
-    outcomes, welfare = list(comparison), unit.column([outcome.welfare for outcome in comparison])
-    columns = {"welfare": welfare}
-    if judged:
-        columns |= {
-            "of best": [percent(comparison.share_of_best(outcome.welfare)) for outcome in outcomes],
-            "lowest fair gain": [lowest_gain_share_text(outcome) for outcome in outcomes],
-            "reciprocity": [lowest_share_text(outcome) for outcome in outcomes],
-            "promises": [_promises_text(comparison, outcome) for outcome in outcomes],
-        }
+def mechanisms_table(comparison: Comparison, unit: Unit) -> ResultTable:
+    """The mechanisms at a glance."""
+    outcomes = list(comparison)
+    columns = {
+        "welfare": unit.column([outcome.welfare for outcome in outcomes]),
+        "of best": [percent(comparison.share_of_best(outcome.welfare)) for outcome in outcomes],
+        "lowest fair gain": [lowest_gain_share_text(outcome) for outcome in outcomes],
+        "reciprocity": [lowest_share_text(outcome) for outcome in outcomes],
+        "promises": [_promises_text(comparison, outcome) for outcome in outcomes],
+    }
     return _by_mechanism(comparison, f"Mechanisms, welfare in {unit.label}", columns, outcomes, describe=True)
 
 
@@ -352,18 +330,6 @@ def temptation_text(found: Temptation, everybody: Sequence[str]) -> str:
 
 def _few_names(names: Sequence[str], everybody: Sequence[str]) -> str:
     return group_text(names, everybody, most=MAX_NAMES_IN_CELL)
-
-
-def _titles(comparison: Comparison) -> list[str]:
-    return [comparison.title(outcome.mechanism) for outcome in comparison]
-
-
-def _by_lot(
-    comparison: Comparison, title: str, columns: Mapping[str, Sequence[str]], *, sizes: FloatArray, why: str
-) -> ResultTable:
-    federation = comparison.federation
-    kind = "lot" if federation.has_lots else "member"
-    return ResultTable(title=title, names=federation.lot_labels, columns=columns, kind=kind, sizes=sizes, why=why)
 
 
 def _by_mechanism(

@@ -13,7 +13,7 @@ from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import currency_decimals, settle_payments
 from fedpact.federation import Federation
 from fedpact.report.numbers import Unit
-from fedpact.scenario import Measured, Money
+from fedpact.scenario import Measured, Money, Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
@@ -29,29 +29,28 @@ class View:
 
     comparison: Comparison
     title: str
-    description: str
-    money: Money | None
+    description: str = ""
+    money: Money | None = None
     data: str = ""
     measured: Measured | None = None
 
     @classmethod
-    def of(
-        cls,
-        comparison: Comparison,
-        *,
-        title: str = "",
-        description: str = "",
-        money: Money | None = None,
-        data: str = "",
-    ) -> View:
+    def of(cls, comparison: Comparison, scenario: Scenario | None = None) -> View:
         """A comparison with what its scenario says of it; federations without a title are called by their size."""
         chosen = comparison.recommendation if comparison.outcomes else None
         if chosen is not None and chosen.mechanism not in comparison.mechanisms:  # what is recommended is shown
             rules = comparison.mechanism(chosen.mechanism)
             outcomes = (*comparison.outcomes, rules.solve(comparison.federation))
             comparison = replace(comparison, outcomes=outcomes, mechanisms={**comparison.mechanisms, rules.name: rules})
-        title = title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}"
-        return cls(comparison=comparison, title=title, description=description.strip(), money=money, data=data)
+        said = scenario or Scenario(federation=comparison.federation)
+        return cls(
+            comparison=comparison,
+            title=said.title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}",
+            description=said.description.strip(),
+            money=said.money,
+            data=said.unit,
+            measured=said.measured,
+        )
 
     @property
     def federation(self) -> Federation:

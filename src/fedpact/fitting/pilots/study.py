@@ -375,15 +375,7 @@ class PilotStudy:
         record = json.dumps(pilot_record(self), indent=2, ensure_ascii=False) + "\n"
         replace_files({into / GAINS: csv_rows([heads, *rows]).encode(), into / RECORD: record.encode()})
         save_scenario(scenario, into / SCENARIO)
-        write_report(
-            compare(scenario),
-            into / REPORT,
-            scenario_title=scenario.title,
-            description=scenario.description,
-            money=scenario.money,
-            unit=scenario.unit,
-            measured=scenario.measured,
-        )
+        write_report(compare(scenario), into / REPORT, scenario)
         return [into / name for name in sorted((GAINS, RECORD, SCENARIO, REPORT))]
 
 
