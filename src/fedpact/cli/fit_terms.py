@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.cli.common import read_scenario
+from fedpact.cli.inputs import read_scenario
 from fedpact.cli.per_agent import Rule, per_agent
 from fedpact.federation import Federation, Quadratic
 from fedpact.fitting import Fit, Observations

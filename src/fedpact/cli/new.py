@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedpact.cli.common import AsJson, Force, check_output, print_json
+from fedpact.cli import inputs, screen
 from fedpact.scenario import EXAMPLES, example, load_scenario, save_scenario, schema, template
 from fedpact.scenario.members_words import DataUnit, Price
 from fedpact.scenario.template import ScenarioAnswers, scenario_text
@@ -178,8 +178,8 @@ def new(
         typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.", metavar="NAME"),
     ] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask for everything, on a terminal.")] = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: inputs.Force = False,
+    as_json: inputs.AsJson = False,
     print_schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of scenarios and exit.")
     ] = False,
@@ -188,7 +188,7 @@ def new(
     if print_schema:
         typer.echo(json.dumps(schema(), indent=2))
         return
-    check_output(path, force=force)
+    inputs.check_output(path, force=force)
     if ask and source is not None:
         raise InvalidInput("--ask and --from exclude each other: give one of them")
     if (lots is not None or tasks is not None) and (ask or source is not None):
@@ -202,7 +202,7 @@ def new(
         kinds = {"lots": _listed("--lots", lots), "tasks": _listed("--tasks", tasks)}
         replace_text(path, scenario_text(ask_for_scenario(names)) if ask else template(chosen, **kinds))
     if as_json:
-        print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
+        screen.print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
     else:
         typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")
 

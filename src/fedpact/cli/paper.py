@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from fedpact.cli.common import AsJson, console, escape, print_json, progress
+from fedpact.cli import inputs, screen
 from fedpact.cli.exit_codes import CLAIM_FAILS, INTERRUPTED
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
@@ -19,11 +18,6 @@ __all__ = ["paper"]
 PARTS = 200  # of a result, on the progress bar
 QUICK = "fig4"
 KEPT = "trained-models"  # a folder in that of the results
-WORDS = {
-    Judgement.CONFIRMED: "[blue]confirmed[/blue]",
-    Judgement.CONDITIONAL: "with a condition",
-    Judgement.NOT_CONFIRMED: "[red]not confirmed[/red]",
-}
 
 
 def paper(
@@ -43,7 +37,7 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="Of fig4 a short version: one seed, fewer rounds, a coarser grid.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: inputs.AsJson = False,
 ) -> None:
     """Compute the paper's figures and tables anew: PNG, SVG, CSV, and a page with printed and computed side by side."""
     from fedpact.paper.drawing import require_matplotlib  # noqa: PLC0415 - only for this command
@@ -64,7 +58,7 @@ def paper(
         raise typer.Exit(INTERRUPTED) from None
     surprises = [found for result in results for found in result.findings if not found.as_expected]
     if as_json:
-        print_json(_record(results, written, surprises))
+        screen.print_json(_record(results, written, surprises))
     else:
         _show(results, written, surprises)
     if check and surprises:
@@ -77,7 +71,7 @@ def _made(names: Sequence[str], folder: Path, *, quick: bool) -> tuple[list[Resu
 
     results: list[Result] = []
     written: list[Path] = []
-    with progress(PARTS * len(names) + 1) as begin:
+    with screen.progress(PARTS * len(names) + 1) as begin:
         begun = 0
 
         def reach(part: int, what: str) -> None:
@@ -106,36 +100,23 @@ def _parts(reach: Callable[[int, str], None], first: int, what: str) -> Callable
 
 def _show(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> None:
     for result in results:
-        made = Table(
-            title=escape(result.title),
-            title_justify="left",
-            title_style="bold",
-            box=None,
-            pad_edge=False,
-            padding=(0, 2, 0, 0),
-        )
-        made.add_column("judgement", width=13)
-        made.add_column("the paper says", ratio=2)
-        made.add_column("what the numbers say", ratio=3)
+        screen.say((result.title, "bold"))
         for found in result.findings:
-            made.add_row(WORDS[found.judgement], escape(found.statement), escape(found.evidence))
-        console.print(made)
-        console.print()
-    _show_summary(results, written, surprises)
-
-
-def _show_summary(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> None:
+            colour = {Judgement.CONFIRMED: "blue", Judgement.NOT_CONFIRMED: "red"}.get(found.judgement, "")
+            screen.say((str(found.judgement), colour), f": {found.statement}")
+            screen.say(f"  {found.evidence}")
+        screen.say()
     judged = [found.judgement for result in results for found in result.findings]
     counts = ", ".join(f"{judged.count(judgement)} {judgement}" for judgement in Judgement)
-    console.print(f"Of {len(judged)} statements {counts}.")
+    screen.say(f"Of {len(judged)} statements {counts}.")
     if surprises:
-        console.print("[red]Not as known before:[/red]")
-        for found in surprises:
-            console.print(f"- {escape(found.statement)} {found.judgement}; known before: {found.expected}")
+        screen.say(("Not as known before:", "red"))
+        screen.say_all(f"- {found.statement} {found.judgement}; known before: {found.expected}" for found in surprises)
     else:
-        console.print("Every judgement is the one known before.")
-    console.print(f"\nWritten to {escape(str(written[-1].parent))}:", soft_wrap=True)
-    console.print(escape(", ".join(path.name for path in written)))
+        screen.say("Every judgement is the one known before.")
+    screen.say()
+    screen.say(f"Written to {written[-1].parent}:", path=True)
+    screen.say(", ".join(path.name for path in written))
 
 
 def _record(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> dict[str, Any]:
@@ -144,21 +125,20 @@ def _record(results: Sequence[Result], written: Sequence[Path], surprises: Seque
             {
                 "name": result.name,
                 "title": result.title,
-                "findings": [_finding_record(found) for found in result.findings],
+                "findings": [
+                    {
+                        "where": found.where,
+                        "statement": found.statement,
+                        "judgement": str(found.judgement),
+                        "evidence": found.evidence,
+                        "expected": str(found.expected),
+                        "as_expected": found.as_expected,
+                    }
+                    for found in result.findings
+                ],
             }
             for result in results
         ],
         "as_expected": not surprises,
         "files": [str(path) for path in written],
-    }
-
-
-def _finding_record(found: PaperFinding) -> dict[str, Any]:
-    return {
-        "where": found.where,
-        "statement": found.statement,
-        "judgement": str(found.judgement),
-        "evidence": found.evidence,
-        "expected": str(found.expected),
-        "as_expected": found.as_expected,
     }

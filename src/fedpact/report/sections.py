@@ -307,6 +307,7 @@ def _transfers(title: str, settlement: Settlement) -> ResultTable:
             "to": [transfer.payee for transfer in found],
             "amount": [cents_text(settlement, transfer.cents) for transfer in found],
         },
+        words=("to",),
     )
 
 
@@ -416,7 +417,7 @@ def conditions(view: View) -> Section:
         below=[ASSUMPTIONS.get(name, "") for name in names],
         columns={"here": here, "what is lost": lost},
         kind="assumption",
-        has_words=True,
+        words=("here", "what is lost"),
     )
     return Section(
         heading="What the results rest on",

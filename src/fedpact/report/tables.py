@@ -77,8 +77,8 @@ class ResultTable:
         Of many rows those with the largest sizes are shown, and what these are; None if all are shown.
     gains
         Heads of the columns whose signs have a colour.
-    has_words
-        Whether cells are words, which begin at the left.
+    words
+        Heads of the columns whose cells are words, which begin at the left.
     """
 
     title: str
@@ -89,7 +89,12 @@ class ResultTable:
     sizes: FloatArray | None = None
     why: str = ""
     gains: Sequence[str] = ()
-    has_words: bool = False
+    words: Sequence[str] = ()
+
+    @property
+    def has_words(self) -> bool:
+        """Whether all cells are words."""
+        return set(self.columns) <= set(self.words)
 
     def shown(self, few: int = FEW, most: int = MAX_SHOWN) -> list[int]:
         """The rows to show: all of few, and of many those with the largest sizes, in their own order."""
@@ -213,7 +218,7 @@ def claims_table(given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Uni
         below=[CLAIMS[Claim(claim)][1] for claim in claims],
         columns=columns,
         kind="claim",
-        has_words=True,
+        words=tuple(columns),
     )
 
 
@@ -290,7 +295,7 @@ def leaving_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
             temptation_text(leaving_group(comparison, outcome.mechanism, unit), outcome.agents) for outcome in deals
         ],
     }
-    return _by_mechanism(comparison, f"Who would leave; gains in {unit.label}", columns, deals, has_words=True)
+    return _by_mechanism(comparison, f"Who would leave; gains in {unit.label}", columns, deals, words=tuple(columns))
 
 
 def posing_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
@@ -299,7 +304,7 @@ def posing_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
     found = [temptation_text(posing_as_two(comparison, outcome.mechanism, unit), outcome.agents) for outcome in deals]
     columns = {"gains most": found}
     title = f"Who gains most by posing as two; gains in {unit.label}"
-    return _by_mechanism(comparison, title, columns, deals, has_words=True) if deals else None
+    return _by_mechanism(comparison, title, columns, deals, words=tuple(columns)) if deals else None
 
 
 def has_properties(comparison: Comparison) -> bool:
@@ -339,12 +344,12 @@ def _by_mechanism(
     outcomes: Sequence[Outcome],
     *,
     describe: bool = False,
-    has_words: bool = False,
+    words: Sequence[str] = (),
 ) -> ResultTable:
     names = [comparison.title(outcome.mechanism) for outcome in outcomes]
     rules = [comparison.mechanisms.get(outcome.mechanism) for outcome in outcomes]
     below = [each.description if each else "" for each in rules] if describe else []
-    return ResultTable(title=title, names=names, columns=columns, kind="mechanism", below=below, has_words=has_words)
+    return ResultTable(title=title, names=names, columns=columns, kind="mechanism", below=below, words=words)
 
 
 # How sure

@@ -179,13 +179,14 @@ def _draw_cells(
     digits: int,
 ) -> None:
     """Every number as a colour, written on it in white where the cell is dark; rows and columns by name if they fit."""
-    image = ax.imshow(numbers, cmap=colours, vmin=limits[0], vmax=limits[1], interpolation="nearest", aspect="auto")
+    low, high = limits
+    image: Any = ax.imshow(numbers, cmap=colours, vmin=low, vmax=high, interpolation="nearest", aspect="auto")
     ax.tick_params(length=2, labelsize=8, colors=INK)
     ax.spines[:].set_visible(False)
     if max(numbers.shape) <= MAX_NAMED_CELLS:
         rows, columns = ([short_name(name) for name in names] for names in labels)
         ax.set_yticks(np.arange(len(rows)), rows, parse_math=False)
-        slanted = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
+        slanted: dict[str, Any] = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
         ax.set_xticks(np.arange(len(columns)), columns, parse_math=False, **slanted)
     if max(numbers.shape) > MAX_WRITTEN_CELLS:
         ax.figure.colorbar(image, ax=ax, shrink=0.8)
