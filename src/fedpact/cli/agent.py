@@ -35,4 +35,4 @@ def check(
     if as_json:
         screen.print_json(agent_record(found, notes))
         return
-    screen.say_all(agent_text(found, notes).splitlines())
+    screen.say_all(agent_text(found, notes).splitlines(), path=True)

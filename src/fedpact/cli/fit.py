@@ -183,7 +183,7 @@ def _finish_member(found: Fit, terms: FitTerms, member: str, output: Path | None
         doubts |= {"notes": found.notes, "indistinguishable": found.indistinguishable}
         screen.print_json(agent_record(agent, notes) | doubts | {"files": files})
         return
-    screen.say_all(agent_text(agent, notes).splitlines())
+    screen.say_all(agent_text(agent, notes).splitlines(), path=True)
     _show_doubts(found)
     screen.say_written(files)
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import CLAIM_FAILS, INTERRUPTED
+from fedpact.cli.exit_codes import CLAIM_FAILS
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["paper"]
 
-PARTS = 200  # of a result, on the progress bar
 QUICK = "fig4"
 KEPT = "trained-models"  # a folder in that of the results
 
@@ -49,13 +48,7 @@ def paper(
     make_folder(folder)
     if quick and QUICK not in wanted:
         raise InvalidInput(f"--quick is for {QUICK}; name it, or leave --quick out")
-    try:
-        results, written = _made(wanted, folder, quick=quick)
-    except KeyboardInterrupt:
-        trains = set(wanted) & set(ON_REQUEST)
-        kept = "; models that are trained are kept, the same command goes on from there" if trains else ""
-        typer.echo(f"interrupted{kept}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    results, written = _made(wanted, folder, quick=quick)
     surprises = [found for result in results for found in result.findings if not found.as_expected]
     if as_json:
         screen.print_json(_record(results, written, surprises))
@@ -71,31 +64,12 @@ def _made(names: Sequence[str], folder: Path, *, quick: bool) -> tuple[list[Resu
 
     results: list[Result] = []
     written: list[Path] = []
-    with screen.progress(PARTS * len(names) + 1) as begin:
-        begun = 0
-
-        def reach(part: int, what: str) -> None:
-            nonlocal begun
-            for _ in range(part - begun):
-                begin(what)
-            begun = max(begun, part)
-
-        for place, name in enumerate(names):
-            first, computing = PARTS * place + 1, f"computing {name}"
-            reach(first, computing)
-            result = reproduce(name, _parts(reach, first, computing), quick=quick, folder=folder / KEPT)
-            reach(first + PARTS - 1, f"drawing {name}")
-            written += write_files(folder, files_of(result))
-            results.append(result)
-        begin("writing the page")
-        pages = {"index.md": page_markdown(results).encode(), "index.html": page_html(results).encode()}
-        written += write_files(folder, pages)
-    return results, written
-
-
-def _parts(reach: Callable[[int, str], None], first: int, what: str) -> Callable[[int, int], None]:
-    """Moves the bar while a result tells how many of how many of its own parts are done."""
-    return lambda done, of: reach(first + done * (PARTS - 2) // of, what)
+    for name in names:
+        with screen.counter(f"parts of {name}") as count:
+            results.append(reproduce(name, count, quick=quick, folder=folder / KEPT))
+        written += write_files(folder, files_of(results[-1]))
+    pages = {"index.md": page_markdown(results).encode(), "index.html": page_html(results).encode()}
+    return results, [*written, *write_files(folder, pages)]
 
 
 def _show(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> None:

@@ -44,10 +44,10 @@ def say(*parts: str | tuple[str, str], path: bool = False) -> None:
     console.print(line, soft_wrap=path)
 
 
-def say_all(sentences: Iterable[str]) -> None:
+def say_all(sentences: Iterable[str], *, path: bool = False) -> None:
     """A line for each sentence."""
     for sentence in sentences:
-        say(sentence)
+        say(sentence, path=path)
 
 
 def say_written(files: Sequence[object]) -> None:

@@ -17,8 +17,8 @@ from fedpact.cli import inputs, screen
 from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
-from fedpact.deals.diagnosis import diagnose, fairness_sentences, idle_sentences
-from fedpact.report.numbers import Unit, lowest_share_text, share_notes, smallest_gain_text
+from fedpact.deals.diagnosis import diagnose, fairness_sentences, harm_sentences, idle_sentences
+from fedpact.report.numbers import Unit, lowest_share_text, smallest_gain_text
 from fedpact.report.records import blocking_group_record, departures_record
 from fedpact.report.sections import shared_cap_sentences
 from fedpact.report.tables import deal_table, lots_table
@@ -121,7 +121,7 @@ def _show_outcome(outcome: Outcome, unit: Unit, *, details: bool) -> None:
         screen.say_all(shared_cap_sentences(outcome, unit))
         screen.say()
     screen.print_table(deal_table(outcome, unit))
-    screen.say_all(share_notes(outcome, unit))
+    screen.say_all(harm_sentences(outcome, unit.text))
     say_side_payments(outcome.deal, unit)
     reciprocity = f"reciprocity {lowest_share_text(outcome)}"
     if np.isnan(outcome.reciprocity):

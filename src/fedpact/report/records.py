@@ -269,16 +269,10 @@ def fit_frame(fit: Fit) -> Any:
 
 def comparison_frame(comparison: Comparison) -> Any:
     """A pandas frame of every per-agent attribute, a row per mechanism and agent."""
-    pandas = _pandas()
-    rows = [(outcome.mechanism, agent) for outcome in comparison.outcomes for agent in outcome.agents]
-    index = pandas.MultiIndex.from_arrays(
-        [[mechanism for mechanism, _ in rows], [agent for _, agent in rows]], names=["mechanism", "agent"]
-    )
-    columns = {
-        label: np.concatenate([np.empty(0), *(getattr(outcome, label) for outcome in comparison.outcomes)])
-        for label in _per_agent(*comparison.outcomes[:1])
-    }
-    return pandas.DataFrame(columns, index=index)
+    pandas, frames = _pandas(), {outcome.mechanism: outcome_frame(outcome) for outcome in comparison.outcomes}
+    if frames:
+        return pandas.concat(frames, names=["mechanism", "agent"])
+    return pandas.DataFrame(columns=list(PER_AGENT), index=pandas.MultiIndex.from_arrays([[], []]))
 
 
 def outcomes_frame(outcomes: Outcomes) -> Any:
@@ -311,19 +305,15 @@ def federation_frame(federation: Federation) -> Any:
 
 def delivery_frame(delivery: Delivery) -> Any:
     """A pandas frame of what was agreed and the estimated shares with their 95 % intervals, a row per agent."""
-    return agents_frame(delivery.names, delivery_columns(delivery))
-
-
-def delivery_columns(delivery: Delivery) -> dict[str, Any]:
-    """What is known of each agent's delivery, by name."""
     lower, upper = delivery.intervals()
-    return {
+    columns = {
         "contributions": np.array(delivery.contributions),
         "shares": np.array(delivery.shares),
         "lower": np.array(lower),
         "upper": np.array(upper),
         "flagged": np.isin(delivery.names, delivery.flagged),
     }
+    return agents_frame(delivery.names, columns)
 
 
 def _federation_columns(federation: Federation) -> Mapping[str, FloatArray]:

@@ -15,9 +15,9 @@ import numpy as np
 import fedpact
 from fedpact.certificates import Claim, Verdict
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
-from fedpact.comparison import Outlook, StableFederation
+from fedpact.comparison import StableFederation
 from fedpact.deals import Outcome, Settlement
-from fedpact.deals.diagnosis import diagnose, fairness_sentences
+from fedpact.deals.diagnosis import diagnose, fairness_sentences, harm_sentences
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
 from fedpact.report.markup import render
@@ -30,7 +30,6 @@ from fedpact.report.numbers import (
     money_text,
     number_text,
     percent,
-    share_notes,
     share_text,
     without_rounding,
 )
@@ -179,7 +178,7 @@ def _story(view: View, outcome: Outcome) -> list[str]:
     told = [_leavers_sentence(view, outcome), *_subsidy_sentences(view, outcome), reached]
     if outcome.leavers:
         told.append(_departure_story(view, outcome, view.comparison.after_departures.get(outcome.mechanism)))
-    return [*told, _share_verdict(view, outcome), *share_notes(outcome, view.unit)[:MAX_HARM_SENTENCES]]
+    return [*told, _share_verdict(view, outcome), *harm_sentences(outcome, view.unit.text)[:MAX_HARM_SENTENCES]]
 
 
 def _leavers_sentence(view: View, outcome: Outcome) -> str:
@@ -190,25 +189,19 @@ def _leavers_sentence(view: View, outcome: Outcome) -> str:
 
 
 def _subsidy_sentences(view: View, outcome: Outcome) -> list[str]:
-    """What would keep those who would leave."""
+    """What would keep those who would leave, the most expensive first."""
     missing = np.where(np.isin(outcome.agents, outcome.leavers), outcome.endowments, 0.0)
-    if not missing.any():
+    ranked = [agent for agent in np.argsort(-missing, kind="stable") if missing[agent] > view.unit.noise]
+    if not ranked:
         return []
     total = view.unit.text(float(missing.sum()))
-    if np.count_nonzero(missing) == 1:
-        return [f"A subsidy of {total} would keep {outcome.agents[int(missing.argmax())]}."]
-    listed = "; ".join(_largest_first(view, missing))
-    return [f"Subsidies of {total} in total would keep each of them from leaving alone ({listed})."]
-
-
-def _largest_first(view: View, amounts: np.ndarray) -> list[str]:
-    """Who needs how much, the largest first; of many the sum of the others."""
-    ranked = [agent for agent in np.argsort(-amounts, kind="stable") if amounts[agent] > view.unit.noise]
-    named = [f"{view.names[agent]}: {view.unit.text(float(amounts[agent]))}" for agent in ranked[:MAX_SUBSIDIES]]
-    if len(ranked) > MAX_SUBSIDIES:
-        rest = float(amounts[ranked[MAX_SUBSIDIES:]].sum())
-        named.append(f"{len(ranked) - MAX_SUBSIDIES:,} others, together: {view.unit.text(rest)}")
-    return named
+    if len(ranked) == 1:
+        return [f"A subsidy of {total} would keep {outcome.agents[ranked[0]]}."]
+    each = [f"{outcome.agents[agent]}: {view.unit.text(float(missing[agent]))}" for agent in ranked]
+    return [
+        f"Subsidies of {total} in total would keep each of them from leaving alone "
+        f"({join_names(each, most=MAX_SUBSIDIES)})."
+    ]
 
 
 def _departure_story(view: View, outcome: Outcome, settled: StableFederation | None) -> str:
@@ -345,15 +338,8 @@ def uncertainty(view: View) -> Section:
             "within each interval. Where an interval contains zero, nobody knows yet whether the member gains."
         ],
         tables=[outlook_table(outlook, view.unit) for outlook in outlooks],
-        facts=[(outlook.title, _outlook_story(view, outlook)) for outlook in outlooks],
+        facts=[(outlook.title, outlook_notes(outlook)) for outlook in outlooks],
     )
-
-
-def _outlook_story(view: View, outlook: Outlook) -> list[str]:
-    needed = _largest_first(view, np.nan_to_num(outlook.keeping_endowments))
-    sure = percent(outlook.assurance, decimals=0)
-    keep = [f"Subsidies that keep each with {sure} probability: {'; '.join(needed)}."] if needed else []
-    return [*outlook_notes(outlook), *keep]
 
 
 def properties(view: View) -> Section:
@@ -401,7 +387,8 @@ def certificates(view: View) -> Section:
 
 def conditions(view: View) -> Section:
     """The paper's assumptions, for whom they fail, and what stands out under each mechanism."""
-    outcomes = view.mechanisms_proper
+    rules, solved = view.comparison.mechanisms, view.comparison.outcomes
+    outcomes = [outcome for outcome in solved if not rules[outcome.mechanism].is_baseline] or solved
     here, lost = [], []
     for same in zip(*(outcome.assumptions for outcome in outcomes), strict=True):
         failing = [(view.title_of(outcome), one) for outcome, one in zip(outcomes, same, strict=True) if not one.holds]

@@ -74,13 +74,6 @@ class View:
         return [outcome for outcome in self.comparison.outcomes if outcome.federated]
 
     @cached_property
-    def mechanisms_proper(self) -> Sequence[Outcome]:
-        """The outcomes of mechanisms rather than of baselines; of all if there are only baselines."""
-        rules = self.comparison.mechanisms
-        proper = [outcome for outcome in self.comparison.outcomes if not rules[outcome.mechanism].is_baseline]
-        return proper or self.comparison.outcomes
-
-    @cached_property
     def among_best(self) -> View | None:
         """What is compared among those who should be in, where that is not everybody."""
         best = self.comparison.among_best if self.comparison.outcomes else None
