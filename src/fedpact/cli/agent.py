@@ -22,7 +22,7 @@ def _agent() -> None:
 
 @agent.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="A private file, of `fedpact fit --member`.", metavar="FILE")],
+    path: Annotated[Path, typer.Argument(help="A private file, of `fedpact fit --member`.")],
     as_json: inputs.AsJson = False,
 ) -> None:
     """Say in words what a private file holds, and what the member would do alone."""

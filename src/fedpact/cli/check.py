@@ -38,17 +38,15 @@ def check(
         typer.Option("--claim", "-c", help="Hold it to this claim, or 'all'; several allowed.", metavar="CLAIM"),
     ] = None,
     keys: Annotated[
-        Path | None,
-        typer.Option("--keys", help="Members' public keys that you know: are they the ledger's?", metavar="PATH"),
+        Path | None, typer.Option("--keys", help="Members' public keys that you know: are they the ledger's?")
     ] = None,
     receipts: Annotated[
         list[Path] | None,
-        typer.Option("--receipt", help="A member's receipt.json: is all it signed there? May repeat.", metavar="FILE"),
+        typer.Option("--receipt", help="A member's receipt.json: is all it signed there? May repeat."),
     ] = None,
     signed: Annotated[bool, typer.Option("--signed", help="A ledger without signatures fails.")] = False,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Write a ledger's page: agreed, delivered, paid, and who signed.", metavar="FILE"),
+        Path | None, typer.Option("--html", help="Write a ledger's page: agreed, delivered, paid, and who signed.")
     ] = None,
     as_json: inputs.AsJson = False,
 ) -> None:

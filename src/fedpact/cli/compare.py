@@ -28,20 +28,17 @@ def compare(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     mechanisms: Annotated[
         list[str] | None,
-        typer.Option(
-            "--mechanism", "-m", help=f"Compare only these: {inputs.MECHANISM_NAMES}. May repeat.", metavar="NAME"
-        ),
+        typer.Option("--mechanism", "-m", help=f"Compare only these: {inputs.MECHANISM_NAMES}. May repeat."),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Compare all of fedpact's own, with a table of the properties of each.")
     ] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a report for the members.", metavar="FILE")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a report for the members.")] = None,
     member: Annotated[
         str | None,
         typer.Option(
             "--member",
             help="With --html: one page for this member, about the recommended deal or the only --mechanism.",
-            metavar="NAME",
         ),
     ] = None,
     force: inputs.Force = False,

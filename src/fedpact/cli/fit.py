@@ -49,8 +49,7 @@ def fit(
         ),
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write a scenario with its uncertainty, .toml or .json.", metavar="FILE"),
+        Path | None, typer.Option("--output", "-o", help="Write a scenario with its uncertainty, .toml or .json.")
     ] = None,
     family: Annotated[
         str,
@@ -73,7 +72,7 @@ def fit(
         typer.Option("--prior", help="Pseudo-observations saying that everybody's data is alike; 0 for none.", min=0.0),
     ] = 1.0,
     suggestions: Annotated[
-        int | None, typer.Option("--suggest", help="Suggest the next K runs to train.", metavar="K", min=1)
+        int | None, typer.Option("--suggest", help="Suggest the next K runs to train.", min=1)
     ] = None,
     cost: Annotated[
         Each, typer.Option("--cost", help="Cost of a sample: a number for all, NAME=NUMBER or NAME.LOT=NUMBER.")
@@ -90,11 +89,10 @@ def fit(
         typer.Option("--value", help="What reaching the ceiling is worth, like --cost; ceiling minus floor otherwise."),
     ] = None,
     without: Annotated[
-        Each, typer.Option("--without", help="Leave this member out of the scenario; may repeat.", metavar="NAME")
+        Each, typer.Option("--without", help="Leave this member out of the scenario; may repeat.")
     ] = None,
     member: Annotated[
-        str | None,
-        typer.Option("--member", help="By this member's accuracies alone: -o writes its private file.", metavar="NAME"),
+        str | None, typer.Option("--member", help="By this member's accuracies alone: -o writes its private file.")
     ] = None,
     lots: Annotated[
         bool | None,

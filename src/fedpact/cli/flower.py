@@ -17,7 +17,7 @@ flower = typer.Typer(
 
 @flower.command()
 def new(
-    folder: Annotated[Path, typer.Argument(help="The folder to make.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
     scenario: Annotated[
         str, typer.Argument(help="A scenario file, or a built-in federation.", metavar="[SCENARIO]")
     ] = inputs.DEFAULT_EXAMPLE,
@@ -42,7 +42,7 @@ def new(
 
 @flower.command()
 def keys(
-    folder: Annotated[Path, typer.Argument(help="The folder to write to.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write to.")],
     host: Annotated[
         str, typer.Option("--host", help="The name or address by which nodes reach the SuperLink.", metavar="HOST")
     ] = "127.0.0.1",
@@ -62,8 +62,8 @@ def keys(
 
 @flower.command()
 def key(
-    path: Annotated[Path, typer.Argument(help="The file to write the private key to.", metavar="FILE")],
-    name: Annotated[str, typer.Option("--name", help="The member's name, as in its private file.", metavar="NAME")],
+    path: Annotated[Path, typer.Argument(help="The file to write the private key to.")],
+    name: Annotated[str, typer.Option("--name", help="The member's name, as in its private file.")],
     as_json: inputs.AsJson = False,
 ) -> None:
     """Make the key a member signs with, and proves itself to the SuperLink with: FILE, and FILE.pub for the others."""
@@ -82,11 +82,11 @@ def key(
 
 @flower.command()
 def agent(
-    path: Annotated[Path, typer.Argument(help="The private file to write.", metavar="FILE")],
+    path: Annotated[Path, typer.Argument(help="The private file to write.")],
     scenario: Annotated[
         str, typer.Argument(help="A scenario file, or a built-in federation.", metavar="[SCENARIO]")
     ] = inputs.DEFAULT_EXAMPLE,
-    name: Annotated[str, typer.Option("--name", help="Which of its members.", metavar="NAME")] = "",
+    name: Annotated[str, typer.Option("--name", help="Which of its members.")] = "",
     as_json: inputs.AsJson = False,
 ) -> None:
     """Write one member's private file: its own row of a scenario, and nothing about the others but their number."""

@@ -45,14 +45,13 @@ DealArgument = Annotated[
         "anew if not given."
     ),
 ]
-MechanismOption = Annotated[str, typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}.", metavar="NAME")]
+MechanismOption = Annotated[str, typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}.")]
 DealMechanism = Annotated[
     str | None,
     typer.Option(
         "--mechanism",
         "-m",
         help=f"One of {MECHANISM_NAMES}; {DEFAULT_MECHANISM} if not given. Of a file with several deals, which one.",
-        metavar="NAME",
         show_default=False,
     ),
 ]
@@ -62,8 +61,8 @@ Unchecked = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")]
-Numbers = Annotated[Path, typer.Option("--output", "-o", help="The numbers, as .csv.", metavar="FILE")]
-Picture = Annotated[Path | None, typer.Option("--plot", help="A picture, as .png, .svg or .pdf.", metavar="FILE")]
+Numbers = Annotated[Path, typer.Option("--output", "-o", help="The numbers, as .csv.")]
+Picture = Annotated[Path | None, typer.Option("--plot", help="A picture, as .png, .svg or .pdf.")]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.", min=0)]
 
 _files_from: Path | None = None

@@ -28,7 +28,7 @@ def lots(
     ],
     test: Annotated[Path, typer.Option("--test", help="Samples to judge by, rightly labelled; a file like DATA.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write every sample's value and lot, .csv.", metavar="FILE")
+        Path | None, typer.Option("--output", "-o", help="Write every sample's value and lot, .csv.")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Fit a model without each lot, and say what that does.")
@@ -76,11 +76,7 @@ def _record(found: SampleLots, left_out: LeftOut | None) -> dict[str, Any]:
         "lot_of_sample": found.lots,
     }
     if left_out is not None:
-        record |= {
-            "accuracy": left_out.accuracy,
-            "accuracy_without": left_out.without,
-            "order_agrees": left_out.agrees,
-        }
+        record |= {"accuracy": left_out.accuracy, "accuracy_without": left_out.without, "order_agrees": left_out.agrees}
     plain: dict[str, Any] = jsonable(record)
     return plain
 

@@ -46,20 +46,13 @@ ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 def negotiate(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     mechanism: Annotated[
-        str,
-        typer.Option("--mechanism", "-m", help=f"One of {', '.join(NEGOTIABLE)}; with --lies, any.", metavar="NAME"),
+        str, typer.Option("--mechanism", "-m", help=f"One of {', '.join(NEGOTIABLE)}; with --lies, any.")
     ] = inputs.DEFAULT_MECHANISM,
-    protocol: Annotated[
-        str, typer.Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.", metavar="NAME")
-    ] = "price-discovery",
+    protocol: Annotated[str, typer.Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.")] = "price-discovery",
     output: Annotated[
         Path | None,
         typer.Option(
-            "--transcript",
-            "--output",
-            "-o",
-            help="Keep the exchanges, as .jsonl; with --lies its numbers, as .csv.",
-            metavar="FILE",
+            "--transcript", "--output", "-o", help="Keep the exchanges, as .jsonl; with --lies its numbers, as .csv."
         ),
     ] = None,
     plot: inputs.Picture = None,
@@ -156,7 +149,7 @@ def _study_lies(federation: Federation, mechanism: str, numbers: Path, *, as_jso
     from fedpact.comparison.lies import lie_study  # noqa: PLC0415 - only for studies
 
     check_table_name(numbers)
-    with screen.counter("members and pairs") as count:
+    with screen.counter("members and pairs", kept=False) as count:
         found = lie_study(federation, mechanism, progress=count)
     rules = resolve_mechanism(mechanism)
     rows = [{"mechanism": rules.name, **lie.row()} for lie in found]

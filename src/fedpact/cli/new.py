@@ -174,8 +174,7 @@ def new(
         str | None, typer.Option("--tasks", help="Several tests per member: their names, with commas between them.")
     ] = None,
     source: Annotated[
-        str | None,
-        typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.", metavar="NAME"),
+        str | None, typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.")
     ] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask for everything, on a terminal.")] = False,
     force: inputs.Force = False,

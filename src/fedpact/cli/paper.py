@@ -27,9 +27,9 @@ def paper(
             metavar="[NAME]...",
         ),
     ] = None,
-    folder: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the files go; made if it is not there.", metavar="DIR")
-    ] = Path("paper-results"),
+    folder: Annotated[Path, typer.Option("--output", "-o", help="Where the files go; made if it is not there.")] = Path(
+        "paper-results"
+    ),
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if a judgement is not the one known before.")
     ] = False,
@@ -65,7 +65,7 @@ def _made(names: Sequence[str], folder: Path, *, quick: bool) -> tuple[list[Resu
     results: list[Result] = []
     written: list[Path] = []
     for name in names:
-        with screen.counter(f"parts of {name}") as count:
+        with screen.counter(f"parts of {name}", kept=name in ON_REQUEST) as count:
             results.append(reproduce(name, count, quick=quick, folder=folder / KEPT))
         written += write_files(folder, files_of(results[-1]))
     pages = {"index.md": page_markdown(results).encode(), "index.html": page_html(results).encode()}

@@ -34,16 +34,11 @@ def pilot(
             metavar="DATA",
         ),
     ],
-    target: Annotated[Column, typer.Option("--target", help="The column to predict.", metavar="COLUMN")] = None,
+    target: Annotated[Column, typer.Option("--target", help="The column to predict.")] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="A folder for scenario, report, record and measured gains.", metavar="FOLDER"
-        ),
+        Path | None, typer.Option("--output", "-o", help="A folder for scenario, report, record and measured gains.")
     ] = None,
-    member: Annotated[
-        Column, typer.Option("--member", help="In a single table, whose a record is.", metavar="COLUMN")
-    ] = None,
+    member: Annotated[Column, typer.Option("--member", help="In a single table, whose a record is.")] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -70,11 +65,9 @@ def pilot(
         str | None,
         typer.Option("--arrangement", help='"own choice" or "one model"; what is measured to be better if not given.'),
     ] = None,
-    ignore: Annotated[Each, typer.Option("--ignore", help="Leave this out; may repeat.", metavar="COLUMN")] = None,
-    lots: Annotated[Column, typer.Option("--lots", help="What names kinds of data.", metavar="COLUMN")] = None,
-    groups: Annotated[
-        Column, typer.Option("--groups", help="What belongs together, such as a patient.", metavar="COLUMN")
-    ] = None,
+    ignore: Annotated[Each, typer.Option("--ignore", help="Leave this out; may repeat.")] = None,
+    lots: Annotated[Column, typer.Option("--lots", help="What names kinds of data.")] = None,
+    groups: Annotated[Column, typer.Option("--groups", help="What belongs together, such as a patient.")] = None,
     floor: Annotated[float | None, typer.Option("--floor", help="What guessing scores; measured otherwise.")] = None,
     family: Annotated[
         str | None,
@@ -86,9 +79,7 @@ def pilot(
         typer.Option("--splits", help="How often records are split anew; what a minute allows if not given.", min=2),
     ] = None,
     seed: inputs.Seed = 0,
-    source: Annotated[
-        Path | None, typer.Option("--from", help="A folder with the files of the pilot heart.", metavar="FOLDER")
-    ] = None,
+    source: Annotated[Path | None, typer.Option("--from", help="A folder with the files of the pilot heart.")] = None,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Measure whether members gain by sharing data, make the deal, and train it before it is recommended.

@@ -181,8 +181,8 @@ def progress(steps: int) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def counter(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that counts what is done, of how many; an interrupt says what is kept and ends the command."""
+def counter(what: str, *, kept: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts what is done, of how many; an interrupt ends the command and says what is `kept`."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     done, total = 0, 0
     try:
@@ -196,6 +196,6 @@ def counter(what: str) -> Iterator[Callable[[int, int], None]]:
 
             yield count
     except KeyboardInterrupt:
-        kept = f"; {done} of {total} {what} are kept, the same command goes on from there" if done else ""
-        typer.echo(f"interrupted{kept}", err=True)
+        said = f"; {done} of {total} {what} are kept, the same command goes on from there" if done and kept else ""
+        typer.echo(f"interrupted{said}", err=True)
         raise typer.Exit(INTERRUPTED) from None

@@ -35,8 +35,7 @@ def settle(
     deal: inputs.DealArgument = None,
     name: inputs.DealMechanism = None,
     sponsor: Annotated[
-        str | None,
-        typer.Option("--sponsor", help="Who covers payments that do not balance: nobody in the deal.", metavar="NAME"),
+        str | None, typer.Option("--sponsor", help="Who covers payments that do not balance: nobody in the deal.")
     ] = None,
     delivered: Annotated[
         list[str] | None,
@@ -47,7 +46,7 @@ def settle(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the transfers, as .csv or .json.", metavar="FILE")
+        Path | None, typer.Option("--output", "-o", help="Write the transfers, as .csv or .json.")
     ] = None,
     force: inputs.Force = False,
     unchecked: inputs.Unchecked = False,

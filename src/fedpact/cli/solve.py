@@ -45,8 +45,7 @@ def solve(
         bool, typer.Option("--details", help="Show margins, what was searched, and which assumptions fail.")
     ] = False,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Keep the deal, .json: for check, settle and train.", metavar="FILE"),
+        Path | None, typer.Option("--output", "-o", help="Keep the deal, .json: for check, settle and train.")
     ] = None,
     force: inputs.Force = False,
     as_json: inputs.AsJson = False,

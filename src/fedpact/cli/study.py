@@ -22,15 +22,11 @@ from fedpact.utils.tables import check_table_name, write_table
 
 def study(
     mechanisms: Annotated[
-        list[str] | None,
-        typer.Option("--mechanism", "-m", help=f"All if not given: {inputs.MECHANISM_NAMES}.", metavar="NAME"),
+        list[str] | None, typer.Option("--mechanism", "-m", help=f"All if not given: {inputs.MECHANISM_NAMES}.")
     ] = None,
-    count: Annotated[
-        int, typer.Option("--count", "-n", help="Federations of each kind.", metavar="N", min=1)
-    ] = DEFAULT_COUNT,
+    count: Annotated[int, typer.Option("--count", "-n", help="Federations of each kind.", min=1)] = DEFAULT_COUNT,
     splits: Annotated[
-        int,
-        typer.Option("--splits", help="On how many of each to try who gains by posing as two.", metavar="N", min=0),
+        int, typer.Option("--splits", help="On how many of each to try who gains by posing as two.", min=0)
     ] = DEFAULT_SPLITS,
     seed: inputs.Seed = 0,
     output: inputs.Numbers = Path("study.csv"),

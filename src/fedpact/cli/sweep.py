@@ -39,14 +39,11 @@ def sweep(
         ),
     ],
     metrics: Annotated[
-        list[str] | None,
-        typer.Option("--metric", help=f"What to look at, ir_gaps if not given: {', '.join(METRICS)}.", metavar="NAME"),
+        list[str] | None, typer.Option("--metric", help=f"What to look at, ir_gaps if not given: {', '.join(METRICS)}.")
     ] = None,
     mechanisms: Annotated[
         list[str] | None,
-        typer.Option(
-            "--mechanism", "-m", help=f"Externality and Shapley if not given: {inputs.MECHANISM_NAMES}.", metavar="NAME"
-        ),
+        typer.Option("--mechanism", "-m", help=f"Externality and Shapley if not given: {inputs.MECHANISM_NAMES}."),
     ] = None,
     output: inputs.Numbers = Path("sweep.csv"),
     plot: inputs.Picture = None,

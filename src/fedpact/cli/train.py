@@ -64,7 +64,7 @@ def train(
         Each, typer.Option("--ceiling", help="Accuracy that is worth a member's value, 1 if not given.")
     ] = None,
     seed: inputs.Seed = 0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The run's folder.", metavar="FOLDER")] = FOLDER,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The run's folder.")] = FOLDER,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Train under a deal: accuracies, and what was promised beside what was measured.

@@ -35,8 +35,7 @@ def verify(
     measured: Annotated[
         Path,
         typer.Argument(
-            help="A .csv file with one row per model made of a subset of the updates, or a ledger that records them.",
-            metavar="FILE",
+            help="A .csv file with one row per model made of a subset of the updates, or a ledger that records them."
         ),
     ],
     scenario: Annotated[

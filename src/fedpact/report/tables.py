@@ -49,12 +49,7 @@ TWO_MEASURES = (
     "Lowest fair gain: the smallest part of its fair share of the gain that anybody gets. Reciprocity: the smallest "
     "part of its Shapley share of everything, including what each would have had alone."
 )
-PROPERTY_WORDS = {
-    Verdict.HOLDS: "yes",
-    Verdict.NOT_REFUTED: "open",
-    Verdict.UNDEFINED: "-",
-    Verdict.VIOLATED: "no",
-}
+PROPERTY_WORDS = {Verdict.HOLDS: "yes", Verdict.NOT_REFUTED: "open", Verdict.UNDEFINED: "-", Verdict.VIOLATED: "no"}
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
 OWN_MODEL = "own model"  # that it has anyway: no change by construction
 
