@@ -292,23 +292,6 @@ def test_check_all_claims(run) -> None:
 # shapley
 
 
-def test_shapley_at_a_profile(run) -> None:
-    record = run("shapley", "paper-w2", "-s", "1,2,3", "--json").record
-    assert list(record) == [
-        "mechanism",
-        "agents",
-        "contributions",
-        "values",
-        "gradient",
-        "efficiency_gap",
-        "method",
-    ]
-    expected = fp.shapley_values(example("paper-w2").federation, [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(record["values"], expected.values)
-    everybody = run("shapley", "paper-w2", "-s", "2", "--json").record
-    assert everybody["contributions"] == [2.0, 2.0, 2.0]
-
-
 def test_shapley_at_an_outcome(run) -> None:
     result = run("shapley", "hospitals", "-m", "voluntary")
     assert result.code == 0
@@ -333,15 +316,6 @@ def test_settle_and_its_files(run, tmp_path: Path) -> None:
     assert "Transfers written to" in result.out
     assert "the fewest possible; all balances add up to zero." in result.words
     assert (tmp_path / "ledger.csv").read_bytes().startswith(b"payer,payee,amount,currency\r\n")
-
-
-def test_settle_a_deal_with_other_money(run, tmp_path: Path) -> None:
-    deal = tmp_path / "deal.json"
-    deal.write_text(run("solve", "paper-w2", "--json").out, encoding="utf-8")
-    money = ("--currency", "JPY", "--per-payoff", "1e9", "--decimals", "0")
-    record = run("settle", "paper-w2", deal, *money, "--json").record
-    assert record["currency"] == "JPY"
-    assert all(row["amount"].lstrip("-").isdigit() for row in record["balances"])
 
 
 def test_settle_without_payments(run) -> None:

@@ -99,24 +99,10 @@ def test_sweeps_count_ratios_below_zero_and_say_no_more_of_them(run, banks: str)
     assert re.search(r"Externality .*all +0.5\d+ +\S+ +0.5\d+ +0.5\d+ +\S+ +0.0 %", fairly.out)
 
 
-def test_a_notebook_shows_no_percentage_of_it() -> None:
-    compared = fp.compare(harmful().federation, ["externality", "voluntary"])
-    for html in (compared._repr_html_(), compared["externality"]._repr_html_()):
-        assert not NEGATIVE_PERCENTAGE.search(html)
-    assert "share is below zero" in compared["externality"]._repr_html_()
-
-
 def test_studies_take_the_lowest_part_of_shares_above_zero() -> None:
     federation = harmful().federation
     found = fp.solve_batch([federation], "externality")
     assert found.lowest_fair_part[0] == pytest.approx(fp.ExternalityMechanism().solve(federation).lowest_fair_part)
-
-
-def test_shares_that_vanish_are_zero_not_a_percentage() -> None:
-    """Of a member that brings nothing and is of no use, share and benefit vanish: their ratio is set to one."""
-    outcome = fp.ExternalityMechanism().solve(idle().federation)
-    assert "share is zero" in outcome._repr_html_()
-    assert outcome.lowest_fair_part < 1.0
 
 
 def test_who_contributes_nothing_is_named_with_the_reason(run, tmp_path: Path) -> None:

@@ -75,15 +75,15 @@ def test_negotiate_json_is_the_deal_of_the_mechanism(run) -> None:
 @pytest.mark.parametrize("protocol", ["price-discovery", "sums"])
 def test_either_mechanism_is_negotiated_and_checked(run, tmp_path: Path, mechanism: str, protocol: str) -> None:
     path = tmp_path / "talks.jsonl"
-    options = ["--mechanism", mechanism, "--protocol", protocol, "--least-gain", "none"]
-    shown = run("negotiate", "hospitals", *options, "-o", path)
+    options = ["--mechanism", mechanism, "--protocol", protocol]
+    shown = run("negotiate", "paper-w1", *options, "-o", path)
     assert shown.code == 0 and "payments add up to zero" in " ".join(shown.out.split())
-    found = run("negotiate", "hospitals", *options, "--json").record
-    solved = run("solve", "hospitals", "--mechanism", mechanism, "--json").record
+    found = run("negotiate", "paper-w1", *options, "--json").record
+    solved = run("solve", "paper-w1", "--mechanism", mechanism, "--json").record
     assert found["mechanism"] == mechanism
-    np.testing.assert_allclose(found["payments"], solved["payments"], atol=1e-5)
+    np.testing.assert_allclose(found["payments"], solved["payments"], atol=1e-4)
     assert run("check", path).code == 0
-    assert run("check", "hospitals", path).code == 0
+    assert run("check", "paper-w1", path).code == 0
 
 
 @pytest.mark.slow
@@ -146,8 +146,6 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
         (["-o", "none/said.jsonl"], "none/said.jsonl: there is no such folder; make it first"),
         (["--plot", "n.gif"], "n.gif: a picture's name must end in .png, .svg, .pdf"),
         (["--plot", "none/n.png"], "none/n.png: there is no such folder; make it first"),
-        (["--resume"], "--resume needs the transcript to go on from; name it with --transcript"),
-        (["--resume", "-o", "said.jsonl"], "said.jsonl: there is no transcript to go on from; check the path"),
         (["--lies", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv"),
     ],
 )
@@ -174,7 +172,7 @@ def test_a_finished_transcript_is_shown_again(run, tmp_path: Path) -> None:
     table = first.words.split("Deal (amounts")[1].split(" Written:")[0]
     assert table in again.words
     assert (tmp_path / "said.jsonl").read_bytes() == content
-    with_json = run("negotiate", "-o", "said.jsonl", "--resume", "--json").record
+    with_json = run("negotiate", "-o", "said.jsonl", "--json").record
     assert {key: with_json[key] for key in DEAL_KEYS} == read_transcript(tmp_path / "said.jsonl").deal
 
 
@@ -239,7 +237,7 @@ def test_interrupted_and_gone_on(run, tmp_path: Path, exchange: int, as_json: li
         broken = run("negotiate", "-o", "said.jsonl", *as_json)
     assert broken.code == 130
     assert f"interrupted; {exchange - 1} exchanges are kept in said.jsonl, the same command goes on" in broken.err
-    resumed = run("negotiate", "-o", "said.jsonl", "--resume", *as_json)
+    resumed = run("negotiate", "-o", "said.jsonl", *as_json)
     assert resumed.code == 0
     assert (tmp_path / "said.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     if as_json:

@@ -304,7 +304,7 @@ def test_without_matplotlib_there_is_no_picture(train, tmp_path: Path, monkeypat
     def missing(*_: object) -> None:
         raise fp.MissingExtra("matplotlib", "plot")
 
-    monkeypatch.setattr("fedpact.report.plots.training.new_figure", missing)
+    monkeypatch.setattr("fedpact.report.plots.style.new_figure", missing)
     assert train(*QUICK).code == 0
     assert held(tmp_path / "run") == [name for name in sorted(FILES) if name != "learning.png"]
 

@@ -137,7 +137,7 @@ def choose_deal(scenario: Scenario, path: Path | None, name: str | None, *, unch
     name
         The mechanism that makes it; of a file with several deals, which one.
     unchecked
-        Whether to take a deal that does not hold, or is one of another scenario; standard error says so.
+        Whether to take a deal that does not hold, or is one of another scenario.
 
     Raises
     ------
@@ -161,7 +161,6 @@ def choose_deal(scenario: Scenario, path: Path | None, name: str | None, *, unch
             deal = (rules or choose_mechanism(DEFAULT_MECHANISM)).solve(scenario.federation).deal
     else:
         deal = replace(stated, scenario=None)
-        typer.echo(f"Not checked: {printable(str(path))} was taken as it stands, whatever scenario it is of.", err=True)
     if path is None:
         return deal
     # Where a mechanism federates nobody everybody trains alone, even if the file does not say so.
@@ -170,6 +169,12 @@ def choose_deal(scenario: Scenario, path: Path | None, name: str | None, *, unch
         deal = replace(deal, excluded=dict.fromkeys(deal.agents, TRAINS_ALONE))
     with error_context(str(path)):
         return deal.among([name for name in scenario.federation.names if name in deal.agents])
+
+
+def say_unchecked(path: Path | None, *, unchecked: bool) -> None:
+    """Say of a deal that was carried out that it was not checked."""
+    if unchecked and path is not None:
+        typer.echo(f"Not checked: {printable(str(path))} was taken as it stands, whatever scenario it is of.", err=True)
 
 
 # Files to write

@@ -81,6 +81,7 @@ def settle(
         )
     if output is not None:
         (settlement.to_csv if output.suffix.lower() == ".csv" else settlement.to_json)(output)
+    inputs.say_unchecked(deal, unchecked=unchecked)
     over = _over_budget(settlement, chosen.federation)
     if as_json:
         terms = {

@@ -80,6 +80,7 @@ def train(
     low, high = checked_range(
         per_agent("--floor", floor or [], names, 0.0), per_agent("--ceiling", ceiling or [], names, 1.0), federation
     )
+    inputs.say_unchecked(deal, unchecked=unchecked)
     agreed = inputs.choose_deal(chosen, deal, name, unchecked=unchecked)
     experiment = Experiment(
         _images(data),

@@ -55,12 +55,6 @@ def test_one_member_s_accuracies_are_enough_for_its_row(log: Path) -> None:
     np.testing.assert_allclose(found.weights[1], together.weights[1], rtol=0.05)  # the noise is estimated from all
 
 
-def test_the_picture_of_its_fit_shows_its_own_curve(log: Path) -> None:
-    figure = fit(Observations.from_files([log], member="South")).plot()
-    titles = [ax.get_title(loc="left") for ax in figure.axes]
-    assert "South" in titles and not {"North", "West"} & set(titles)
-
-
 def test_without_a_member_the_log_is_refused(log: Path) -> None:
     with pytest.raises(fp.InvalidInput, match=r"there is no column accuracy\.North"):
         Observations.from_files([log])

@@ -9,10 +9,10 @@ import pytest
 
 import fedpact as fp
 from fedpact.certificates import Claim, Verdict
-from fedpact.report import render_report
 from fedpact.report.numbers import Unit
 from fedpact.report.tables import NOBODY, NOT_WORKED_OUT, Temptation, leaving_group, posing_as_two
 from old_hospitals import example
+from unit.report.reports import report_of
 
 UNIT = Unit.of(fp.Money("EUR", 1_000_000.0))
 
@@ -66,10 +66,10 @@ def test_posing_as_two_where_it_is_not_worked_out(seventeen: fp.Comparison, monk
 
 
 def test_the_report_shows_them(hospitals: fp.Comparison) -> None:
-    page = render_report(hospitals, money=fp.Money("EUR", 1_000_000.0))
-    section = page[page.index('<section id="stability"') : page.index('<section id="certificates"')]
+    page = report_of(hospitals, money=fp.Money("EUR", 1_000_000.0))
+    section = page[page.index('<section id="certificates"') : page.index('<section id="conditions"')]
     assert "+321,817" in page and "+389,579" in section
-    assert 'id="stability"' not in render_report(replace(hospitals, outcomes=()))
+    assert 'id="certificates"' not in report_of(replace(hospitals, outcomes=()))
 
 
 @pytest.mark.slow
@@ -78,6 +78,6 @@ def test_the_report_says_where_not_all_groups_were_looked_at(hospitals: fp.Compa
     weights = np.where(np.eye(17) > 0, 1.0, rng.uniform(-0.01, 0.9, (17, 17)))
     harmed = fp.Federation(weights, costs=0.001, caps=40.0, payoff=fp.PowerLaw(beta=0.02))
     said = "not all groups were looked at"
-    page = render_report(fp.compare(harmed, ["externality"]))
+    page = report_of(fp.compare(harmed, ["externality"]))
     assert f"Externality: {said}" in page
-    assert said not in render_report(hospitals)
+    assert said not in report_of(hospitals)

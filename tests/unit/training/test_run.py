@@ -350,7 +350,7 @@ def test_a_figure_of_ones_own(run: Run) -> None:
     from matplotlib.figure import Figure
 
     mine = Figure(layout="constrained")
-    assert run.plot(figure=mine) is mine
+    assert run.plot(ax=mine.subplots()) is mine
 
 
 def test_joining_costs_count_among_the_costs(trainer: Experiment) -> None:
