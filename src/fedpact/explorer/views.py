@@ -46,7 +46,6 @@ SECTIONS = {
     "gains": "Gains",
     "deals": "All numbers",
     "certificates": "Certificates",
-    "conditions": "Assumptions",
     "federation": "Federation",
 }
 GAIN_CURVE_POINTS = 121

@@ -24,7 +24,6 @@ SECTIONS: Mapping[str, tuple[str, Callable[[View], sections.Section]]] = {
     "properties": ("Properties", sections.properties),
     "deals": ("All numbers", sections.deals),
     "certificates": ("Certificates", sections.certificates),
-    "conditions": ("Assumptions", sections.conditions),
     "federation": ("Federation", sections.federation),
     "method": ("Glossary", sections.method),
 }

@@ -51,16 +51,15 @@ from fedpact.report.tables import (
     mechanisms_table,
     outlook_notes,
     outlook_table,
-    posing_table,
     properties_table,
 )
 from fedpact.report.view import View
-from fedpact.report.words import ASSUMPTIONS, CLAIMS, GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
+from fedpact.report.words import CLAIMS, GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
 from fedpact.utils.words import count_text, join_names
 
 MAX_NAMES = 4  # in a sentence
 MAX_SIGNATURES = 12  # on the page to sign
-MAX_SUBSIDIES, MAX_HARM_SENTENCES = 8, 3
+MAX_DIAGNOSED, MAX_HARM_SENTENCES = 8, 3
 MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
 LOWER_SHARE = 1e-6  # by which the lowest ratio of other equilibria has to be lower to be worth a word
 FULLY_FAIR = 0.995  # of a fair gain, from which on it is written as all of it
@@ -170,12 +169,16 @@ def gains(view: View) -> Section:
 
 
 def _story(view: View, outcome: Outcome) -> list[str]:
-    """Who would leave, what would keep them, what is reached together, and the lowest Shapley share."""
+    """Who would leave and what would keep them, what is reached together, and the lowest Shapley share."""
     share = percent(view.comparison.share_of_best(outcome.welfare))
     reached = f"Welfare {view.unit.text(outcome.welfare)}, {share} of the best."
     if not outcome.federated:
         return [reached, "Everybody keeps exactly what it makes, so there is nothing to share."]
-    told = [_leavers_sentence(view, outcome), *_subsidy_sentences(view, outcome), reached]
+    said = diagnose(outcome, view.unit.text)
+    told = [_leavers_sentence(view, outcome), *said[:MAX_DIAGNOSED]]
+    if len(said) > MAX_DIAGNOSED:
+        told.append(f"The same holds for {count_text(len(said) - MAX_DIAGNOSED, 'more member')}.")
+    told.append(reached)
     if outcome.leavers:
         told.append(_departure_story(view, outcome, view.comparison.after_departures.get(outcome.mechanism)))
     return [*told, _share_verdict(view, outcome), *harm_sentences(outcome, view.unit.text)[:MAX_HARM_SENTENCES]]
@@ -186,22 +189,6 @@ def _leavers_sentence(view: View, outcome: Outcome) -> str:
         return f"{len(outcome.leavers):,} of {len(outcome.agents):,} would leave."
     together = len(leaving_group(view.comparison, outcome.mechanism, view.unit).members)
     return f"Nobody would leave alone, but {together:,} would together." if together else "Nobody would leave."
-
-
-def _subsidy_sentences(view: View, outcome: Outcome) -> list[str]:
-    """What would keep those who would leave, the most expensive first."""
-    missing = np.where(np.isin(outcome.agents, outcome.leavers), outcome.endowments, 0.0)
-    ranked = [agent for agent in np.argsort(-missing, kind="stable") if missing[agent] > view.unit.noise]
-    if not ranked:
-        return []
-    total = view.unit.text(float(missing.sum()))
-    if len(ranked) == 1:
-        return [f"A subsidy of {total} would keep {outcome.agents[ranked[0]]}."]
-    each = [f"{outcome.agents[agent]}: {view.unit.text(float(missing[agent]))}" for agent in ranked]
-    return [
-        f"Subsidies of {total} in total would keep each of them from leaving alone "
-        f"({join_names(each, most=MAX_SUBSIDIES)})."
-    ]
 
 
 def _departure_story(view: View, outcome: Outcome, settled: StableFederation | None) -> str:
@@ -376,55 +363,12 @@ def certificates(view: View) -> Section:
             f"margin says by how much a claim holds, in {view.unit.label}; below zero, by how much it fails.",
             NOT_CERTIFIED,
         ],
-        tables=[claims_table(promised, view.unit), posing_table(view.comparison, view.unit)],
+        tables=[claims_table(promised, view.unit)],
         notes=[
-            "Posing as two: where identities are cheap, a member may enter under two names, each with half of its data "
-            "and of what the model is worth to it. Hospitals or licensed banks cannot.",
+            "Posing as two takes cheap identities: hospitals or licensed banks cannot.",
             "fedpact solve SCENARIO --json prints the numbers from which each margin can be worked out anew.",
         ],
     )
-
-
-def conditions(view: View) -> Section:
-    """The paper's assumptions, for whom they fail, and what stands out under each mechanism."""
-    rules, solved = view.comparison.mechanisms, view.comparison.outcomes
-    outcomes = [outcome for outcome in solved if not rules[outcome.mechanism].is_baseline] or solved
-    here, lost = [], []
-    for same in zip(*(outcome.assumptions for outcome in outcomes), strict=True):
-        failing = [(view.title_of(outcome), one) for outcome, one in zip(outcomes, same, strict=True) if not one.holds]
-        who = [join_names(one.agents, most=MAX_NAMES) for _, one in failing]
-        if len(failing) < len(outcomes) or len(set(who)) > 1:
-            who = [f"{names} under {title}" for names, (title, _) in zip(who, failing, strict=True)]
-        here.append("✗\N{NO-BREAK SPACE}fails" if failing else "✓\N{NO-BREAK SPACE}holds")
-        lost.append(f"For {'; '.join(dict.fromkeys(who))}: {failing[0][1].consequence}." if failing else "nothing")
-    names = [each.name for each in outcomes[0].assumptions]
-    table = ResultTable(
-        title="Assumptions of the theory",
-        names=[name.capitalize() for name in names],
-        below=[ASSUMPTIONS.get(name, "") for name in names],
-        columns={"here": here, "what is lost": lost},
-        kind="assumption",
-        words=("here", "what is lost"),
-    )
-    return Section(
-        heading="What the results rest on",
-        intro=[
-            "The theory makes a few assumptions. Where one fails, the deal and its certificates above still stand, "
-            "because they were computed for this very federation; only what the table names no longer follows in "
-            "general. Theorems are numbered as in the paper that fedpact implements."
-        ],
-        tables=[table],
-        facts=[(view.title_of(outcome), _what_stands_out(view, outcome)) for outcome in view.comparison],
-    )
-
-
-def _what_stands_out(view: View, outcome: Outcome) -> list[str]:
-    sentences = list(diagnose(outcome, view.unit.text))
-    more = len(sentences) - MAX_SHOWN
-    rest = [f"The same holds for {count_text(more, 'more member')}."] if more > 0 else []
-    if not sentences:
-        rest = ["Nobody harms the others on net, nobody would leave." if outcome.federated else "Nobody federates."]
-    return [f"Equilibrium: {outcome.equilibria.note.removesuffix('.')}.", *sentences[:MAX_SHOWN], *rest]
 
 
 # What it rests on

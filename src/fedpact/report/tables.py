@@ -293,15 +293,6 @@ def leaving_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
     return _by_mechanism(comparison, f"Who would leave; gains in {unit.label}", columns, deals, words=tuple(columns))
 
 
-def posing_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
-    """Who gains most by entering under two names."""
-    deals = [outcome for outcome in comparison if outcome.federated]
-    found = [temptation_text(posing_as_two(comparison, outcome.mechanism, unit), outcome.agents) for outcome in deals]
-    columns = {"gains most": found}
-    title = f"Who gains most by posing as two; gains in {unit.label}"
-    return _by_mechanism(comparison, title, columns, deals, words=tuple(columns)) if deals else None
-
-
 def has_properties(comparison: Comparison) -> bool:
     """Whether more mechanisms are compared than if none is named; the certificates alone are clearer for a few."""
     return len(comparison.outcomes) > len(compared_mechanisms(comparison.federation))

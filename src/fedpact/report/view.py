@@ -14,13 +14,10 @@ from fedpact.deals.settlement import currency_decimals, settle_payments
 from fedpact.federation import Federation
 from fedpact.report.numbers import Unit
 from fedpact.scenario import Measured, Money, Scenario
-from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-# Without money, payments are settled to at least this many decimals, and to as many digits of the largest.
-MIN_PAYOFF_DECIMALS = 4
-MAX_PAYOFF_DECIMALS = 15
+PAYOFF_DECIMALS = 6  # of transfers without money
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,24 +100,10 @@ class View:
         return {outcome.mechanism: self._settlement(outcome) for outcome in self.comparison.outcomes}
 
     def _settlement(self, outcome: Outcome) -> Settlement | None:
-        payments = outcome.payments
-        if np.abs(payments).max() <= self.unit.noise:
-            payments = np.zeros_like(payments)
+        payments = np.where(np.abs(outcome.payments).max() <= self.unit.noise, 0.0, outcome.payments)
+        digits = PAYOFF_DECIMALS if self.money is None else currency_decimals(self.money.currency)
+        rate, currency = self.unit.per_payoff, self.unit.label
         try:
-            if self.money is not None:
-                rate, currency = self.money.per_payoff, self.money.currency
-                decimals = currency_decimals(currency)
-                return settle_payments(
-                    payments, names=outcome.agents, per_payoff=rate, currency=currency, decimals=decimals
-                )
-            digits = _decimals(payments)
-            return settle_payments(payments, names=outcome.agents, currency=self.unit.label, decimals=digits)
+            return settle_payments(payments, names=outcome.agents, per_payoff=rate, currency=currency, decimals=digits)
         except InvalidInput:
             return None
-
-
-def _decimals(payments: FloatArray) -> int:
-    largest = float(np.abs(payments).max())
-    if not 0 < largest < np.inf:
-        return MIN_PAYOFF_DECIMALS
-    return int(np.clip(MIN_PAYOFF_DECIMALS - 1 - np.floor(np.log10(largest)), MIN_PAYOFF_DECIMALS, MAX_PAYOFF_DECIMALS))

@@ -87,14 +87,6 @@ NOT_CERTIFIED = (
     "better to deliver less."
 )
 
-ASSUMPTIONS: Mapping[str, str] = {
-    "non-negative weights": "Nobody's data makes anybody else's model worse.",
-    "three beneficiaries": "Every member's data is useful to at least three members, itself included.",
-    "interior equilibrium": "Under the deal everybody contributes something, and nobody all it has.",
-    "interior standalone optimum": "Alone, everybody would use some of its data, and nobody all of it.",
-    "domain": "No contributions within the caps could harm a member beyond what its payoff curve describes.",
-}
-
 SHAPLEY_METHODS: Mapping[str, str] = {
     "enumeration": "going through all groups of members",
     "quadrature": "an exact integral, evaluated numerically",

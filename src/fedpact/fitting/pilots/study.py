@@ -356,12 +356,6 @@ class PilotStudy:
             not_recommended="" if self.verdict == FEDERATE else self.advice,
         )
 
-    def plot(self, *, ax: Any = None) -> Any:
-        """What one model and own choice bring each member, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_pilot  # noqa: PLC0415 - optional dependency
-
-        return plot_pilot(self, ax=ax)
-
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write scenario, report, record, and the gains of every profile to a folder; the files written."""
         from fedpact.report import write_report  # noqa: PLC0415 - it is made of what lies below

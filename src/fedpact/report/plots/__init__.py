@@ -12,7 +12,6 @@ from fedpact.report.plots.results import (
     plot_fit,
     plot_negotiation,
     plot_outcome,
-    plot_pilot,
     plot_run,
     plot_study,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "plot_fit",
     "plot_negotiation",
     "plot_outcome",
-    "plot_pilot",
     "plot_run",
     "plot_study",
     "plot_sweep",

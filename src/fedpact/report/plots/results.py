@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedpact.comparison.studies import STUDIED
-from fedpact.fitting.pilots.arrangements import ONE_MODEL, OWN_CHOICE
 from fedpact.report.numbers import number_text, number_texts, without_rounding
 from fedpact.report.plots.style import (
     BAD,
@@ -30,7 +29,6 @@ from fedpact.report.plots.style import (
 )
 from fedpact.report.records import who_would_leave
 from fedpact.report.words import PROPERTY_HEADS
-from fedpact.scenario.measured import NORMAL_QUANTILE
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import count_text, join_names
 
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from fedpact.deals import Deal, Outcome
     from fedpact.federation import Federation
     from fedpact.fitting import Delivery, Fit
-    from fedpact.fitting.pilots import PilotStudy
     from fedpact.training.run import Run
 
 HARM_TO_HELP = ("#7a2f00", BAD, "#f3b48a", "#f7f7f7", "#94c4e0", GOOD, "#00395c")
@@ -91,17 +88,6 @@ def plot_delivery(delivery: Delivery, *, ax: Any = None) -> Any:
     drawn.axvline(1.0, color=INK, linewidth=0.9, linestyle="--")
     drawn.set_xlim(left=0.0)
     return figure
-
-
-def plot_pilot(pilot: PilotStudy, *, ax: Any = None) -> Any:
-    """Gains over each member's own model with everything shared, in points with intervals of 90 %."""
-    series: dict[str, tuple[FloatArray, FloatArray, FloatArray]] = {}
-    for kind in (ONE_MODEL, OWN_CHOICE):
-        gains, errors = (100.0 * each for each in pilot.gain(kind))
-        spans = NORMAL_QUANTILE * errors
-        series[kind] = (gains, gains - spans, gains + spans)
-    title = f"Points of {pilot.score.name.replace('_', ' ')} over its own model alone, everything shared"
-    return _draw_marks(ax, pilot.data.names, series, title)
 
 
 def _plain(numbers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

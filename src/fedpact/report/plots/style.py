@@ -104,12 +104,4 @@ def _picture_class() -> Any:
             self.savefig(file, format="png")
             return file.getvalue()
 
-        def __reduce__(self) -> Any:
-            return _blank_picture, (), self.__getstate__()
-
     return Picture
-
-
-def _blank_picture() -> Any:
-    """What unpickling fills: a class made in a function cannot be found by name."""
-    return _picture_class().__new__(_picture_class())
