@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from fedpact.certificates import Claim, Verdict
 from fedpact.certificates.claims import quote_claim
@@ -33,21 +34,11 @@ def check(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     deal: inputs.DealArgument = None,
     name: inputs.DealMechanism = None,
-    claims: Annotated[
-        list[str] | None,
-        typer.Option("--claim", "-c", help="Hold it to this claim, or 'all'; several allowed.", metavar="CLAIM"),
-    ] = None,
-    keys: Annotated[
-        Path | None, typer.Option("--keys", help="Members' public keys that you know: are they the ledger's?")
-    ] = None,
-    receipts: Annotated[
-        list[Path] | None,
-        typer.Option("--receipt", help="A member's receipt.json: is all it signed there? May repeat."),
-    ] = None,
-    signed: Annotated[bool, typer.Option("--signed", help="A ledger without signatures fails.")] = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write a ledger's page: agreed, delivered, paid, and who signed.")
-    ] = None,
+    claims: Annotated[list[str] | None, Option("--claim", "-c", help="Hold it to this claim, or 'all'.")] = None,
+    keys: Annotated[Path | None, Option("--keys", help="Public keys of members that you know.")] = None,
+    receipts: Annotated[list[Path] | None, Option("--receipt", help="A member's receipt.json; may repeat.")] = None,
+    signed: Annotated[bool, Option("--signed", help="A ledger without signatures fails.")] = False,
+    html: Annotated[Path | None, Option("--html", help="Write a ledger's page.")] = None,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Check a deal against its certificates: by default what its mechanism promises by design.

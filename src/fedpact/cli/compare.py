@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from fedpact.cli import inputs, screen
 from fedpact.cli.per_agent import find_agent
@@ -27,20 +27,11 @@ from fedpact.utils.words import count_text, join_names
 def compare(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     mechanisms: Annotated[
-        list[str] | None,
-        typer.Option("--mechanism", "-m", help=f"Compare only these: {inputs.MECHANISM_NAMES}. May repeat."),
+        list[str] | None, Option("--mechanism", "-m", help=f"Compare only these: {inputs.MECHANISM_NAMES}.")
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Compare all of fedpact's own, with a table of the properties of each.")
-    ] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a report for the members.")] = None,
-    member: Annotated[
-        str | None,
-        typer.Option(
-            "--member",
-            help="With --html: one page for this member, about the recommended deal or the only --mechanism.",
-        ),
-    ] = None,
+    every: Annotated[bool, Option("--all", help="All of fedpact's own, with their properties.")] = False,
+    html: Annotated[Path | None, Option("--html", help="Write a report for the members.")] = None,
+    member: Annotated[str | None, Option("--member", help="With --html: the page of this member.")] = None,
     force: inputs.Force = False,
     as_json: inputs.AsJson = False,
 ) -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from fedpact.cli import inputs, screen
 
@@ -15,10 +16,8 @@ __all__ = ["explore"]
 
 def explore(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
-    port: Annotated[
-        int | None, typer.Option("--port", "-p", help="8517 or any free one if none is named.", min=1, max=65535)
-    ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    port: Annotated[int | None, Option("--port", "-p", help="8517 or any free one.", min=1, max=65535)] = None,
+    browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Edit a federation in the browser and watch its deal; on this machine alone, and offline."""

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
 from fedpact.cli.fit_terms import FitTerms, fit_terms, staying_members
@@ -42,63 +43,29 @@ PROGRESS_STEPS = 40
 def fit(
     logs: Annotated[
         list[Path],
-        typer.Argument(
-            help="One or more logs: a .csv file with one row per run, a ledger, a folder of `fedpact train` or its "
-            "rounds.csv.",
-            metavar="LOG...",
-        ),
+        Argument(help=".csv files with a row per run, ledgers, folders of `fedpact train`.", metavar="LOG..."),
     ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a scenario with its uncertainty, .toml or .json.")
-    ] = None,
-    family: Annotated[
-        str,
-        typer.Option(
-            "--family", help=f"The curve: {', '.join(CURVE_FAMILIES)}; auto for the one that predicts unseen runs best."
-        ),
-    ] = "power-law",
-    signs: Annotated[str, typer.Option("--signs", help="Of weights: positive, or any if data may harm.")] = "positive",
-    shared: Annotated[
-        str, typer.Option("--shared", help="What all curves have in common, with commas: beta,floor,ceiling; or none.")
-    ] = ",".join(CURVE_PARTS),
-    floor: Annotated[
-        float | None, typer.Option("--floor", help="Accuracy without data, if known (guessing).", min=0.0)
-    ] = None,
-    ceiling: Annotated[
-        float | None, typer.Option("--ceiling", help="Accuracy with all data, if known.", max=1.0)
-    ] = None,
-    prior: Annotated[
-        float,
-        typer.Option("--prior", help="Pseudo-observations saying that everybody's data is alike; 0 for none.", min=0.0),
-    ] = 1.0,
-    suggestions: Annotated[
-        int | None, typer.Option("--suggest", help="Suggest the next K runs to train.", min=1)
-    ] = None,
-    cost: Annotated[
-        Each, typer.Option("--cost", help="Cost of a sample: a number for all, NAME=NUMBER or NAME.LOT=NUMBER.")
-    ] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="The scenario, .toml or .json.")] = None,
+    family: Annotated[str, Option("--family", help=f"{', '.join(CURVE_FAMILIES)}; or auto.")] = "power-law",
+    signs: Annotated[str, Option("--signs", help="Of weights: positive, or any if data may harm.")] = "positive",
+    shared: Annotated[str, Option("--shared", help="What all curves have in common; or none.")] = ",".join(CURVE_PARTS),
+    floor: Annotated[float | None, Option("--floor", help="Accuracy of guessing, if known.", min=0.0)] = None,
+    ceiling: Annotated[float | None, Option("--ceiling", help="Accuracy with all data, if known.", max=1.0)] = None,
+    prior: Annotated[float, Option("--prior", help="How strongly data is assumed alike; 0: not.", min=0.0)] = 1.0,
+    suggestions: Annotated[int | None, Option("--suggest", help="Suggest the next runs to train.", min=1)] = None,
+    cost: Annotated[Each, Option("--cost", help="Cost of a sample: for all, NAME=NUMBER or NAME.LOT=NUMBER.")] = None,
     cap: Annotated[
-        Each, typer.Option("--cap", help="The most a member can contribute, like --cost; its largest so far otherwise.")
+        Each, Option("--cap", help="The most it can give, like --cost; its largest so far otherwise.")
     ] = None,
-    like: Annotated[
-        str | None,
-        typer.Option("--like", help="Take costs, caps, values and money from this scenario.", metavar="SCENARIO"),
-    ] = None,
-    value: Annotated[
-        Each,
-        typer.Option("--value", help="What reaching the ceiling is worth, like --cost; ceiling minus floor otherwise."),
-    ] = None,
-    without: Annotated[
-        Each, typer.Option("--without", help="Leave this member out of the scenario; may repeat.")
-    ] = None,
-    member: Annotated[
-        str | None, typer.Option("--member", help="By this member's accuracies alone: -o writes its private file.")
-    ] = None,
+    like: Annotated[str | None, Option("--like", help="The scenario whose terms and money to take.")] = None,
+    value: Annotated[Each, Option("--value", help="What reaching the ceiling is worth, like --cost.")] = None,
+    without: Annotated[Each, Option("--without", help="Leave this member out; may repeat.")] = None,
+    member: Annotated[str | None, Option("--member", help="By its own accuracies; -o writes its private file.")] = None,
     lots: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--lots/--no-lots",
-            help="Whether columns NAME.LOT and NAME.TASK are lots and tasks of members, or names with a dot.",
+            help="Whether NAME.LOT is a lot, or a name with a dot.",
             show_default="as the columns suggest",
         ),
     ] = None,

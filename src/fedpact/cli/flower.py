@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
 from fedpact.utils.errors import InvalidInput
@@ -17,14 +18,12 @@ flower = typer.Typer(
 
 @flower.command()
 def new(
-    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    folder: Annotated[Path, Argument(help="The folder to make.")],
     scenario: Annotated[
-        str, typer.Argument(help="A scenario file, or a built-in federation.", metavar="[SCENARIO]")
+        str, Argument(help="A file, or a built-in one.", metavar="[SCENARIO]")
     ] = inputs.DEFAULT_EXAMPLE,
-    rounds: Annotated[int, typer.Option("--rounds", help="Rounds of training.", min=1)] = 3,
-    samples_per_unit: Annotated[
-        float, typer.Option("--samples-per-unit", help="Samples in a unit of contribution.")
-    ] = 1.0,
+    rounds: Annotated[int, Option("--rounds", help="Rounds of training.", min=1)] = 3,
+    samples_per_unit: Annotated[float, Option("--samples-per-unit", help="Samples in a unit of data.")] = 1.0,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Write a ready Flower app for a scenario, and a private file for each of its members."""
@@ -42,11 +41,9 @@ def new(
 
 @flower.command()
 def keys(
-    folder: Annotated[Path, typer.Argument(help="The folder to write to.")],
-    host: Annotated[
-        str, typer.Option("--host", help="The name or address by which nodes reach the SuperLink.", metavar="HOST")
-    ] = "127.0.0.1",
-    nodes: Annotated[int, typer.Option("--nodes", help="Make keys for so many nodes, for a rehearsal.", min=0)] = 0,
+    folder: Annotated[Path, Argument(help="The folder to write to.")],
+    host: Annotated[str, Option("--host", help="The address of the SuperLink.")] = "127.0.0.1",
+    nodes: Annotated[int, Option("--nodes", help="Make keys for so many nodes.", min=0)] = 0,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Make the SuperLink's certificate, an authority that signs it, and keys for nodes."""
@@ -62,8 +59,8 @@ def keys(
 
 @flower.command()
 def key(
-    path: Annotated[Path, typer.Argument(help="The file to write the private key to.")],
-    name: Annotated[str, typer.Option("--name", help="The member's name, as in its private file.")],
+    path: Annotated[Path, Argument(help="The file to write the private key to.")],
+    name: Annotated[str, Option("--name", help="The member's name, as in its private file.")],
     as_json: inputs.AsJson = False,
 ) -> None:
     """Make the key a member signs with, and proves itself to the SuperLink with: FILE, and FILE.pub for the others."""
@@ -82,11 +79,11 @@ def key(
 
 @flower.command()
 def agent(
-    path: Annotated[Path, typer.Argument(help="The private file to write.")],
+    path: Annotated[Path, Argument(help="The private file to write.")],
     scenario: Annotated[
-        str, typer.Argument(help="A scenario file, or a built-in federation.", metavar="[SCENARIO]")
+        str, Argument(help="A file, or a built-in one.", metavar="[SCENARIO]")
     ] = inputs.DEFAULT_EXAMPLE,
-    name: Annotated[str, typer.Option("--name", help="Which of its members.")] = "",
+    name: Annotated[str, Option("--name", help="Which of its members.")] = "",
     as_json: inputs.AsJson = False,
 ) -> None:
     """Write one member's private file: its own row of a scenario, and nothing about the others but their number."""

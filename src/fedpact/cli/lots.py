@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
+from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
 from fedpact.fitting.pilots.records import column_list, pandas, read_table
@@ -23,16 +23,10 @@ MAX_LABELS_NAMED = 4
 
 
 def lots(
-    data: Annotated[
-        Path, typer.Argument(help="Samples: a table with a column label and numbers in all others.", metavar="DATA")
-    ],
-    test: Annotated[Path, typer.Option("--test", help="Samples to judge by, rightly labelled; a file like DATA.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write every sample's value and lot, .csv.")
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Fit a model without each lot, and say what that does.")
-    ] = False,
+    data: Annotated[Path, Argument(help="A table with a column label, the others numbers.")],
+    test: Annotated[Path, Option("--test", help="Samples to judge by, rightly labelled; a file like DATA.")],
+    output: Annotated[Path | None, Option("--output", "-o", help="Every sample's value and lot, .csv.")] = None,
+    check: Annotated[bool, Option("--check", help="Fit a model without each lot too.")] = False,
     force: inputs.Force = False,
     as_json: inputs.AsJson = False,
 ) -> None:

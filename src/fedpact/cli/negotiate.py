@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
+from typer import Option
 
 from fedpact.cli import inputs, screen
 from fedpact.cli.exit_codes import INTERRUPTED
@@ -46,19 +47,17 @@ ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 def negotiate(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     mechanism: Annotated[
-        str, typer.Option("--mechanism", "-m", help=f"One of {', '.join(NEGOTIABLE)}; with --lies, any.")
+        str, Option("--mechanism", "-m", help=f"{', '.join(NEGOTIABLE)}; with --lies, any.")
     ] = inputs.DEFAULT_MECHANISM,
-    protocol: Annotated[str, typer.Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.")] = "price-discovery",
+    protocol: Annotated[str, Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.")] = "price-discovery",
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--transcript", "--output", "-o", help="Keep the exchanges, as .jsonl; with --lies its numbers, as .csv."
         ),
     ] = None,
     plot: inputs.Picture = None,
-    lies: Annotated[
-        bool, typer.Option("--lies", help="Instead: the lies that gain most, of one member and of two, by a search.")
-    ] = False,
+    lies: Annotated[bool, Option("--lies", help="Instead: the lies that gain most.")] = False,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Let the members negotiate a deal; each says only what it is asked about itself.

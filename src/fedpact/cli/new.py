@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
 from fedpact.scenario import EXAMPLES, example, load_scenario, save_scenario, schema, template
@@ -163,25 +164,16 @@ __all__ = ["new"]
 
 
 def new(
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("scenario.toml"),
-    agents: Annotated[int, typer.Option("--agents", "-n", help="How many members.", min=1, max=1000)] = 3,
-    names: Annotated[str | None, typer.Option("--names", help="Their names, with commas between them.")] = None,
-    lots: Annotated[
-        str | None,
-        typer.Option("--lots", help="Several kinds of data per member: their names, with commas between them."),
-    ] = None,
-    tasks: Annotated[
-        str | None, typer.Option("--tasks", help="Several tests per member: their names, with commas between them.")
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.")
-    ] = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask for everything, on a terminal.")] = False,
+    path: Annotated[Path, Argument(help="The file to write.")] = Path("scenario.toml"),
+    agents: Annotated[int, Option("--agents", "-n", help="How many members.", min=1, max=1000)] = 3,
+    names: Annotated[str | None, Option("--names", help="Their names, with commas between them.")] = None,
+    lots: Annotated[str | None, Option("--lots", help="Several kinds of data per member: names, with commas.")] = None,
+    tasks: Annotated[str | None, Option("--tasks", help="Several tests per member: names, with commas.")] = None,
+    source: Annotated[str | None, Option("--from", help=f"Copy a built-in one: {', '.join(EXAMPLES)}.")] = None,
+    ask: Annotated[bool, Option("--ask", help="Ask for everything, on a terminal.")] = False,
     force: inputs.Force = False,
     as_json: inputs.AsJson = False,
-    print_schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of scenarios and exit.")
-    ] = False,
+    print_schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of scenarios.")] = False,
 ) -> None:
     """Write a commented scenario file to fill in."""
     if print_schema:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
 from fedpact.cli.exit_codes import CLAIM_FAILS
@@ -21,21 +22,13 @@ KEPT = "trained-models"  # a folder in that of the results
 
 def paper(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=f"Any of {', '.join(RESULTS)}, or {ALL} (the default): all but {', '.join(ON_REQUEST)}.",
-            metavar="[NAME]...",
-        ),
+        list[str] | None, Argument(help=f"Of {', '.join(RESULTS)}, or {ALL}.", metavar="[NAME]...")
     ] = None,
-    folder: Annotated[Path, typer.Option("--output", "-o", help="Where the files go; made if it is not there.")] = Path(
+    folder: Annotated[Path, Option("--output", "-o", help="Where the files go; made if it is not there.")] = Path(
         "paper-results"
     ),
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if a judgement is not the one known before.")
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Of fig4 a short version: one seed, fewer rounds, a coarser grid.")
-    ] = False,
+    check: Annotated[bool, Option("--check", help="Exit with 1 if a judgement is new.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Of fig4 a short version, with one seed.")] = False,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Compute the paper's figures and tables anew: PNG, SVG, CSV, and a page with printed and computed side by side."""

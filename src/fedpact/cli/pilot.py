@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
 from fedpact.cli.per_agent import Each, entries_by_name
@@ -28,20 +28,18 @@ Column = str | None
 def pilot(
     data: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="A folder with a table per member (.csv), a single table with --member, or a built-in "
             f"pilot: {', '.join(BUILT_IN_PILOTS)}.",
             metavar="DATA",
         ),
     ],
-    target: Annotated[Column, typer.Option("--target", help="The column to predict.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A folder for scenario, report, record and measured gains.")
-    ] = None,
-    member: Annotated[Column, typer.Option("--member", help="In a single table, whose a record is.")] = None,
+    target: Annotated[Column, Option("--target", help="The column to predict.")] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="The folder for scenario, report and record.")] = None,
+    member: Annotated[Column, Option("--member", help="In a single table, whose a record is.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--model",
             help='A scikit-learn estimator, such as "sklearn.linear_model:LogisticRegression(C=0.1)"; a linear one if '
             "not given.",
@@ -49,37 +47,28 @@ def pilot(
     ] = None,
     score: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--score",
             help="accuracy, balanced_accuracy, roc_auc, average_precision, f1, neg_log_loss, r2, "
             "neg_mean_absolute_error, or another score of scikit-learn.",
         ),
     ] = None,
-    cost: Annotated[
-        Each, typer.Option("--cost", help='What sharing a record costs: "0.02 EUR/record" for all, or NAME=...')
-    ] = None,
-    value: Annotated[
-        Each, typer.Option("--value", help='What the score is worth: "20 EUR/point" for all, or NAME=...')
-    ] = None,
+    cost: Annotated[Each, Option("--cost", help='What sharing costs: "0.02 EUR/record", or NAME=...')] = None,
+    value: Annotated[Each, Option("--value", help='What it is worth: "20 EUR/point", or NAME=...')] = None,
     arrangement: Annotated[
-        str | None,
-        typer.Option("--arrangement", help='"own choice" or "one model"; what is measured to be better if not given.'),
+        str | None, Option("--arrangement", help='"own choice" or "one model"; by default the better.')
     ] = None,
-    ignore: Annotated[Each, typer.Option("--ignore", help="Leave this out; may repeat.")] = None,
-    lots: Annotated[Column, typer.Option("--lots", help="What names kinds of data.")] = None,
-    groups: Annotated[Column, typer.Option("--groups", help="What belongs together, such as a patient.")] = None,
-    floor: Annotated[float | None, typer.Option("--floor", help="What guessing scores; measured otherwise.")] = None,
-    family: Annotated[
-        str | None,
-        typer.Option("--family", help="Of curves: power-law or exponential; what predicts better otherwise."),
-    ] = None,
-    models: Annotated[int, typer.Option("--models", help="How many profiles are measured.", min=2)] = PROFILES,
+    ignore: Annotated[Each, Option("--ignore", help="Leave this out; may repeat.")] = None,
+    lots: Annotated[Column, Option("--lots", help="What names kinds of data.")] = None,
+    groups: Annotated[Column, Option("--groups", help="What belongs together, such as a patient.")] = None,
+    floor: Annotated[float | None, Option("--floor", help="What guessing scores; measured otherwise.")] = None,
+    family: Annotated[str | None, Option("--family", help="power-law or exponential; by default the better.")] = None,
+    models: Annotated[int, Option("--models", help="How many profiles are measured.", min=2)] = PROFILES,
     splits: Annotated[
-        int | None,
-        typer.Option("--splits", help="How often records are split anew; what a minute allows if not given.", min=2),
+        int | None, Option("--splits", help="How often to split; by default what a minute allows.", min=2)
     ] = None,
     seed: inputs.Seed = 0,
-    source: Annotated[Path | None, typer.Option("--from", help="A folder with the files of the pilot heart.")] = None,
+    source: Annotated[Path | None, Option("--from", help="A folder with the files of the pilot heart.")] = None,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Measure whether members gain by sharing data, make the deal, and train it before it is recommended.

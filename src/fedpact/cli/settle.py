@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Option
 
 from fedpact.certificates.claims import quote_claim
 from fedpact.cli import inputs, screen
@@ -35,19 +35,13 @@ def settle(
     deal: inputs.DealArgument = None,
     name: inputs.DealMechanism = None,
     sponsor: Annotated[
-        str | None, typer.Option("--sponsor", help="Who covers payments that do not balance: nobody in the deal.")
+        str | None, Option("--sponsor", help="Who, outside the deal, covers what does not balance.")
     ] = None,
     delivered: Annotated[
         list[str] | None,
-        typer.Option(
-            "--delivered",
-            help="What was delivered, where it is less than agreed; may repeat. A ledger says it itself.",
-            metavar="NAME=AMOUNT",
-        ),
+        Option("--delivered", help="What was delivered, if less than agreed; may repeat.", metavar="NAME=AMOUNT"),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the transfers, as .csv or .json.")
-    ] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="The transfers, as .csv or .json.")] = None,
     force: inputs.Force = False,
     unchecked: inputs.Unchecked = False,
     as_json: inputs.AsJson = False,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Option
 
 from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.certificates.claims import claim_title
@@ -31,22 +31,10 @@ from fedpact.utils.words import MAX_NAMES, group_text, join_names
 def solve(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     name: inputs.MechanismOption = inputs.DEFAULT_MECHANISM,
-    leave: Annotated[
-        str | None,
-        typer.Option(
-            "--leave", help="Let members leave who would: 'all' at once, 'worst' first, or 'groups'.", metavar="ORDER"
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option("--group", help="What these would gain by leaving together: names, by commas.", metavar="NAMES"),
-    ] = None,
-    details: Annotated[
-        bool, typer.Option("--details", help="Show margins, what was searched, and which assumptions fail.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Keep the deal, .json: for check, settle and train.")
-    ] = None,
+    leave: Annotated[str | None, Option("--leave", help="Let members leave: all, worst first, or groups.")] = None,
+    group: Annotated[list[str] | None, Option("--group", help="What these members would gain by leaving.")] = None,
+    details: Annotated[bool, Option("--details", help="Margins, scopes, and assumptions that fail.")] = False,
+    output: Annotated[Path | None, Option("--output", "-o", help="Keep the deal, as .json.")] = None,
     force: inputs.Force = False,
     as_json: inputs.AsJson = False,
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Option
 
 from fedpact.certificates import Claim
 from fedpact.cli import inputs, screen
@@ -22,11 +22,11 @@ from fedpact.utils.tables import check_table_name, write_table
 
 def study(
     mechanisms: Annotated[
-        list[str] | None, typer.Option("--mechanism", "-m", help=f"All if not given: {inputs.MECHANISM_NAMES}.")
+        list[str] | None, Option("--mechanism", "-m", help=f"One of {inputs.MECHANISM_NAMES}.")
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", help="Federations of each kind.", min=1)] = DEFAULT_COUNT,
+    count: Annotated[int, Option("--count", "-n", help="Federations of each kind.", min=1)] = DEFAULT_COUNT,
     splits: Annotated[
-        int, typer.Option("--splits", help="On how many of each to try who gains by posing as two.", min=0)
+        int, Option("--splits", help="On how many of each to try posing as two.", min=0)
     ] = DEFAULT_SPLITS,
     seed: inputs.Seed = 0,
     output: inputs.Numbers = Path("study.csv"),

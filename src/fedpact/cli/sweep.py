@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from fedpact.certificates.claims import Claim
 from fedpact.cli import inputs, screen
@@ -28,22 +28,19 @@ MAX_ROWS = 12
 
 
 def sweep(
-    scenario: Annotated[str, typer.Argument(help="A .toml or .json file, or a built-in federation.")],
+    scenario: Annotated[str, Argument(help="A .toml or .json file, or a built-in federation.")],
     vary: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--vary",
             help='What to vary and how, once or twice: "weights[0,1]=-3:3:121", "costs[City]=0.001:0.1:30:log", '
             '"beta=0.1,0.2". Members by number or name, * for everybody else.',
             metavar="NAME=VALUES",
         ),
     ],
-    metrics: Annotated[
-        list[str] | None, typer.Option("--metric", help=f"What to look at, ir_gaps if not given: {', '.join(METRICS)}.")
-    ] = None,
+    metrics: Annotated[list[str] | None, Option("--metric", help=f"What to look at: {', '.join(METRICS)}.")] = None,
     mechanisms: Annotated[
-        list[str] | None,
-        typer.Option("--mechanism", "-m", help=f"Externality and Shapley if not given: {inputs.MECHANISM_NAMES}."),
+        list[str] | None, Option("--mechanism", "-m", help=f"One of {inputs.MECHANISM_NAMES}.")
     ] = None,
     output: inputs.Numbers = Path("sweep.csv"),
     plot: inputs.Picture = None,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Option
 
 from fedpact.cli import inputs, screen
 from fedpact.cli.per_agent import Each, per_agent
@@ -45,26 +45,18 @@ def train(
     deal: inputs.DealArgument = None,
     name: inputs.DealMechanism = None,
     unchecked: inputs.Unchecked = False,
-    data: Annotated[
-        str, typer.Option("--data", help=f"MNIST: {', '.join(SOURCES)}; embedded needs no connection.")
-    ] = EMBEDDED,
-    rounds: Annotated[int, typer.Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
-    samples: Annotated[
-        Each, typer.Option("--samples", help="Images each member holds, tests included; 400 if not given.")
-    ] = None,
-    test_share: Annotated[float, typer.Option("--test-share", help="The part of its images for tests.")] = TEST_SHARE,
-    alpha: Annotated[
-        float | None, typer.Option("--alpha", help="Mixes of classes at random: the smaller, the more they differ.")
-    ] = None,
-    label_noise: Annotated[Each, typer.Option("--label-noise", help="The share of training labels to spoil.")] = None,
-    local_epochs: Annotated[int, typer.Option("--local-epochs", help="Passes over the data in a round.", min=1)] = 1,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", help="Step of gradient descent.")] = 0.05,
-    floor: Annotated[Each, typer.Option("--floor", help="Accuracy that is worth nothing, 0 if not given.")] = None,
-    ceiling: Annotated[
-        Each, typer.Option("--ceiling", help="Accuracy that is worth a member's value, 1 if not given.")
-    ] = None,
+    data: Annotated[str, Option("--data", help=f"MNIST: {', '.join(SOURCES)}; embedded is offline.")] = EMBEDDED,
+    rounds: Annotated[int, Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
+    samples: Annotated[Each, Option("--samples", help="Images each member holds, tests included.")] = None,
+    test_share: Annotated[float, Option("--test-share", help="The part of its images for tests.")] = TEST_SHARE,
+    alpha: Annotated[float | None, Option("--alpha", help="The smaller, the more mixes of classes differ.")] = None,
+    label_noise: Annotated[Each, Option("--label-noise", help="The share of training labels to spoil.")] = None,
+    local_epochs: Annotated[int, Option("--local-epochs", help="Passes over the data in a round.", min=1)] = 1,
+    learning_rate: Annotated[float, Option("--learning-rate", help="Step of gradient descent.")] = 0.05,
+    floor: Annotated[Each, Option("--floor", help="Accuracy that is worth nothing, 0 if not given.")] = None,
+    ceiling: Annotated[Each, Option("--ceiling", help="Accuracy worth a member's value, 1 if not given.")] = None,
     seed: inputs.Seed = 0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The run's folder.")] = FOLDER,
+    output: Annotated[Path, Option("--output", "-o", help="The run's folder.")] = FOLDER,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Train under a deal: accuracies, and what was promised beside what was measured.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
 from fedpact.cli.exit_codes import CLAIM_FAILS
@@ -32,31 +33,17 @@ LOTS_REFUSED = (
 
 
 def verify(
-    measured: Annotated[
-        Path,
-        typer.Argument(
-            help="A .csv file with one row per model made of a subset of the updates, or a ledger that records them."
-        ),
-    ],
+    measured: Annotated[Path, Argument(help="A .csv file with a row per subset model, or a ledger.")],
     scenario: Annotated[
-        str | None,
-        typer.Argument(
-            help="A scenario file, or a built-in federation; of a ledger with a calibration, that by default.",
-            metavar="[SCENARIO]",
-        ),
+        str | None, Argument(help="A scenario; a calibrated ledger needs none.", metavar="[SCENARIO]")
     ] = None,
     deal: inputs.DealArgument = None,
     name: inputs.DealMechanism = None,
-    floor: Annotated[Each, typer.Option("--floor", help="Accuracy without data, 0 if not given.")] = None,
-    ceiling: Annotated[Each, typer.Option("--ceiling", help="Accuracy with all data, 1 if not given.")] = None,
+    floor: Annotated[Each, Option("--floor", help="Accuracy without data, 0 if not given.")] = None,
+    ceiling: Annotated[Each, Option("--ceiling", help="Accuracy with all data, 1 if not given.")] = None,
     plot: inputs.Picture = None,
     calibrate: Annotated[
-        Path | None,
-        typer.Option(
-            "--calibrate",
-            help="Subset models of earlier rounds or runs of the same training procedure, a file like FILE.",
-            metavar="EARLIER",
-        ),
+        Path | None, Option("--calibrate", help="Subset models of earlier runs, a file like FILE.", metavar="EARLIER")
     ] = None,
     unchecked: inputs.Unchecked = False,
     as_json: inputs.AsJson = False,

@@ -112,7 +112,7 @@ def test_the_deal_is_the_librarys(answers, ask):
     for outcome in compared:
         assert f"{1e6 * outcome.welfare:,.0f}" in text
     assert all(sentence in text for sentence in compared.advice)
-    for part in ("gains", "deals", "certificates", "conditions", "federation"):
+    for part in ("gains", "deals", "certificates", "federation"):
         assert f'id="{part}"' in answer["deal"]
     assert answer["agents"] == list(FEDERATION.names)
     assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "joining_costs", "beta"]

@@ -80,10 +80,6 @@ def test_what_the_federation_is_told(text: str) -> None:
     assert "Everybody has a model of its own" in report_of(fp.compare(personal), money=MONEY)
 
 
-def test_posing_as_two_is_said_with_what_it_takes(text: str) -> None:
-    assert "Who gains most by posing as two" in text and "Posing as two: where identities are cheap" in text
-
-
 def test_why_a_fair_deal_gives_less_than_fair_gains(read) -> None:
     scenario = banks(joining_costs=5e3, budgets=[np.inf, 6e4, np.inf, np.inf])
     text = read(report_of(fp.compare(scenario), money=MONEY)).text

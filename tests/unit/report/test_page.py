@@ -86,7 +86,6 @@ def test_the_hospitals_page_shows_the_outcomes(comparison_of, read):
             assert f"{gap * 1e6:+,.0f}".replace("-", "−") in text
         for ratio in outcome.reciprocity_ratios:
             assert f"{100 * ratio:.0f} %" in text
-        assert outcome.equilibria.note in text
         unit = Unit.of(scenario.money, [each.payoffs for each in comparison])
         said = [sentence.replace(SPACE, " ") for sentence in diagnose(outcome, unit.text)]
         assert len(said) == len(outcome.diagnosis) and all(sentence in text for sentence in said)
@@ -115,11 +114,7 @@ def test_endowments_that_would_keep_the_leavers(comparison_of, read):
     text = read(report_of(comparison_of("hospitals"), money=EUROS)).text
     assert outcome.leavers == ("Children's", "Clinic")
     assert "2 of 5 would leave." in text
-    assert (
-        f"Subsidies of EUR {outcome.endowments.sum() * 1e6:,.0f} in total would keep each of them from leaving alone"
-        in text
-    )
-    assert f"Clinic: EUR {outcome.endowments[4] * 1e6:,.0f}" in text
+    assert f"would do better alone; EUR {outcome.endowments[4] * 1e6:,.0f} would keep it." in text
 
 
 def test_verdicts_tell_promises_from_other_claims(comparison_of, read):
@@ -144,7 +139,6 @@ def test_undefined_shapley_values_are_put_in_words(comparison_of, read):
     assert "there are no Shapley shares to compare with" in text
     assert "share is zero" in text
     assert "– undefined" in text
-    assert "✗ fails For agent 0" in text
 
 
 def test_no_payments_no_cap_no_leavers(comparison_of, read):
