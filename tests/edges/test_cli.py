@@ -163,36 +163,6 @@ def test_solve_and_leave(run, order: str) -> None:
     assert "Nobody wants to leave." in run("solve", "--leave", order).out
 
 
-@pytest.mark.slow
-def test_solve_says_what_a_group_would_have_and_what_it_has(run) -> None:
-    asked = ("solve", "-m", "shapley", "--group", ",".join(reversed(FOUR)))
-    found = fp.blocking_group(fp.ShapleyMechanism().solve(example("hospitals").federation), group=FOUR)
-    then, now = sum(found.group_utilities.values()), sum(found.utilities.values())
-    words = run(*asked).words
-    assert f"City, County, Children's and Clinic would have EUR {then:,.0f} together" in words
-    assert f"in this deal they have EUR {now:,.0f}. Leaving would gain EUR {found.gain:,.0f} in" in words
-    record = run(*asked, "--json").record
-    assert set(record) == OUTCOME_KEYS | {"group"}
-    assert record["group"]["group"] == FOUR
-    assert record["group"]["gain"] == pytest.approx(found.gain)
-    assert "Leaving would cost EUR" in run("solve", "--group", "City,Clinic").words
-    assert "Clinic alone would have EUR" in run("solve", "-m", "shapley", "--group", "Clinic").words
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (["--group", "City,Nobody"], "group must name one or more of the members"),
-        (["--group", "City,City"], "each once"),
-        (["--group", "City", "--leave", "all"], "leave out --leave"),
-    ],
-)
-def test_solve_refuses_groups_that_are_none(run, options: list[str], why: str) -> None:
-    result = run("solve", *options)
-    assert result.code == 2
-    assert why in result.err
-
-
 def test_solve_and_check_name_who_gains_by_leaving_together_and_by_posing_as_two(run) -> None:
     outcome = fp.ShapleyMechanism().solve(example("hospitals").federation)
     core, split = outcome.certificates["core"], outcome.certificates["split-proof"]

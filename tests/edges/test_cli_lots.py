@@ -116,17 +116,6 @@ def test_nobody_is_named_twice(run) -> None:
     assert refused.code == 2 and "--samples says two things of City" in refused.err
 
 
-def test_groups_may_be_asked_about_name_by_name(run) -> None:
-    told = [
-        run("solve", *asked).words for asked in (("--group", "City,Clinic"), ("--group", "City", "--group", "Clinic"))
-    ]
-    assert told[0] == told[1] and "City and Clinic would have" in told[0]
-    refused = run("solve", "--group", "City", "--group", "City")
-    assert refused.code == 2 and "each once" in refused.err
-    refused = run("solve", "--group", "")
-    assert refused.code == 2 and "--group must name one or more members, got ''" in refused.err
-
-
 def test_new_lots_have_names(run, tmp_path: Path) -> None:
     for option in ("--lots", "--tasks", "--names"):
         for given in ("", " ", "a,,b"):

@@ -146,7 +146,6 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
         (["-o", "none/said.jsonl"], "none/said.jsonl: there is no such folder; make it first"),
         (["--plot", "n.gif"], "n.gif: a picture's name must end in .png, .svg, .pdf"),
         (["--plot", "none/n.png"], "none/n.png: there is no such folder; make it first"),
-        (["--lies", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv"),
     ],
 )
 def test_refused_before_any_work(run, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -330,21 +329,6 @@ def test_a_deal_without_somebody_is_held_against_those_who_stayed(run, tmp_path:
 
 
 # Studies
-
-
-def test_the_worst_lies(run, tmp_path: Path) -> None:
-    alone = fp.Federation([[1.0]], costs=0.01, payoff=fp.Log())
-    fp.save_scenario(fp.Scenario(federation=alone), tmp_path / "alone.toml")
-    result = run("negotiate", tmp_path / "alone.toml", "--lies")
-    assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("What the worst lies gain under Externality")
-    assert result.out.count("none found") == 2  # nobody to lie to
-    lines = (tmp_path / "lies.csv").read_text().splitlines()
-    assert lines[0].startswith("mechanism,agents,refusal,gain") and len(lines) == 3
-    refused = run("negotiate", "paper-w1", "--lies", "--plot", "lies.png")
-    assert refused.code == 2 and "--plot draws a negotiation" in refused.err
-    silent = run("negotiate", "paper-w1", "--lies", "--mechanism", "standalone")
-    assert silent.code == 2 and "nobody reports anything" in silent.err
 
 
 @pytest.mark.slow

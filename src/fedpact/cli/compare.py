@@ -148,12 +148,8 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
     """What holds under each mechanism, its money from or to outside, and what is gained by manipulation."""
     screen.print_table(tables.properties_table(compared, unit))
     screen.say(f"lies gain: {tables.LIES}.")
-    gain = []
-    for outcome in compared:
-        found = tables.posing_as_two(compared, outcome.mechanism, unit) if outcome.federated else None
-        if found is not None and found.members:
-            who = tables.temptation_text(found, outcome.agents)
-            gain.append(f"{who} under {compared.title(outcome.mechanism)}")
+    posing = {compared.title(each.mechanism): tables.posing_text(compared, each, unit) for each in compared}
+    gain = [f"{said} under {title}" for title, said in posing.items() if said]
     if gain:
         screen.say(f"Posing as two, where identities are cheap, gains most: {join_names(gain)}.")
     screen.say()

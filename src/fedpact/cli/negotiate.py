@@ -22,18 +22,13 @@ from fedpact.deals.deal import Event
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.diagnosis import exceeded_budgets, units_text
 from fedpact.deals.transcript import read_transcript
-from fedpact.federation import Federation
-from fedpact.mechanisms import resolve_mechanism
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.negotiation import negotiate as negotiate_deal
 from fedpact.negotiation.check import PAYMENT_TOLERANCE
 from fedpact.report.numbers import Unit, number_text, number_texts
-from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
-from fedpact.utils.tables import check_table_name, write_table
 from fedpact.utils.words import count_text
 
-LIE_HEADS = ("who lies", "others may leave", "gains", "costs x", "value x", "others' data x", "honest one loses")
 SETTLED_BY = {
     "personal prices": "at the personal prices",
     "message game": "by the message game",
@@ -46,18 +41,12 @@ ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 
 def negotiate(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
-    mechanism: Annotated[
-        str, Option("--mechanism", "-m", help=f"{', '.join(NEGOTIABLE)}; with --lies, any.")
-    ] = inputs.DEFAULT_MECHANISM,
+    mechanism: Annotated[str, Option("--mechanism", "-m", help=f"{', '.join(NEGOTIABLE)}.")] = inputs.DEFAULT_MECHANISM,
     protocol: Annotated[str, Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.")] = "price-discovery",
     output: Annotated[
-        Path | None,
-        Option(
-            "--transcript", "--output", "-o", help="Keep the exchanges, as .jsonl; with --lies its numbers, as .csv."
-        ),
+        Path | None, Option("--transcript", "--output", "-o", help="Keep the exchanges, as .jsonl.")
     ] = None,
     plot: inputs.Picture = None,
-    lies: Annotated[bool, Option("--lies", help="Instead: the lies that gain most.")] = False,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Let the members negotiate a deal; each says only what it is asked about itself.
@@ -65,11 +54,6 @@ def negotiate(
     Interrupted and started again with the same transcript, a negotiation goes on where it was.
     """
     chosen = inputs.read_scenario(scenario)
-    if lies:
-        if plot is not None:
-            raise InvalidInput("--plot draws a negotiation, and --lies holds none; leave out one of them")
-        _study_lies(chosen.federation, mechanism, output or Path("lies.csv"), as_json=as_json)
-        return
     inputs.check_picture(plot)
     rules = "" if mechanism == inputs.DEFAULT_MECHANISM else f" under {mechanism}"
     heading = (chosen.title or "Federation", f", negotiated{rules} by {protocol}")
@@ -141,34 +125,6 @@ def _show(deal: Deal, unit: Unit) -> None:
     screen.say(f"Welfare {welfare} after {rounds}; settled {by}, payments add up to zero.")
     for name, reason in deal.excluded.items():
         screen.say((f"{name} is out", "red"), f": {reason}.")
-
-
-def _study_lies(federation: Federation, mechanism: str, numbers: Path, *, as_json: bool) -> None:
-    """What lying would gain: a page on the terminal, its numbers as a file."""
-    from fedpact.comparison.lies import lie_study  # noqa: PLC0415 - only for studies
-
-    check_table_name(numbers)
-    with screen.counter("members and pairs", kept=False) as count:
-        found = lie_study(federation, mechanism, progress=count)
-    rules = resolve_mechanism(mechanism)
-    rows = [{"mechanism": rules.name, **lie.row()} for lie in found]
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    write_table(numbers, columns)
-    if as_json:
-        screen.print_json({"study": "lies", "columns": jsonable(columns), "files": [str(numbers)]})
-        return
-    shown = []
-    for row in rows:
-        cells = [f"{row['gain']:.4g}", row["costs"], row["values"], row["weights"], f"{row['lowest']:.4g}"]
-        leaves = "yes" if row["refusal"] else "no"
-        shown.append((row["agents"], leaves, *(cells if row["gain"] > 0 else ["none found", "", "", "", ""])))
-    screen.print_rows(f"What the worst lies gain under {rules.title}", LIE_HEADS, shown)
-    screen.say(
-        "Who lies says its costs, its value and how useful others' data is to it times these factors; below zero it "
-        "claims harm. Amounts are in units of payoff; the last is how far an honest member falls below standing alone. "
-        "These are the lies that a search found. That it finds none proves nothing."
-    )
-    screen.say_written([numbers])
 
 
 class Rounds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,16 +13,15 @@ from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.certificates.claims import claim_title
 from fedpact.certificates.core import SOME_GROUPS
 from fedpact.cli import inputs, screen
-from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
+from fedpact.comparison import StableFederation, blocking_group, stable_federation
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.diagnosis import diagnose, fairness_sentences, harm_sentences, idle_sentences
 from fedpact.report.numbers import Unit, lowest_share_text, smallest_gain_text
-from fedpact.report.records import blocking_group_record, departures_record
+from fedpact.report.records import departures_record
 from fedpact.report.sections import shared_cap_sentences
 from fedpact.report.tables import deal_table, lots_table
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
-from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
 from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
@@ -32,7 +30,6 @@ def solve(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     name: inputs.MechanismOption = inputs.DEFAULT_MECHANISM,
     leave: Annotated[str | None, Option("--leave", help="Let members leave: all, worst first, or groups.")] = None,
-    group: Annotated[list[str] | None, Option("--group", help="What these members would gain by leaving.")] = None,
     details: Annotated[bool, Option("--details", help="Margins, scopes, and assumptions that fail.")] = False,
     output: Annotated[Path | None, Option("--output", "-o", help="Keep the deal, as .json.")] = None,
     force: inputs.Force = False,
@@ -42,9 +39,6 @@ def solve(
     inputs.check_output(output, force=force, suffixes=(".json",))
     chosen = inputs.read_scenario(scenario)
     rules = inputs.choose_mechanism(name)
-    asked = _group(group or [], chosen.federation.names)
-    if asked and leave:
-        raise InvalidInput("--group asks about the deal with everybody in it; leave out --leave")
     settled = None
     with inputs.amounts_in(chosen.money), screen.progress(2) as begin:
         if leave:
@@ -53,11 +47,9 @@ def solve(
         outcome = settled.outcome if settled else rules.solve(chosen.federation)
         begin(f"certifying {rules.title}")
         _ = outcome and outcome.certificates
-    together = blocking_group(outcome, group=asked) if outcome and asked else None
     record = outcome_record(outcome) if outcome else {"mechanism": rules.name, "agents": []}
     if settled:
         record |= {"departures": departures_record(settled), "excluded": settled.reasons}
-    record |= {"group": blocking_group_record(together)} if together else {}
     if output is not None:
         replace_text(output, screen.json_text(record) + "\n")
     if as_json:
@@ -70,36 +62,7 @@ def solve(
     if outcome:
         unit = Unit.of(chosen.money, outcome.payoffs, data=chosen.unit)
         _show_outcome(outcome, unit, details=details)
-        if together:
-            _show_group(together, unit)
     screen.say_written([] if output is None else [output])
-
-
-def _group(given: Sequence[str], agents: Sequence[str]) -> list[str]:
-    """The members asked about; none if nobody is."""
-    for text in given:
-        if not text.strip():
-            raise InvalidInput(f"--group must name one or more members, got {text!r}; leave it out to ask about nobody")
-    return [name for text in given for name in split_names(text, agents)]
-
-
-def split_names(text: str, agents: Sequence[str]) -> list[str]:
-    """Names written one after the other with commas between them; those of agents may hold commas themselves.
-
-    Examples
-    --------
-    >>> split_names("City, Clinic", ["City", "Clinic"])
-    ['City', 'Clinic']
-    >>> split_names("City,Smith, Jones & Co", ["City", "Smith, Jones & Co"])
-    ['City', 'Smith, Jones & Co']
-    """
-    names, rest = [], text.strip()
-    while rest:
-        whole = [name for name in agents if rest == name or re.match(re.escape(name) + r"\s*,", rest)]
-        name = max(whole, key=len, default=rest.partition(",")[0].strip())
-        names.append(name)
-        rest = rest[len(name) :].lstrip().removeprefix(",").strip()
-    return names
 
 
 def _show_outcome(outcome: Outcome, unit: Unit, *, details: bool) -> None:
@@ -189,24 +152,6 @@ def _leaving_sentence(group: Sequence[str], agents: Sequence[str], gain: str) ->
     if len(group) == 1:
         return f"{who} would gain {gain} by leaving alone."
     return f"{who[0].upper()}{who[1:]} would gain {gain} in total by leaving together, to be shared among them."
-
-
-def _show_group(found: BlockingGroup, unit: Unit) -> None:
-    """What members asked about would have together, against what they have."""
-    has, together = (unit.text(sum(each.values())) for each in (found.utilities, found.group_utilities))
-    who, alone = join_names(found.group), len(found.group) == 1
-    said = f"{who} would have {together} together, by themselves; in this deal they have {has}"
-    if alone:
-        said = f"{who} alone would have {together}; in this deal it has {has}"
-    if found.blocks:
-        shared = "" if alone else " in total, to be shared among them"
-        said += f". Leaving would gain {unit.text(found.gain)}{shared}."
-    elif found.gain < 0 and unit.column([found.gain])[0] != "0":
-        said += f". Leaving would cost {unit.text(-found.gain)}."
-    else:
-        said += ". Leaving would gain nothing."
-    screen.say()
-    screen.say(said)
 
 
 def say_side_payments(deal: Deal, unit: Unit) -> None:

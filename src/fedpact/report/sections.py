@@ -44,7 +44,6 @@ from fedpact.report.tables import (
     claims_table,
     deal_table,
     gains_table,
-    leaving_group,
     leaving_table,
     lots_table,
     measured_tables,
@@ -187,8 +186,10 @@ def _story(view: View, outcome: Outcome) -> list[str]:
 def _leavers_sentence(view: View, outcome: Outcome) -> str:
     if outcome.leavers:
         return f"{len(outcome.leavers):,} of {len(outcome.agents):,} would leave."
-    together = len(leaving_group(view.comparison, outcome.mechanism, view.unit).members)
-    return f"Nobody would leave alone, but {together:,} would together." if together else "Nobody would leave."
+    found = view.comparison.blocking_groups.get(outcome.mechanism)
+    if found is None or view.comparison.group_verdict(outcome.mechanism) is not Verdict.VIOLATED:
+        return "Nobody would leave."
+    return f"Nobody would leave alone, but {len(found.group):,} would together."
 
 
 def _departure_story(view: View, outcome: Outcome, settled: StableFederation | None) -> str:

@@ -10,7 +10,7 @@ each of the others pays its part of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,6 +51,8 @@ TWO_MEASURES = (
 )
 PROPERTY_WORDS = {Verdict.HOLDS: "yes", Verdict.NOT_REFUTED: "open", Verdict.UNDEFINED: "-", Verdict.VIOLATED: "no"}
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
+NOBODY, NOT_WORKED_OUT = "nobody", "not worked out"
+GROUP_WORDS = {Verdict.HOLDS: NOBODY, Verdict.NOT_REFUTED: "none found", Verdict.UNDEFINED: NOT_WORKED_OUT}
 OWN_MODEL = "own model"  # that it has anyway: no change by construction
 
 
@@ -286,9 +288,7 @@ def leaving_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
         return None
     columns = {
         "leave alone": [_few_names(outcome.leavers, outcome.agents) or NOBODY for outcome in deals],
-        "gain most by leaving": [
-            temptation_text(leaving_group(comparison, outcome.mechanism, unit), outcome.agents) for outcome in deals
-        ],
+        "gain most by leaving": [leaving_text(comparison, outcome, unit) for outcome in deals],
     }
     return _by_mechanism(comparison, f"Who would leave; gains in {unit.label}", columns, deals, words=tuple(columns))
 
@@ -307,16 +307,41 @@ def properties_table(comparison: Comparison, unit: Unit) -> ResultTable:
     balanced = columns[PROPERTY_HEADS[Claim.BUDGET_BALANCE]]
     for place, budget in enumerate(budgets):
         balanced[place] = budget if balanced[place] == PROPERTY_WORDS[Verdict.VIOLATED] else balanced[place]
-    lies = [misreporting(comparison, outcome.mechanism, unit) for outcome in outcomes]
-    columns["lies gain"] = [found.gain or found.word for found in lies]
+    columns["lies gain"] = [_lies_text(comparison, outcome.mechanism, unit) for outcome in outcomes]
     title = f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}"
     return _by_mechanism(comparison, title, columns, outcomes)
 
 
-def temptation_text(found: Temptation, everybody: Sequence[str]) -> str:
-    """Who gains how much by not keeping to the deal, and how far that is known."""
-    said = f"{_few_names(found.members, everybody)} {found.gain}" if found.members else found.word
-    return f"{said} ({found.limit})" if found.limit else said
+def leaving_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:
+    """The group that gains most by leaving the others behind, how much, and how far that is known."""
+    verdict = comparison.group_verdict(outcome.mechanism)
+    found = comparison.blocking_groups.get(outcome.mechanism)
+    if found is None:
+        return "–" if len(outcome.agents) == 1 else NOT_WORKED_OUT
+    said = GROUP_WORDS.get(verdict, "")
+    if verdict is Verdict.VIOLATED:
+        said = f"{_few_names(found.group, outcome.agents)} {unit.column([found.gain], signed=True)[0]}"
+    if found.exact or verdict is Verdict.HOLDS:
+        return said
+    return f"{said} (no group gains more than {unit.text(found.upper_bound)})"
+
+
+def posing_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:
+    """Who gains most by entering under two names, of those looked at, and how much; empty where nobody does."""
+    gains, size = comparison.splitting_gains.get(outcome.mechanism), len(outcome.agents)
+    largest = None if gains is None else comparison.largest_splitting_gain(outcome.mechanism)
+    if gains is None or largest is None:
+        return ""
+    said = f"{largest[0]} {unit.column([largest[1]], signed=True)[0]}"
+    return said if len(gains) == size else f"{said} ({len(gains)} of {size} members looked at)"
+
+
+def _lies_text(comparison: Comparison, mechanism: str, unit: Unit) -> str:
+    """What a member gains at most by reporting other costs or values than its own, of the lies tried."""
+    if comparison.misreporting_gains.get(mechanism) is None:
+        return NOT_WORKED_OUT
+    largest = comparison.largest_misreporting_gain(mechanism)
+    return NOBODY if largest is None else unit.column([largest[1]], signed=True)[0]
 
 
 def _few_names(names: Sequence[str], everybody: Sequence[str]) -> str:
@@ -426,74 +451,3 @@ def _measured_deal(found: Measured, names: Sequence[str], lot_owners: Owners, un
     columns = {"shares": shared, **dict(zip(heads, texts.tolist(), strict=True))}
     title = f"The deal, trained on fresh splits: records, and amounts in {unit.label} with 90 % intervals"
     return ResultTable(title=title, names=[*names, "all"], columns=columns)
-
-
-NOBODY = "nobody"
-NOT_WORKED_OUT = "not worked out"
-NO_GAIN = "–"
-GROUP_WORDS: dict[Verdict, str] = {
-    Verdict.HOLDS: NOBODY,
-    Verdict.NOT_REFUTED: "none found",
-    Verdict.UNDEFINED: NOT_WORKED_OUT,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Temptation:
-    """Who gains by not keeping to a deal as it is: names, or a word where there are none; and what they gain.
-
-    Attributes
-    ----------
-    members
-        Empty where nobody gains, or nobody was found.
-    word
-        What to say instead of names.
-    gain
-        What they gain together, a number in the unit of the table; empty where they do not.
-    limit
-        What others gain at most, or how many were looked at, in words; empty where everything is known.
-    """
-
-    members: Sequence[str] = ()
-    word: str = ""
-    gain: str = ""
-    limit: str = ""
-
-
-def leaving_group(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
-    """The group that gains most by leaving the others behind."""
-    verdict, found = comparison.group_verdict(mechanism), comparison.blocking_groups.get(mechanism)
-    if found is None:
-        return Temptation(word=NO_GAIN if comparison.federation.n_agents == 1 else NOT_WORKED_OUT)
-    limit = (
-        "" if found.exact or verdict is Verdict.HOLDS else f"no group gains more than {unit.text(found.upper_bound)}"
-    )
-    if verdict is Verdict.VIOLATED:
-        return Temptation(members=found.group, gain=unit.column([found.gain], signed=True)[0], limit=limit)
-    return Temptation(word=GROUP_WORDS[verdict], limit=limit)
-
-
-def posing_as_two(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
-    """The member that gains most by entering under two names that share what it has, of those looked at."""
-    gains, size = comparison.splitting_gains.get(mechanism), comparison.federation.n_agents
-    if gains is None:
-        return Temptation(word=NOT_WORKED_OUT)
-    found = _one_member(comparison.largest_splitting_gain(mechanism), unit)
-    if len(gains) == size:
-        return found
-    word = GROUP_WORDS[Verdict.NOT_REFUTED] if found.word == NOBODY else found.word
-    return replace(found, word=word, limit=f"{len(gains)} of {size} members looked at")
-
-
-def misreporting(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
-    """The member that gains most by reporting other costs or values than its own, of the lies tried."""
-    if comparison.misreporting_gains.get(mechanism) is None:
-        return Temptation(word=NOT_WORKED_OUT)
-    return _one_member(comparison.largest_misreporting_gain(mechanism), unit)
-
-
-def _one_member(largest: tuple[str, float] | None, unit: Unit) -> Temptation:
-    if largest is None:
-        return Temptation(word=NOBODY)
-    member, gain = largest
-    return Temptation(members=(member,), gain=unit.column([gain], signed=True)[0])
