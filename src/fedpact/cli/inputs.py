@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,12 +16,14 @@ from fedpact.deals import Deal, load_deal
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.deals.deal_file import holds_deal
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
-from fedpact.negotiation.check import CheckedDeal, check_deal, check_solved
 from fedpact.scenario import EXAMPLES, Money, Scenario, example, load_scenario
 from fedpact.scenario.members_words import weight_questions
 from fedpact.utils.errors import InvalidInput, MissingExtra, NoFairDeal, error_context
 from fedpact.utils.files import check_writable, choose_format, replace_files
 from fedpact.utils.words import printable
+
+if TYPE_CHECKING:
+    from fedpact.negotiation.check import CheckedDeal
 
 DEFAULT_EXAMPLE = "hospitals"
 DEFAULT_MECHANISM = "externality"
@@ -121,6 +123,8 @@ def amounts_in(money: Money | None) -> Iterator[None]:
 
 def checked_deal(scenario: Scenario, path: Path | None, name: str | None, **details: Any) -> CheckedDeal:
     """A file's deal, or the one a mechanism makes, held to what it promises; `details` as in `check_deal`."""
+    from fedpact.negotiation.check import check_deal, check_solved  # noqa: PLC0415 - only for deals
+
     rules, federation = None if name is None else choose_mechanism(name), scenario.federation
     with amounts_in(scenario.money):
         if path is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from fedpact.negotiation.check import FINISHED, CheckedLedger
 from fedpact.report.markup import render
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.report.page import style_sheet
-from fedpact.utils.files import replace_text
 
 SIGNED_WORDS = {
     "key": "its key for this run",
@@ -36,11 +34,6 @@ BY_DELIVERY = (
     "measurements of models with and without its update show, estimated without the reports of the two who pay each "
     "other. “Arrived” is the mean of these shares, by what is paid."
 )
-
-
-def write_ledger_page(found: CheckedLedger, path: Path) -> None:
-    """Write the page of a ledger, whole or not at all."""
-    replace_text(path, render_ledger_page(found))
 
 
 def render_ledger_page(found: CheckedLedger) -> str:

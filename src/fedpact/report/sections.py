@@ -61,7 +61,6 @@ MAX_SIGNATURES = 12  # on the page to sign
 MAX_DIAGNOSED, MAX_HARM_SENTENCES = 8, 3
 MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
 LOWER_SHARE = 1e-6  # by which the lowest ratio of other equilibria has to be lower to be worth a word
-FULLY_FAIR = 0.995  # of a fair gain, from which on it is written as all of it
 MAX_SHADE = 0.55  # the strongest shade of a weight; text stays readable on it
 MAX_ROOMY_COLUMNS = 12  # tables of weights with more columns are set tighter
 STATED = "How useful data is, what it is worth and what it costs is as the members say; no pilot has measured it."
