@@ -485,24 +485,15 @@ def _weights(view: View) -> Mapping[str, Any]:
 
 
 def _weights_note(given: Federation) -> str:
-    """The range of all weights, those not shown among them."""
+    """How to read the weights, those not shown counted too."""
     if given.n_agents == 1 and not given.has_lots:
         return "A single member: only its own data matters."
-    own = given.task_owners[:, None] == given.lot_owners
-    others = given.weights[~own]
-    used, harmful = int(np.count_nonzero(others)), int((others < 0).sum())
-    harm = f"{harmful:,} of these {'is' if harmful == 1 else 'are'} harmful" if harmful else "none is harmful"
+    others = given.weights[given.task_owners[:, None] != given.lot_owners]
+    rows = "The row receives, the column gives; 1 means as useful as one’s own data usually is."
     if given.has_lots:
-        return (
-            "The row is a task, which receives; the column is a lot of data, which gives. Framed: a member’s own lots "
-            f"and tasks. Of {given.weights.size:,} weights {others.size:,} are between members, {used:,} of them other "
-            f"than zero; {harm}."
-        )
-    return (
-        "The row receives, the column gives; 1 means as useful as one’s own data usually is. "
-        f"Of {others.size:,} pairs of members, {used:,} have a weight other than zero; {harm}. "
-        f"The mean weight of another’s data is {number_text(float(others.mean()), digits=3)}."
-    )
+        rows = "The row is a task, which receives; the column is a lot of data, which gives. Framed: one’s own."
+    used, harmful = int(np.count_nonzero(others)), int((others < 0).sum())
+    return f"{rows} Of {others.size:,} weights between members {used:,} are not zero, {harmful:,} of them harmful."
 
 
 def method(view: View) -> Section:
