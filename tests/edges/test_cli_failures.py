@@ -322,14 +322,6 @@ def test_of_many_errors_the_first_are_told(run) -> None:
     assert lines[-1] == f"... and {30 - MAX_ERRORS} more errors"
 
 
-def test_one_mistake_made_for_everybody_is_one_line(run) -> None:
-    record = {"payoff": {"family": "log"}, "weights": np.eye(30).tolist(), "costs": 1.0, "names": [""] * 30}
-    Path("wrong.json").write_text(json.dumps(record), encoding="utf-8")
-    result = run("compare", "wrong.json")
-    assert result.code == 2
-    assert result.err == "error: wrong.json: names[0] must not be blank, got ''; likewise 29 others\n"
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders")
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import count_text, printable
 
 MAX_LISTED = 6
-MAX_TASKS_ABREAST = 3
+MAX_TASKS_ABREAST = 2
 MAX_ROWS = 24
 INTERVAL_LEVEL = 0.9
 PROGRESS_STEPS = 40
