@@ -216,7 +216,7 @@ def check_picture(path: Path | None) -> None:
         if path.suffix.lower() not in PICTURES:
             raise InvalidInput(f"a picture's name must end in {', '.join(PICTURES)}")
         check_writable(path)
-    from fedpact.report.plots import new_figure  # noqa: PLC0415 - optional dependency
+    from fedpact.report.plots.style import new_figure  # noqa: PLC0415 - optional dependency
 
     new_figure(1.0, 1.0)
 

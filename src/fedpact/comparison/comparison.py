@@ -292,7 +292,7 @@ class Comparison:
 
     def plot(self, *, ax: Any = None) -> Any:
         """What every member gains under every mechanism, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_comparison  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_comparison  # noqa: PLC0415 - optional dependency
 
         return plot_comparison(self, ax=ax)
 

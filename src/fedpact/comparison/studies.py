@@ -133,7 +133,7 @@ class FieldStudy:
 
     def plot(self, *, ax: Any = None) -> Any:
         """Shares in which properties hold, by mechanism, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_study  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_study  # noqa: PLC0415 - optional dependency
 
         return plot_study(self, ax=ax)
 

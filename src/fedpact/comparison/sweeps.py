@@ -150,7 +150,7 @@ class Sweep:
 
         Amounts are in `money` (`fedpact.Money`) where it is given, contributions in units of `data`.
         """
-        from fedpact.report.plots import plot_sweep  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.sweeps import plot_sweep  # noqa: PLC0415 - optional dependency
 
         return plot_sweep(self, money=money, data=data)
 

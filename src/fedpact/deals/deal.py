@@ -354,7 +354,7 @@ class Deal:
 
     def plot(self, *, ax: Any = None) -> Any:
         """The residual of every round of the negotiation, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_negotiation  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_negotiation  # noqa: PLC0415 - optional dependency
 
         return plot_negotiation(self, ax=ax)
 

@@ -438,7 +438,7 @@ class Outcome(Amounts):
 
     def plot(self, *, ax: Any = None) -> Any:
         """What every member is paid and gains, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_outcome  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_outcome  # noqa: PLC0415 - optional dependency
 
         return plot_outcome(self, ax=ax)
 

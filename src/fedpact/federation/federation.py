@@ -432,7 +432,7 @@ class Federation:
 
     def plot(self, *, ax: Any = None) -> Any:
         """The weights as a heat map, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_federation  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_federation  # noqa: PLC0415 - optional dependency
 
         return plot_federation(self, ax=ax)
 

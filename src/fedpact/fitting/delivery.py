@@ -616,7 +616,7 @@ class Delivery:
 
     def plot(self, *, ax: Any = None) -> Any:
         """Shares with their intervals, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_delivery  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_delivery  # noqa: PLC0415 - optional dependency
 
         return plot_delivery(self, ax=ax)
 

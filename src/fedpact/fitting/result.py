@@ -427,7 +427,7 @@ class Fit:
 
     def plot(self, *, ax: Any = None) -> Any:
         """Measured against fitted, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_fit  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_fit  # noqa: PLC0415 - optional dependency
 
         return plot_fit(self, ax=ax)
 

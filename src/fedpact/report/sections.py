@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import fedpact
-from fedpact.certificates import Claim, Verdict
+from fedpact.certificates import Verdict
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
+from fedpact.certificates.claims import claim_title
 from fedpact.comparison import StableFederation
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.diagnosis import diagnose, fairness_sentences, harm_sentences
@@ -53,7 +54,7 @@ from fedpact.report.tables import (
     properties_table,
 )
 from fedpact.report.view import View
-from fedpact.report.words import CLAIMS, GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
+from fedpact.report.words import GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
 from fedpact.utils.words import count_text, join_names
 
 MAX_NAMES = 4  # in a sentence
@@ -118,7 +119,7 @@ def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
     """By which rule it is, who pays whom, and what it rests on: measured or stated, certified, assumed."""
     measured, settlement = view.measured, view.settlements[deal.mechanism]
     numbers = ("Stated", STATED) if measured is None else ("Measured", measured.advice)
-    proved = [CLAIMS[Claim(claim)][0] for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
+    proved = [claim_title(claim) for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
     facts = [("Rule", view.comparison.mechanism(deal.mechanism).description)]
     if settlement is not None and 0 < len(settlement.transfers) <= MAX_SIGNATURES:
         paid = [f"{each.payer} pays {each.payee} {money_text(settlement, each.cents)}" for each in settlement.transfers]
@@ -333,7 +334,7 @@ def properties(view: View) -> Section:
     """Mechanisms against properties."""
     comparison = view.comparison
     unsolved = [f"{comparison.title(name)} has no outcome here: {why}." for name, why in comparison.unsolved.items()]
-    meanings = [(head, [CLAIMS[claim][0]]) for claim, head in PROPERTY_HEADS.items()]
+    meanings = [(head, [claim_title(claim)]) for claim, head in PROPERTY_HEADS.items()]
     return Section(
         heading="What holds under which mechanism?",
         intro=[

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.certificates.claims import claim_title
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison.lies import FACTORS
 from fedpact.deals import Outcome
@@ -211,8 +212,8 @@ def claims_table(given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Uni
     }
     return ResultTable(
         title="Verdicts" if unit is None else f"Verdicts; margins in {unit.label}",
-        names=[CLAIMS[Claim(claim)][0] for claim in claims],
-        below=[CLAIMS[Claim(claim)][1] for claim in claims],
+        names=[claim_title(claim) for claim in claims],
+        below=[CLAIMS[Claim(claim)] for claim in claims],
         columns=columns,
         kind="claim",
         words=tuple(columns),

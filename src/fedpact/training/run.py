@@ -274,7 +274,7 @@ class Run:
 
     def plot(self, *, ax: Any = None) -> Any:
         """Learning curves, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_run  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_run  # noqa: PLC0415 - optional dependency
 
         return plot_run(self, ax=ax)
 

@@ -12,8 +12,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals import Deal, Outcome
-from fedpact.report.plots import plot_negotiation
-from fedpact.report.plots.results import MAX_NAMED
+from fedpact.report.plots.results import MAX_NAMED, plot_negotiation
 from fedpact.scenario import example
 from unit.fitting.planted import planted
 
