@@ -246,8 +246,10 @@ def deals(view: View) -> Section:
     tables, notes, unit = list[ResultTable | None](), list[str](), view.unit
     for outcome in view.comparison:
         settlement, title = view.settlements[outcome.mechanism], view.title_of(outcome)
-        tables += [lots_table(outcome, unit, title=f"Lots under {title}")] if outcome.federation.has_lots else []
-        tables.append(replace(deal_table(outcome, unit, EVERYTHING, title=title), sizes=None))
+        has_lots = outcome.federation.has_lots  # what is given of each has a table of its own
+        tables += [lots_table(outcome, unit, title=f"Lots under {title}")] if has_lots else []
+        heads = EVERYTHING[1:] if has_lots else EVERYTHING
+        tables.append(replace(deal_table(outcome, unit, heads, title=title), sizes=None))
         if settlement is None:
             total = unit.text(float(outcome.payments.sum()), signed=True)
             notes.append(

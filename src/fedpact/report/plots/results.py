@@ -136,15 +136,18 @@ def plot_federation(federation: Federation, *, ax: Any = None) -> Any:
 
 def plot_study(study: FieldStudy, *, ax: Any = None) -> Any:
     """In how many per cent of the federations of all kinds each property holds, a row for each mechanism."""
-    shares = np.full((len(study.mechanisms), len(STUDIED)), np.nan)
+    shares, judged = (np.zeros((len(study.mechanisms), len(STUDIED))) for _ in range(2))
     for row, name in enumerate(study.mechanisms):
         for column, claim in enumerate(STUDIED):
             found = np.concatenate([study.numbers[kind][name][claim] for kind in study.kinds])
-            shares[row, column] = 100.0 * found[found >= 0].mean() if (found >= 0).any() else np.nan
-    ax = _axes_of_cells(ax, shares.shape)
-    labels = ([study.title(name) for name in study.mechanisms], [PROPERTY_HEADS[claim] for claim in STUDIED])
-    _draw_cells(ax, shares, labels, "Blues", (0.0, 100.0), digits=3)
-    count = study.count * len(study.kinds)
+            judged[row, column] = (found >= 0).sum()
+            shares[row, column] = 100.0 * found[found >= 0].mean() if judged[row, column] else np.nan
+    ax, count = _axes_of_cells(ax, shares.shape), study.count * len(study.kinds)
+    heads = [
+        f"{PROPERTY_HEADS[claim]} (of {most:.0f} only)" if most < count / 2 else PROPERTY_HEADS[claim]
+        for claim, most in zip(STUDIED, judged.max(axis=0), strict=True)
+    ]
+    _draw_cells(ax, shares, ([study.title(name) for name in study.mechanisms], heads), "Blues", (0.0, 100.0), digits=3)
     title = f"Per cent of {count:,} random federations of {count_text(study.n_agents, 'member')}"
     ax.set_title(title, loc="left", fontsize=10, color=INK)
     return ax.figure
