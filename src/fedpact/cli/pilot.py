@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import Annotated
 
+import typer
 from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
+from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.per_agent import Each, entries_by_name
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
@@ -106,6 +108,12 @@ def pilot(
             )
         except InvalidInput as error:  # what was given, as it is written here: `--splits`, not `splits`
             raise InvalidInput(OPTION.sub(lambda named: f"{named[1]}--{named[2]}", str(error))) from error
+        except KeyboardInterrupt:
+            kept = (
+                "" if output is None else f"; what is measured is kept in {output}, the same command goes on from there"
+            )
+            typer.echo(f"interrupted{kept}", err=True)
+            raise typer.Exit(INTERRUPTED) from None
     files = [] if output is None else sorted(str(path) for path in output.iterdir() if not path.name.startswith("."))
     if as_json:
         screen.print_json(pilot_record(found) | {"files": files})
