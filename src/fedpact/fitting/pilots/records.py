@@ -387,7 +387,7 @@ def _oddities(
         gaps = frame.isna().mean().sort_values(ascending=False, kind="stable")
         others, constant = medians.drop(index=member), frame.nunique() == 1
         zeros = constant & (frame.fillna(0.0) == 0.0).all() & ((others > 0.0) | others.isna()).all()
-        plain = np.array([" = " not in column for column in columns])  # of texts each is one of several
+        plain = np.array([" = " not in str(column) for column in columns])  # of texts each is one of several
         for words, odd in (
             ("missing in {}", [f"{column} ({100 * gap:.0f} %)" for column, gap in gaps.items() if gap >= SEVERAL]),
             ("{} 0 throughout, mostly above 0 elsewhere: not measured? leave it empty", frame.columns[zeros]),
