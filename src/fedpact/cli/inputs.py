@@ -53,7 +53,8 @@ DealMechanism = Annotated[
     typer.Option(
         "--mechanism",
         "-m",
-        help=f"One of {MECHANISM_NAMES}; {DEFAULT_MECHANISM} if not given. Of a file with several deals, which one.",
+        help=f"The rules: {MECHANISM_NAMES}. By default those of the file, else {DEFAULT_MECHANISM}. Of a file with "
+        "several deals, which one.",
         show_default=False,
     ),
 ]

@@ -41,7 +41,9 @@ ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 
 def negotiate(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
-    mechanism: Annotated[str, Option("--mechanism", "-m", help=f"{', '.join(NEGOTIABLE)}.")] = inputs.DEFAULT_MECHANISM,
+    mechanism: Annotated[
+        str, Option("--mechanism", "-m", help=f"One of {', '.join(NEGOTIABLE)}.")
+    ] = inputs.DEFAULT_MECHANISM,
     protocol: Annotated[str, Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.")] = "price-discovery",
     output: Annotated[
         Path | None, Option("--transcript", "--output", "-o", help="Keep the exchanges, as .jsonl.")

@@ -1,6 +1,6 @@
 """Numbers as people read them: amounts in money or in units of payoff, contributions, percentages, ratios in words.
 
-The terminal, the report, the explorer, notebooks and pictures all write their numbers with these.
+The terminal, the report, the explorer and pictures all write their numbers with these.
 """
 
 from __future__ import annotations

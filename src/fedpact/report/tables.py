@@ -1,7 +1,7 @@
-"""Results as tables of texts, made once: the terminal, the pages, the explorer and notebooks are views of them.
+"""Results as tables of texts, made once: the terminal, the pages and the explorer are views of them.
 
 A `ResultTable` has a row per member (or lot, or mechanism) and says which rows matter most where there are many.
-`cli.common.print_result` shows it on the terminal, the macro `result` of `parts.html` on a page.
+`cli.screen.print_table` shows it on the terminal, the macro `result` of `parts.html` on a page.
 
 Under a mechanism with prices, what was delivered is paid for at these: its owner receives the price of every unit, and
 each of the others pays its part of it.
