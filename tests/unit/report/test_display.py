@@ -115,20 +115,6 @@ class TestLines:
         outcome = together.with_profile([0.0] * 3, [-1.0, 2.0, 2.0])
         assert who_would_leave(outcome) == "a b would leave"
 
-    @pytest.mark.parametrize(
-        ("names", "words"),
-        [
-            (["a", "b", "c", "d", "e"], "4 of 5 would leave"),
-            (["a" * 30, "b" * 30, "c" * 30, "d"], "3 of 4 would leave"),
-            (["a", "b", "c", "d"], "a, b and c would leave"),
-        ],
-    )
-    def test_many_or_long_leavers_are_counted(self, names: list[str], words: str) -> None:
-        n_agents = len(names)
-        payments = np.append(np.full(n_agents - 1, -1.0), n_agents - 1.0)
-        outcome = replace(alone(n_agents, names=names), rules=Together()).with_profile(np.zeros(n_agents), payments)
-        assert who_would_leave(outcome) == words
-
 
 class TestFrames:
     def test_outcome(self, harmful_comparison: Comparison) -> None:
