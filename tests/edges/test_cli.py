@@ -190,17 +190,13 @@ def test_check_a_mechanism_by_its_promises(run) -> None:
         assert "Every claim it is held to is proved." in result.words
 
 
-def test_check_tells_proved_open_undefined_and_excused_claims_apart(run) -> None:
+def test_check_tells_undefined_and_excused_claims_from_proved_ones(run) -> None:
     """Shapley values of the free-riding profile of paper-w3 do not exist; M^E has several equilibria on equal rows."""
     undefined = run("check", "paper-w3", "-m", "voluntary", "-c", "reciprocity")
-    assert undefined.code == 0 and 'Undefined: "Everybody gets back its Shapley share"' in undefined.words
-    assert "is proved" not in undefined.words
+    assert undefined.code == 0 and "is proved" not in undefined.words
+    assert "undefined" in undefined.words
     excused = run("check", "paper-w2", "-m", "shapley")
-    assert 'Violated, but not held to it: "Best for all together"' in excused.words
-    assert excused.code == 0
-    assert excused.words.index('Proved: "Nobody gains by giving more or less"') < excused.words.index(
-        "Violated, but not held"
-    )
+    assert excused.code == 0 and "violated, not promised" in excused.words
 
 
 def test_check_a_good_and_a_spoiled_deal(run, tmp_path: Path) -> None:

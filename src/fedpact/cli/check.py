@@ -27,8 +27,6 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import join_names, printable
 
-VERDICTS_BY_WORD = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
-
 
 def check(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
@@ -117,18 +115,12 @@ def _show(scenario: Scenario, found: CheckedDeal) -> None:
 
 
 def _show_verdicts(found: CheckedDeal) -> None:
-    """What is proved, not refuted, undefined, violated but not asked of it; then what it breaks, with the numbers."""
-    certificates, unit = found.outcome.certificates, Unit.of(found.money, found.outcome.payoffs)
-    for word, verdict in VERDICTS_BY_WORD.items():
-        claims = [claim for claim, proof in certificates.items() if proof.verdict is verdict]
-        if claims:
-            screen.say(f"{word}: {_list_claims(claims)}")
-    violated = [claim for claim, proof in certificates.items() if proof.verdict is Verdict.VIOLATED]
-    excused = [claim for claim in violated if claim not in found.claims]
-    if excused:
-        screen.say(f"Violated, but not held to it: {_list_claims(excused)}")
-    for claim in (claim for claim in violated if claim in found.claims):
-        said, certificate = violation_sentence(found.outcome, Claim(claim), unit), certificates[claim]
+    """What it breaks of what it is held to, with the numbers."""
+    unit = Unit.of(found.money, found.outcome.payoffs)
+    for claim, certificate in found.outcome.certificates.items():
+        if certificate.verdict is not Verdict.VIOLATED or claim not in found.claims:
+            continue
+        said = violation_sentence(found.outcome, Claim(claim), unit)
         amount = f"; {unit.text(-certificate.margin)}" if unit.is_money else ""
         numbers = f" {violation_text(certificate)} (units of payoff{amount})"
         screen.say((f"{quote_claim(claim)} is violated", "red"), f": {said}" if said else numbers)
