@@ -27,12 +27,9 @@ from fedpact.report.numbers import (
     Unit,
     cents_text,
     given_text,
-    lowest_share_text,
     money_text,
     number_text,
     percent,
-    share_text,
-    without_rounding,
 )
 from fedpact.report.tables import (
     EVERYTHING,
@@ -61,7 +58,6 @@ MAX_NAMES = 4  # in a sentence
 MAX_SIGNATURES = 12  # on the page to sign
 MAX_DIAGNOSED, MAX_HARM_SENTENCES = 8, 3
 MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
-LOWER_SHARE = 1e-6  # by which the lowest ratio of other equilibria has to be lower to be worth a word
 MAX_SHADE = 0.55  # the strongest shade of a weight; text stays readable on it
 MAX_ROOMY_COLUMNS = 12  # tables of weights with more columns are set tighter
 STATED = "How useful data is, what it is worth and what it costs is as the members say; no pilot has measured it."
@@ -168,7 +164,7 @@ def gains(view: View) -> Section:
 
 
 def _story(view: View, outcome: Outcome) -> list[str]:
-    """Who would leave and what would keep them, what is reached together, and the lowest Shapley share."""
+    """Who would leave and what would keep them, what is reached together, and whose data takes away from all."""
     share = percent(view.comparison.share_of_best(outcome.welfare))
     reached = f"Welfare {view.unit.text(outcome.welfare)}, {share} of the best."
     if not outcome.federated:
@@ -180,7 +176,7 @@ def _story(view: View, outcome: Outcome) -> list[str]:
     told.append(reached)
     if outcome.leavers:
         told.append(_departure_story(view, outcome, view.comparison.after_departures.get(outcome.mechanism)))
-    return [*told, _share_verdict(view, outcome), *harm_sentences(outcome, view.unit.text)[:MAX_HARM_SENTENCES]]
+    return [*told, *harm_sentences(outcome, view.unit.text)[:MAX_HARM_SENTENCES]]
 
 
 def _leavers_sentence(view: View, outcome: Outcome) -> str:
@@ -206,27 +202,6 @@ def _who(names: Sequence[str], verb: str) -> str:
     if len(names) > MAX_NAMES:
         return f"{len(names):,} {verb}"
     return f"{join_names(names)} {verb}{'s' if len(names) == 1 else ''}"
-
-
-def _share_verdict(view: View, outcome: Outcome) -> str:
-    """The lowest part of its Shapley share that anybody gets back, the paper's measure of fairness."""
-    if np.isnan(outcome.reciprocity_ratios).any():
-        return (
-            "Undefined: some group of members would be harmed beyond what its payoff curve describes, so there are no "
-            "Shapley shares to compare with."
-        )
-    if np.isnan(outcome.lowest_fair_part):
-        return "Nobody has a Shapley share of anything."
-    exact = (np.abs(outcome.reciprocity_gaps) <= view.unit.noise).all()
-    text = f"Everybody gets {'exactly' if exact else 'at least'} its Shapley share."
-    if (without_rounding(outcome, outcome.reciprocity_gaps) < 0).any():
-        text = f"Lowest Shapley share returned: {lowest_share_text(outcome)}."
-    worst = outcome.worst_reciprocity
-    lower = worst.value < outcome.lowest_fair_part - LOWER_SHARE
-    if worst.searched > 1 and lower and not np.isnan(outcome.fair_parts[worst.agent]):
-        lowest = share_text(worst.value, float(outcome.shapley_values[worst.agent]))
-        text += f" At another equilibrium of the same deal as low as {lowest}."
-    return text
 
 
 def _open_sentences(view: View) -> list[str]:
