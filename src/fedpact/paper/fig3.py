@@ -10,15 +10,25 @@ import numpy as np
 
 from fedpact.comparison import Sweep, sweep
 from fedpact.federation import Federation, PowerLaw
-from fedpact.paper.markdown import pipe_table
-from fedpact.paper.results import CAP, ZERO_AMOUNT, Judgement, PaperFinding, Result, judge, number, within
+from fedpact.paper.results import (
+    CAP,
+    ZERO_AMOUNT,
+    Judgement,
+    Result,
+    Statements,
+    Verdict,
+    judge,
+    number,
+    pipe_table,
+    within,
+)
 from fedpact.report.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
 from fedpact.utils.arrays import FloatArray
 
 GRID_POINTS = 121
 CERTIFIED_POINTS = 13  # along each axis, at which equilibria are certified
 BETA, COST = 0.02, 0.001
-FIG_3 = "section 7.1, Fig. 3"
+FIG_3 = Statements("section 7.1, Fig. 3")
 ROWS = {"shapley": "M$^\\mathrm{Shap}$", "externality": "M$^\\mathrm{E}$"}
 LOW, HIGH = 0.05, 3.0
 
@@ -75,15 +85,7 @@ def fig3_result(points: int = GRID_POINTS) -> Result:
             regret=within(regret),
             counts=_counts_table(found),
         ),
-        findings=[
-            _shapley_loses(found),
-            _even_where_all_help(found),
-            _who_loses_where_all_help(found),
-            _the_example(found),
-            _externality_keeps_all(found),
-            _theorem_applies(found),
-            _which_way_weights_go(),
-        ],
+        findings=FIG_3.judge(found),
     )
 
 
@@ -158,43 +160,37 @@ def _somebody_loses(found: Sweep) -> np.ndarray:
     return np.asarray((_gaps(found, "shapley") < -ZERO_AMOUNT).any(axis=-1))
 
 
-def _shapley_loses(found: Sweep) -> PaperFinding:
+@FIG_3.statement()
+def _shapley_loses(found: Sweep) -> Verdict:
+    """M^Shap does not always keep everybody: there are instances in which an agent would rather train alone."""
     loses = _somebody_loses(found)
-    return PaperFinding(
-        FIG_3,
-        "M^Shap does not always keep everybody: there are instances in which an agent would rather train alone.",
-        judge(bool(loses.any())),
+    return judge(bool(loses.any())), (
         f"Somebody would leave at {_share(loses)} of the points; the largest loss is "
-        f"{number(-float(_gaps(found, 'shapley').min()))}.",
-        expected=Judgement.CONFIRMED,
+        f"{number(-float(_gaps(found, 'shapley').min()))}."
     )
 
 
-def _even_where_all_help(found: Sweep) -> PaperFinding:
+@FIG_3.statement()
+def _even_where_all_help(found: Sweep) -> Verdict:
+    """Under M^Shap agents lose even where all weights are positive."""
     loses = _somebody_loses(found)[_helping(found)]
-    return PaperFinding(
-        FIG_3,
-        "Under M^Shap agents lose even where all weights are positive.",
-        judge(bool(loses.any())),
+    return judge(bool(loses.any())), (
         f"Somebody loses at {int(loses.sum())} of the {loses.size} points with both weights positive, up to "
-        f"{number(-float(_gaps(found, 'shapley')[_helping(found)].min()))}.",
-        expected=Judgement.CONFIRMED,
+        f"{number(-float(_gaps(found, 'shapley')[_helping(found)].min()))}."
     )
 
 
-def _who_loses_where_all_help(found: Sweep) -> PaperFinding:
+@FIG_3.statement(Judgement.NOT_CONFIRMED)
+def _who_loses_where_all_help(found: Sweep) -> Verdict:
+    """Where all weights are positive it is agents 0 and 1 that lose under M^Shap."""
     helping = _helping(found)
     counts = [int((_gaps(found, "shapley")[..., agent] < -ZERO_AMOUNT)[helping].sum()) for agent in range(3)]
     turned = grid(found.shape[0], text_reading=True)
     others = [int((_gaps(turned, "shapley")[..., agent] < -ZERO_AMOUNT)[_helping(turned)].sum()) for agent in range(3)]
-    return PaperFinding(
-        FIG_3,
-        "Where all weights are positive it is agents 0 and 1 that lose under M^Shap.",
-        judge(counts[0] > 0 and counts[1] > 0 and counts[2] == 0),
+    return judge(counts[0] > 0 and counts[1] > 0 and counts[2] == 0), (
         f"Agents 0, 1 and 2 lose at {counts[0]}, {counts[1]} and {counts[2]} points; agent 1's smallest gain there is "
         f"{number(float(_gaps(found, 'shapley')[..., 1][helping].min()))}. With giver and receiver exchanged, as the "
-        f"text reads the weights, it is {others[0]}, {others[1]} and {others[2]}: never both.",
-        expected=Judgement.NOT_CONFIRMED,
+        f"text reads the weights, it is {others[0]}, {others[1]} and {others[2]}: never both."
     )
 
 
@@ -203,59 +199,50 @@ def _at(found: Sweep, w01: float, w10: float) -> tuple[int, int]:
     return near(found.axes[0].points, w10), near(found.axes[1].points, w01)
 
 
-def _the_example(found: Sweep) -> PaperFinding:
+@FIG_3.statement(Judgement.NOT_CONFIRMED)
+def _the_example(found: Sweep) -> Verdict:
+    """With w_01 low and w_10 high agent 0 gives much to agent 1, is paid too little, and loses under M^Shap."""
     gaps = _gaps(found, "shapley")[..., 0]
     said, mirrored = float(gaps[_at(found, LOW, HIGH)]), float(gaps[_at(found, HIGH, LOW)])
     losing = (gaps < -ZERO_AMOUNT) & _helping(found)
-    return PaperFinding(
-        FIG_3,
-        "With w_01 low and w_10 high agent 0 gives much to agent 1, is paid too little, and loses under M^Shap.",
-        judge(said < 0),
+    return judge(said < 0), (
         f"At w_01 = {LOW:g} and w_10 = {HIGH:g} it gains {number(said)}. It loses where it gives little: at "
         f"w_01 = {HIGH:g} and w_10 = {LOW:g} its gain is {number(mirrored)}, and with both weights positive it never "
-        f"loses above w_10 = {number(float(_w10(found)[losing].max(initial=-np.inf)))}.",
-        expected=Judgement.NOT_CONFIRMED,
+        f"loses above w_10 = {number(float(_w10(found)[losing].max(initial=-np.inf)))}."
     )
 
 
-def _externality_keeps_all(found: Sweep) -> PaperFinding:
+@FIG_3.statement()
+def _externality_keeps_all(found: Sweep) -> Verdict:
+    """Under M^E everybody gains strictly, over the whole range of weights."""
     gaps = _gaps(found, "externality")
     smallest = [number(float(gaps[..., agent].min()), ".4f") for agent in range(3)]
-    return PaperFinding(
-        FIG_3,
-        "Under M^E everybody gains strictly, over the whole range of weights.",
-        judge(bool((gaps > ZERO_AMOUNT).all())),
-        f"The smallest gains of agents 0, 1 and 2 are {', '.join(smallest)}.",
-        expected=Judgement.CONFIRMED,
+    return judge(bool((gaps > ZERO_AMOUNT).all())), (
+        f"The smallest gains of agents 0, 1 and 2 are {', '.join(smallest)}."
     )
 
 
-def _theorem_applies(found: Sweep) -> PaperFinding:
+@FIG_3.statement(Judgement.CONDITIONAL)
+def _theorem_applies(found: Sweep) -> Verdict:
+    """That M^E keeps everybody follows from Theorem 3."""
     inside = ~found.on_boundary["externality"].any(axis=-1)
     applies = inside & (_w01(found) >= -ZERO_AMOUNT) & (_w10(found) >= -ZERO_AMOUNT)
-    return PaperFinding(
-        FIG_3,
-        "That M^E keeps everybody follows from Theorem 3.",
-        judge(bool(applies.all()), partly=bool(applies.any())),
+    return judge(bool(applies.all()), partly=bool(applies.any())), (
         f"Theorem 3 asks for weights that do not harm and an optimum with everybody strictly inside its range: both "
         f"hold at {_share(applies)} of the points. Elsewhere that nobody loses is a fact of this instance, not of the "
-        f"theorem.",
-        expected=Judgement.CONDITIONAL,
+        f"theorem."
     )
 
 
-def _which_way_weights_go() -> PaperFinding:
-    """Equation 3 itself: raise w_01 alone, at a fixed profile, and see whose payoff moves."""
+@FIG_3.statement(Judgement.NOT_CONFIRMED)
+def _which_way_weights_go(_: Sweep) -> Verdict:
+    """A positive W_ij says that agent i benefits agent j."""
     weights = np.array([[1.0, 0.5, 2.0], [0.5, 1.0, 0.5], [1.0, 3.0, 1.0]])
     base = Federation(weights, costs=COST, payoff=PowerLaw(beta=BETA))
     weights[0, 1] += 1.0
     profile = np.ones(3)
     moved = base.replace(weights=weights).payoffs(profile) - base.payoffs(profile)
-    return PaperFinding(
-        FIG_3,
-        "A positive W_ij says that agent i benefits agent j.",
-        judge(bool(moved[1] > 0 and moved[0] == 0)),
+    return judge(bool(moved[1] > 0 and moved[0] == 0)), (
         f"By equation 3 it is the other way round: raising W_01 by one changes the payoffs of agents 0 and 1 by "
-        f"{number(float(moved[0]))} and {number(float(moved[1]))}. The definition is used here.",
-        expected=Judgement.NOT_CONFIRMED,
+        f"{number(float(moved[0]))} and {number(float(moved[1]))}. The definition is used here."
     )

@@ -6,9 +6,11 @@ what is said of a number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import wraps
 from importlib import import_module
 from inspect import signature
 from math import isfinite, isnan
@@ -72,6 +74,46 @@ class PaperFinding:
         return self.judgement is self.expected or (self.or_better and self.judgement is Judgement.CONFIRMED)
 
 
+Verdict = tuple[Judgement, str]
+
+
+class Statements:
+    """What the paper says of one result: functions that judge it by the numbers, in the paper's order.
+
+    The docstring of such a function is the statement, in our words; it returns the judgement and the evidence for it.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._all: list[Callable[..., PaperFinding]] = []
+
+    def __str__(self) -> str:
+        return self._where
+
+    def statement(
+        self, expected: Judgement = Judgement.CONFIRMED, *, where: str = "", or_better: bool = False
+    ) -> Callable[[Callable[..., Verdict]], Callable[..., PaperFinding]]:
+        """Make the decorated function judge what its docstring says."""
+
+        def decorate(judged: Callable[..., Verdict]) -> Callable[..., PaperFinding]:
+            said = " ".join((judged.__doc__ or "").split())
+
+            @wraps(judged)
+            def finding(*results: Any) -> PaperFinding:
+                verdict, evidence = judged(*results)
+                place = where or self._where
+                return PaperFinding(place, said, verdict, evidence, expected=expected, or_better=or_better)
+
+            self._all.append(finding)
+            return finding
+
+        return decorate
+
+    def judge(self, *results: Any) -> list[PaperFinding]:
+        """Every statement, judged by these results."""
+        return [finding(*results) for finding in self._all]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
     """A figure or table of the paper, computed.
@@ -99,7 +141,6 @@ class Result:
     draw: Callable[[Any], None] | None = None
     size: tuple[float, float] = (9.0, 3.2)
     text: str = ""
-    tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]] = field(default=())
 
 
 def choose_results(names: Iterable[str]) -> list[str]:
@@ -185,6 +226,31 @@ def span(amounts: Sequence[float], form: str = ".3g") -> str:
     if not amounts:
         return "nothing"
     return f"{number(min(amounts), form)} to {number(max(amounts), form)}"
+
+
+NUMERIC_CELL = re.compile(r"^[−+-]?[\d,.]+([eE][−+-]?\d+)?( ?%)?$|^∞$|^undefined$")
+
+
+def pipe_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; columns of numbers are set to the right.
+
+    Examples
+    --------
+    >>> print(pipe_table(["agent", "ratio"], [["0", "0.896"]]))
+    | agent | ratio |
+    |--:|--:|
+    | 0 | 0.896 |
+    """
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in heads]
+    rule = "|".join("--:" if _is_numeric(column) else ":--" for column in columns)
+    cells = [[" ".join(text.split()).replace("|", "\\|") for text in row] for row in (heads, *rows)]
+    head, *body = [f"| {' | '.join(line)} |" for line in cells]
+    return "\n".join([head, f"|{rule}|", *body])
+
+
+def _is_numeric(column: Sequence[str]) -> bool:
+    filled = [text for text in column if text]
+    return bool(filled) and all(NUMERIC_CELL.match(text) for text in filled)
 
 
 def within(amount: float) -> str:

@@ -27,7 +27,6 @@ def made(judgement: Judgement = Judgement.CONFIRMED, name: str = "fig9", *, draw
         findings=[found],
         draw=(lambda figure: None) if drawn else None,
         text="First *line*\ngoes on.\n\n- one\n- two\n  goes on\n\n### Head\n\n| a | b |\n|:--|--:|\n| x | 1.0 |",
-        tables=[(("left", "right"), [("p", "q")])],
     )
 
 
@@ -79,7 +78,6 @@ def test_markdown_has_picture_text_tables_and_findings() -> None:
     assert "![Fig. 9: <script>](fig9.png)" in text
     assert "table9.png" not in text
     assert "[table9.csv](table9.csv)" in text
-    assert "| p | q |" in text
     assert "| a < b & M^E pays w_0k \\| twice *(section 9)* | ✓ confirmed | it is <0.5> |" in text
 
 

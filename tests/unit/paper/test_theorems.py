@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.margins import MARGIN_ROUNDING
 from fedpact.paper.random_instances import Instance
 from fedpact.paper.results import Judgement
-from fedpact.paper.theorems import THEOREMS, Condition, Theorem, check, theorems_result
+from fedpact.paper.theorems import MARGIN_ROUNDING, THEOREMS, Condition, Theorem, check, theorems_result
 from theorems.claims import CLAIMS
 
 PLANTED = 1e-6  # of what is at stake for the average agent
@@ -94,9 +93,8 @@ def test_the_result_has_a_row_and_a_finding_per_theorem() -> None:
     assert [finding.expected for finding in result.findings] == [theorem.expected for theorem in THEOREMS.values()]
     assert told[0] == (0, len(THEOREMS))
     assert told[-1] == (len(THEOREMS), len(THEOREMS))
-    for theorem, finding in zip(THEOREMS.values(), result.findings, strict=True):
+    for finding in result.findings:
         assert "random federations refute it" in finding.evidence
-        assert theorem.name in result.text
 
 
 @pytest.mark.slow
