@@ -73,7 +73,6 @@ def make_app(scenario: Scenario, *, source: str, token: str, questions: Question
         "range",
         "whatif",
         "leaving",
-        "talks",
         "file",
         "map_file",
     ):

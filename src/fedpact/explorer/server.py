@@ -94,7 +94,7 @@ def serve(
         finally:
             for worker in set(active_children()) - others:  # of a map that nobody will see
                 worker.terminate()
-    return questions.service.is_busy
+    return questions.results.turns.is_taken
 
 
 def _prepare(questions: Questions, scenario: Scenario) -> None:

@@ -17,9 +17,7 @@ from fedpact.explorer.draft import (
     field_names,
     typed_text,
     with_agent,
-    with_lot,
     without_agent,
-    without_lot,
 )
 from fedpact.explorer.form import EXAMPLE_TITLES
 from fedpact.explorer.validation import read_draft
@@ -184,81 +182,6 @@ def test_every_family_is_known():
     assert set(PARAMETER_HINTS) == set(FIRST_PARAMETERS) == parameters
 
 
-def test_lots_come_and_go():
-    draft = draft_of(example("hospitals-lots"))
-    more = with_lot(draft, 1)
-    assert more.lots_of(1) == [*draft.lots_of(1), len(draft.lots)]
-    federation = read_draft(more).scenario.federation
-    assert federation.lot_labels[-1] == "City: lot 3" and federation.caps[-1] == federation.caps[-2]
-    own = federation.task_owners == 1
-    np.testing.assert_array_equal(federation.weights[:, -1], own.astype(float))
-    assert without_lot(more, len(draft.lots)) == draft
-    less = without_lot(draft, 1)
-    before, after = (read_draft(each).scenario.federation for each in (draft, less))
-    np.testing.assert_array_equal(after.weights, np.delete(before.weights, 1, axis=1))
-    np.testing.assert_array_equal(after.caps, np.delete(before.caps, 1))
-
-
-def assert_alike(found, wanted):
-    """The same but for the order of lots and tasks."""
-    assert found.names == wanted.names
-    lots = [found.lot_labels.index(label) for label in wanted.lot_labels]
-    tasks = [found.task_labels.index(label) for label in wanted.task_labels]
-    np.testing.assert_array_equal(found.weights[np.ix_(tasks, lots)], wanted.weights)
-    np.testing.assert_array_equal(found.caps[lots], wanted.caps)
-    np.testing.assert_array_equal(found.values[tasks], wanted.values)
-
-
-def test_a_member_goes_with_its_lots_and_tasks():
-    draft = draft_of(example("hospitals-lots"))
-    before, after = (read_draft(each).scenario.federation for each in (draft, without_agent(draft, 0)))
-    assert_alike(after, before.take([1, 2, 3, 4]))
-    grown = read_draft(with_agent(draft)).scenario.federation
-    assert grown.names[-1] == "Member 6" and grown.n_lots == before.n_lots + 1 and grown.n_tasks == before.n_tasks + 1
-    assert_alike(grown.take(range(5)), before)
-
-
-def test_the_first_lot_of_a_plain_federation():
-    draft = with_lot(draft_of(example("hospitals")), 2)
-    federation = read_draft(draft).scenario.federation
-    plain = example("hospitals").federation
-    assert federation.n_lots == 6 and federation.n_tasks == 5
-    np.testing.assert_array_equal(federation.weights[:, :5], plain.weights)
-    back = read_draft(without_lot(draft, 5)).scenario.federation
-    np.testing.assert_array_equal(
-        fp.ExternalityMechanism().solve(back).payments, fp.ExternalityMechanism().solve(plain).payments
-    )
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({"lot_owners": [0, 5], "task_owners": [0]}, "from 0 to 1"),
-        ({"lot_owners": [0, 1]}, "go together"),
-        ({"lot_owners": [], "task_owners": [0]}, "up to 60"),
-    ],
-)
-def test_owners_that_a_page_cannot_send(record, message):
-    with pytest.raises(fp.InvalidInput, match=message):
-        Draft.of_record({"n_agents": 2, "texts": {}, **record})
-
-
-def test_what_lots_refuse():
-    draft = draft_of(example("hospitals"))
-    with pytest.raises(fp.InvalidInput, match="agent must be"):
-        with_lot(draft, 9)
-    with pytest.raises(fp.InvalidInput, match="lot must be"):
-        without_lot(draft, 0)
-    one = fp.Federation([[1.0]], costs=0.1, payoff=fp.Log(), lot_owners=[0], task_owners=[0], lot_names=["x"])
-    with pytest.raises(fp.InvalidInput, match="at least one lot"):
-        without_lot(with_lot_names(one), 0)
-
-
-def with_lot_names(federation):
-    made = draft_of(fp.Scenario(federation=federation))
-    return replace(made, lot_owners=(0,), task_owners=(0,))
-
-
 def four_banks(**changes) -> fp.Scenario:
     """What members have and want: data at home, joining costs, budgets, personal models."""
     federation = fp.Federation(
@@ -275,7 +198,7 @@ def four_banks(**changes) -> fp.Scenario:
 
 def test_what_members_have_and_want_comes_back():
     draft = draft_of(four_banks())
-    assert [draft[f"home[{lot}]"] for lot in range(4)] == ["all", "all", "5", "all"]
+    assert [draft[f"home[{agent}]"] for agent in range(4)] == ["all", "all", "5", "all"]
     reading = read_draft(draft)
     assert reading.errors == {} and reading.scenario == four_banks()
     without = read_draft(without_agent(draft, 1)).scenario
@@ -291,7 +214,8 @@ def test_sums_of_money_and_wrong_amounts():
 
     found = read(**{"joining_costs[0]": "50000 EUR", "budgets[1]": "", "budgets[2]": "unlimited"}).scenario.federation
     assert (found.joining_costs[0], list(found.budgets[1:3])) == (0.05, [np.inf, np.inf])
-    wrong = {"home[0]": "", "home[1]": "much", "joining_costs[1]": "5 USD", "joining_costs[2]": "-1", "models": "two"}
+    assert set(read(models="two").errors) == {"models"}
+    wrong = {"home[0]": "", "home[1]": "much", "joining_costs[1]": "5 USD", "joining_costs[2]": "-1"}
     errors = read(**wrong).errors
     assert errors.keys() == wrong.keys(), errors
     assert "a sum in the currency below, got one in USD" in errors["joining_costs[1]"]

@@ -16,17 +16,15 @@ import pytest
 import fedpact as fp
 from fedpact.explorer.draft import Draft, draft_of
 from fedpact.explorer.files import DOWNLOADS
-from fedpact.explorer.form import EXAMPLE_TITLES, page_view
+from fedpact.explorer.form import EXAMPLE_TITLES, MAX_STEP, page_view
 from fedpact.explorer.parameters import Parameter, points_between
 from fedpact.explorer.questions import Questions, Unfinished, initial_draft
-from fedpact.explorer.service import MAX_STEP, Cancelled, Service
+from fedpact.explorer.service import Cancelled
 from fedpact.explorer.validation import read_draft
-from fedpact.explorer.views import negotiation_rounds
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario import example as built_in
 from old_hospitals import hospitals
-from random_cases import some
 
 WEIGHT = {"kind": "weights", "receiver": 0, "giver": 1}
 COST = {"kind": "costs", "agent": 1}
@@ -60,18 +58,22 @@ def test_examples_are_there_to_start_from(answers, name):
     assert "<form" in answer["form"] and answer["notes"] == []
 
 
+@pytest.mark.slow
+def test_a_saved_scenario_can_be_opened_again(answers, ask):
+    saved = answers.file(ask({"caps[0]": "unlimited"}, file="scenario.toml")).data.decode()
+    answer = answers.upload({"name": "mine.toml", "text": "\ufeff" + saved})
+    assert answer["draft"]["texts"]["caps[0]"] == "unlimited"
+    assert answer["draft"]["texts"]["weights[0,1]"] == "0.54"
+
+
+def test_members_with_several_lots_are_refused_with_the_way_out(answers):
+    with pytest.raises(fp.InvalidInput, match="one lot of data each, and some here have several; `fedpact compare`"):
+        answers.example({"name": "hospitals-lots"})
+
+
 def test_an_unknown_example_is_refused(answers):
     with pytest.raises(fp.InvalidInput, match="there is no built-in federation"):
         answers.example({})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["toml", "json"])
-def test_a_saved_scenario_can_be_opened_again(answers, ask, kind):
-    saved = answers.file(ask({"caps[0]": "unlimited"}, file=f"scenario.{kind}")).data.decode()
-    answer = answers.upload({"name": f"mine.{kind}", "text": "\ufeff" + saved})
-    assert answer["draft"]["texts"]["caps[0]"] == "unlimited"
-    assert answer["draft"]["texts"]["weights[0,1]"] == "0.54"
 
 
 @pytest.mark.parametrize(
@@ -150,11 +152,11 @@ def test_a_federation_without_a_deal_is_a_problem_and_no_crash(answers):
 
 
 def test_what_the_solvers_refuse_is_told_and_is_no_ones_field(ask):
-    class Stuck(Service):
-        def comparison(self, scenario):
+    class Stuck(Questions):
+        def _comparison(self, scenario):
             raise fp.NotConverged("no equilibrium within 60 rounds")
 
-    assert Questions(Stuck()).deal(ask()) == {"errors": [], "problem": "no equilibrium within 60 rounds"}
+    assert Stuck().deal(ask()) == {"errors": [], "problem": "no equilibrium within 60 rounds"}
 
 
 @pytest.mark.parametrize("weights", [[[1.0]], [[1.0, 0.0], [0.0, 1.0]]])
@@ -170,10 +172,9 @@ def test_small_federations_have_every_view(weights):
         fresh.leaving(question | {"mechanism": "shapley", "leave": "all"})["members"]
         == ["agent 0", "agent 1"][: len(weights)]
     )
-    assert fresh.talks(question | {"protocol": "price-discovery"})["rounds"] >= 1
 
 
-@pytest.mark.parametrize("name", ["range", "whatif", "leaving", "talks", "file", "map_file"])
+@pytest.mark.parametrize("name", ["range", "whatif", "leaving", "file", "map_file"])
 def test_drafts_with_errors_are_sent_back(answers, ask, name):
     with pytest.raises(Unfinished, match="mend those marked"):
         getattr(answers, name)(ask({"caps[0]": "-1"}))
@@ -222,24 +223,10 @@ def test_curves_go_through_the_gains(answers, ask):
     told = []
     answer = answers.curves(ask(parameter=WEIGHT, low="-0.46", high="1.54"), lambda *done: told.append(done))
     assert told and answer["curves"].count("<svg") == 2 and "marker" in answer["curves"]
-    parameter, points = Parameter(kind="weights", receiver=0, giver=1), np.array([-0.46, 0.54, 1.54])
-    found = answers.service.gains_along(hospitals(), parameter, points, quietly)
+    axis = Parameter("weights", (0, 1)).axis(FEDERATION, np.array([-0.46, 0.54, 1.54]))
     now = fp.compare(FEDERATION)
-    for mechanism, gaps in found.gaps.items():
-        np.testing.assert_allclose(gaps[1], now[mechanism].ir_gaps, atol=1e-8)
-
-
-@pytest.mark.slow
-def test_curves_of_many_members_go_through_fewer_points(answers):
-    rng = np.random.default_rng(0)
-    weights = rng.uniform(0.0, 1.0, (13, 13))
-    np.fill_diagonal(weights, 1.0)
-    many = fp.Scenario(federation=fp.Federation(weights, costs=0.05, caps=10.0, payoff=fp.Log()))
-    points, told = np.linspace(0.01, 0.1, 11), []
-    found = answers.service.gains_along(many, Parameter(kind="costs", agent=0), points, lambda *done: told.append(done))
-    np.testing.assert_array_equal(found.points, points[::5])
-    assert told == [(0, 1), (0, 3), (1, 3), (2, 3)]
-    assert {gaps.shape for gaps in found.gaps.values()} == {(3, 13)}
+    for mechanism, metrics in fp.sweep(FEDERATION, axis, metrics=["ir_gaps"]).metrics.items():
+        np.testing.assert_allclose(metrics["ir_gaps"][1], now[mechanism].ir_gaps, atol=1e-8)
 
 
 def test_ones_own_beta_asks_for_own_curves(answers, ask):
@@ -359,11 +346,10 @@ def test_leaving_is_followed_to_the_end(answers, ask, mechanism, leave):
     assert f"{1e6 * settled.welfare:,.0f}" in words(answer["steps"][-1])
 
 
-def test_groups_are_followed_where_all_can_be_listed():
-    service = Service()
+def test_groups_are_followed_where_all_can_be_listed(answers):
     many = fp.Scenario(federation=fp.Federation(np.ones((17, 17)), costs=0.001, caps=9.0, payoff=fp.PowerLaw(0.02)))
     with pytest.raises(fp.InvalidInput, match="groups are followed up to 16 members, got 17"):
-        service.departures(many, "shapley", "groups")
+        answers.leaving({"draft": draft_of(many).record(), "mechanism": "shapley", "leave": "groups"})
 
 
 def test_the_deal_says_who_would_leave_together(answers, ask):
@@ -377,55 +363,6 @@ def test_leaving_needs_rules_and_an_order(answers, ask):
         answers.leaving(ask(mechanism="standalone", leave="all"))
     with pytest.raises(fp.InvalidInput, match="leave must be one of"):
         answers.leaving(ask(mechanism="shapley", leave="none"))
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "protocol"),
-    some(
-        [
-            ("externality", "price-discovery"),
-            ("externality", "sums"),
-            ("shapley", "price-discovery"),
-        ]
-    ),
-)
-def test_negotiations_are_played_to_their_deal(answers, ask, mechanism, protocol):
-    answer = answers.talks(ask(mechanism=mechanism, protocol=protocol))
-    deal = fp.negotiate(FEDERATION, mechanism=mechanism, protocol=protocol)
-    rounds = [event for event in deal.trace if event["event"] == "round"]
-    assert answer["rounds"] == len(rounds)
-    assert len(answer["steps"]) == len(rounds) + 1
-    last = words(answer["steps"][-1])
-    for payment in deal.payments:
-        assert f"{abs(1e6 * payment):,.0f}" in last
-    assert f"EUR {1e6 * rounds[-1]['welfare']:,.0f}" in words(answer["steps"][-2])
-    assert "<svg" in answer["curve"]
-
-
-def test_negotiations_show_what_is_on_the_table(answers, ask):
-    deal = answers.service.negotiation(hospitals(), "price-discovery")
-    rounds = negotiation_rounds(deal)
-    np.testing.assert_array_equal(rounds[0]["contributions"], 0.0)
-    for each in rounds:
-        welfare = FEDERATION.welfare(np.array(each["contributions"]))
-        assert each["welfare"] is None or np.isclose(welfare, each["welfare"], rtol=1e-9)
-    np.testing.assert_allclose(rounds[-1]["contributions"], deal.contributions, rtol=1e-6)
-
-
-def test_who_is_not_in_the_negotiated_deal_is_said(answers, ask):
-    """Some would be worse off under the Shapley deal than alone, and refuse it."""
-    last = words(answers.talks(ask(mechanism="shapley", protocol="price-discovery"))["steps"][-1])
-    excluded = fp.negotiate(FEDERATION, mechanism="shapley").excluded
-    assert "Not in the deal: " in last and excluded
-    for name, reason in excluded.items():
-        assert f"{name} ({reason})" in last
-    assert last.count("trains alone") == len(excluded)
-    assert "Not in the deal" not in words(answers.talks(ask(protocol="price-discovery"))["steps"][-1])
-
-
-def test_an_unknown_protocol_is_refused(answers, ask):
-    with pytest.raises(fp.InvalidInput, match="protocol must be one of"):
-        answers.talks(ask(protocol="auction"))
 
 
 def test_the_report_is_the_librarys(answers, ask):
@@ -456,11 +393,8 @@ def test_data_files_hold_the_numbers(answers, ask, tmp_path):
     assert tomllib.loads(answers.file(ask(file="scenario.toml")).data.decode())["title"] == "Five hospitals"
 
 
-@pytest.mark.parametrize(
-    ("file", "start"), some([("deal.png", b"\x89PNG"), ("weights.png", b"\x89PNG"), ("deal.svg", b"<?xml")], 1)
-)
-def test_pictures_are_pictures(answers, ask, file, start):
-    assert answers.file(ask(file=file)).data.startswith(start)
+def test_a_picture_is_a_picture(answers, ask):
+    assert answers.file(ask(file="deal.png")).data.startswith(b"\x89PNG")
 
 
 def test_only_known_files_can_be_taken(answers, ask):
@@ -475,7 +409,7 @@ def test_the_page_offers_every_file():
 
 @pytest.mark.slow
 def test_all_mechanisms_are_held_against_what_they_keep(answers, ask, monkeypatch):
-    monkeypatch.setattr("fedpact.explorer.service.ALL", ["externality", "shapley", "vcg"])
+    monkeypatch.setattr("fedpact.explorer.questions.ALL", ["externality", "shapley", "vcg"])
     shown = words(answers.mechanisms(ask())["properties"])
     assert "VCG yes +344,427 yes yes no yes no no nobody" in shown
     with pytest.raises(Unfinished):

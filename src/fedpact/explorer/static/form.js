@@ -26,8 +26,7 @@ export function dress() {
   for (const each of document.querySelectorAll("[data-name]")) {
     const place = Number(each.dataset.name);
     const name = input(`names[${place}]`).value.trim() || `member ${place + 1}`;
-    const own = each.dataset.own ? input(each.dataset.own).value.trim() : "";
-    each.textContent = !own ? name : own.startsWith(name) ? own : `${name}: ${own}`;
+    each.textContent = name;
     each.title = each.textContent;
   }
 }

@@ -6,7 +6,7 @@ import { focusField, setDraft, typed, watchForm } from "./form.js";
 import { checkOpened, openDeal, startOpened } from "./opened.js";
 import { showMap, startMap } from "./map.js";
 import { showMechanisms } from "./mechanisms.js";
-import { showLeaving, showTalks, startSteps } from "./steps.js";
+import { showLeaving, startSteps } from "./steps.js";
 import { showWhatIf, startWhatIf } from "./whatif.js";
 
 const MOST_UNDONE = 50;
@@ -16,7 +16,7 @@ const past = keptBefore(`${kept}-past`) || [];
 let dealt = null;
 
 // What a tab shows is worked out when it is looked at, and again when the deal has changed.
-const shows = { mechanisms: showMechanisms, whatif: showWhatIf, map: showMap, leaving: showLeaving, talks: showTalks };
+const shows = { mechanisms: showMechanisms, whatif: showWhatIf, map: showMap, leaving: showLeaving };
 const upToDate = new Set();
 
 async function refresh(tab) {
@@ -181,12 +181,6 @@ function startEditing() {
     } else if (button.dataset.remove) {
       remember();
       reform({ do: "remove", agent: Number(button.dataset.remove) });
-    } else if (button.dataset.addLot) {
-      remember();
-      reform({ do: "add-lot", agent: Number(button.dataset.addLot) });
-    } else if (button.dataset.removeLot) {
-      remember();
-      reform({ do: "remove-lot", lot: Number(button.dataset.removeLot) });
     }
   });
   place.addEventListener("change", (event) => {

@@ -122,7 +122,7 @@ export function startMap() {
 function arrange() {
   const metric = byId("x-map-metric").value;
   byId("x-map-agent").parentElement.hidden = !ONE_MEMBER.has(metric);
-  if (dealt) fillAgents(byId("x-map-agent"), metric === "contributions" ? dealt.lots : dealt.agents);
+  if (dealt) fillAgents(byId("x-map-agent"), dealt.agents);
 }
 
 export async function showMap(answer) {
