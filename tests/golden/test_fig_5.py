@@ -80,13 +80,13 @@ def test_who_is_at_a_bound(panels: list[Panel]) -> None:
 
 def test_every_judgement_is_the_one_known(result: Result) -> None:
     assert [found.statement for found in result.findings if not found.as_expected] == []
-    assert [sum(found.judgement is judgement for found in result.findings) for judgement in Judgement] == [8, 3, 0]
+    assert [sum(found.judgement is judgement for found in result.findings) for judgement in Judgement] == [7, 3, 0]
 
 
 def test_judgements_follow_the_numbers(panels: list[Panel]) -> None:
     """The statements about an agent that is harmed are wrong of one that is helped, and the other way round."""
     harmed, _, helped = panels
-    for judged in (fig5._shapley_below_zero, fig5._paid_throughout, fig5._both_at_zero, fig5._shift):
+    for judged in (fig5._shapley_below_zero, fig5._paid_throughout, fig5._externality_at_zero, fig5._shift):
         assert judged([helped, helped, harmed]).judgement is Judgement.NOT_CONFIRMED
     for judged in (fig5._shapley_above_zero, fig5._pays):
         assert judged([helped, helped, harmed]).judgement is Judgement.NOT_CONFIRMED
@@ -105,7 +105,6 @@ def test_without_a_crossing_nothing_is_confirmed_and_nothing_breaks(panels: list
         fig5._externality_at_zero,
         fig5._what_they_look_at,
         fig5._shapley_below_zero,
-        fig5._both_at_zero,
     ):
         assert judged(never).judgement is Judgement.NOT_CONFIRMED
     assert "undefined" in fig5._shapley_above_zero(never).evidence

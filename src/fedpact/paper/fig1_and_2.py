@@ -254,9 +254,9 @@ def _shapley_above() -> Verdict:
     )
 
 
-@FIG_1.statement(Judgement.CONDITIONAL)
+@FIG_1.statement(Judgement.CONDITIONAL, where=f"{FIG_1} and 2")
 def _gap_widens() -> Verdict:
-    """The gap between the mechanisms widens as β grows."""
+    """The gap widens as β grows, and over-contribution under M^Shap is most severe at the largest β."""
     wider = costs_where_rising(lambda point: point.surplus)
     relative = costs_where_rising(lambda point: point.ratio)
     widest = max(at_cost(CHEAPEST, between=True), key=lambda point: point.surplus)
@@ -352,23 +352,6 @@ def _largest_at_large_beta() -> Verdict:
         f"In units of payoff it holds over the three β drawn at {grows[0]} of {len(GAMMAS)} costs; with "
         f"{BETWEEN_TEXT}, at {grows[1]} (at γ = {CHEAPEST:g}: {number(worst.loss)} at β = {worst.beta:g}, "
         f"{number(last.loss)} at β = {last.beta:g}). As a share of welfare it is {relative}."
-    )
-
-
-@FIG_2.statement(Judgement.CONDITIONAL)
-def _over_contribution() -> Verdict:
-    """Over-contribution under M^Shap is most severe at the largest β."""
-    ratios = "; ".join(
-        f"β = {beta:g}: {span([point.ratio for point in _worth() if point.beta == beta], '.2f')}" for beta in BETAS
-    )
-    by_ratio, by_surplus = (
-        costs_where_rising(lambda point: point.ratio),
-        costs_where_rising(lambda point: point.surplus),
-    )
-    return judge(min(*by_ratio, *by_surplus) == len(GAMMAS), partly=min(by_ratio) == len(GAMMAS)), (
-        f"As a ratio to the social optimum ({ratios}) it grows with β at {min(by_ratio)} of {len(GAMMAS)} costs, "
-        f"with {BETWEEN_TEXT}. In samples it grows over the three β drawn at {by_surplus[0]} costs, with those in "
-        f"between at {by_surplus[1]}."
     )
 
 

@@ -156,26 +156,14 @@ def _counts_table(found: Sweep) -> str:
     return pipe_table(["", "Δ_i < 0", "Δ_i < 0, both weights positive", "smallest Δ_i", "largest Δ_i"], rows)
 
 
-def _somebody_loses(found: Sweep) -> np.ndarray:
-    return np.asarray((_gaps(found, "shapley") < -ZERO_AMOUNT).any(axis=-1))
-
-
 @FIG_3.statement()
 def _shapley_loses(found: Sweep) -> Verdict:
-    """M^Shap does not always keep everybody: there are instances in which an agent would rather train alone."""
-    loses = _somebody_loses(found)
-    return judge(bool(loses.any())), (
-        f"Somebody would leave at {_share(loses)} of the points; the largest loss is "
-        f"{number(-float(_gaps(found, 'shapley').min()))}."
-    )
-
-
-@FIG_3.statement()
-def _even_where_all_help(found: Sweep) -> Verdict:
-    """Under M^Shap agents lose even where all weights are positive."""
-    loses = _somebody_loses(found)[_helping(found)]
-    return judge(bool(loses.any())), (
-        f"Somebody loses at {int(loses.sum())} of the {loses.size} points with both weights positive, up to "
+    """Under M^Shap an agent may be better off alone, even where all weights are positive."""
+    loses = np.asarray((_gaps(found, "shapley") < -ZERO_AMOUNT).any(axis=-1))
+    helped = loses[_helping(found)]
+    return judge(bool(helped.any()), partly=bool(loses.any())), (
+        f"Somebody would leave at {_share(loses)} of the points, and at {int(helped.sum())} of the {helped.size} with "
+        f"both weights positive; the largest loss is {number(-float(_gaps(found, 'shapley').min()))}, there "
         f"{number(-float(_gaps(found, 'shapley')[_helping(found)].min()))}."
     )
 

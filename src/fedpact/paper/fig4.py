@@ -320,16 +320,6 @@ def _more_accurate(found: Sequence[Fig4Run]) -> Verdict:
 
 
 @FIG_4.statement(Judgement.CONDITIONAL, or_better=True)
-def _more_welfare(found: Sequence[Fig4Run]) -> Verdict:
-    """At the moderate cost M^E has strictly higher welfare."""
-    ours, fair = _both(found, MODERATE, _welfare)
-    return judge(bool((ours > fair).all()), partly=bool(ours.mean() > fair.mean())), (
-        f"M^E {_seeds_text(ours)}, M^Shap {_seeds_text(fair)}; higher in {int((ours > fair).sum())} of "
-        f"{ours.size} seeds."
-    )
-
-
-@FIG_4.statement(Judgement.CONDITIONAL, or_better=True)
 def _welfare_drops(found: Sequence[Fig4Run]) -> Verdict:
     """With leavers at their standalone accuracy, the welfare of M^Shap (w/0) drops."""
     curves = [run.curves["shapley"] for run in _at(found, MODERATE)]

@@ -209,10 +209,6 @@ def numbers_text(crossings: Sequence[float]) -> str:
     return ", ".join("0" if abs(place) <= AT_ZERO else number(place, ".4f") for place in crossings) or "none"
 
 
-def _at_zero(places: Sequence[float]) -> str:
-    return f"Computed at 0 to {within(float(np.abs(places).max()))}"
-
-
 @FIG_5.statement()
 def _threshold(panels: Sequence[Panel]) -> Verdict:
     """Each curve crosses zero at a threshold: below it agent 0 would leave, above it would stay."""
@@ -230,9 +226,10 @@ def _threshold(panels: Sequence[Panel]) -> Verdict:
 
 @FIG_5.statement(where=f"{FIG_5}a; Proposition 1")
 def _externality_at_zero(panels: Sequence[Panel]) -> Verdict:
-    """The crossing of M^E is at w_k0 = 0, whatever agent 0 draws from the others."""
-    found = [each.crossing("externality") for each in panels]
-    return judge(all(abs(place) <= AT_ZERO for place in found)), f"{_at_zero(found)}, for w_0k = −0.1, 0 and 0.1."
+    """The crossing of M^E is at w_k0 = 0 whatever agent 0 draws from the others, that of M^Shap if it draws nothing."""
+    found = [*(each.crossing("externality") for each in panels), panels[1].crossing("shapley")]
+    within_zero = f"Computed at 0 to {within(float(np.abs(found).max()))}, for w_0k = −0.1, 0 and 0.1."
+    return judge(all(abs(place) <= AT_ZERO for place in found)), within_zero
 
 
 @FIG_5.statement(where=f"{FIG_5}a")
@@ -257,14 +254,6 @@ def _paid_throughout(panels: Sequence[Panel]) -> Verdict:
         f"p_0 = φ_0 − a_0 is smallest at w_k0 = {number(harmed.outgoing[least], 'g')}, {number(payments[least])}. "
         f"Where agent 0 contributes nothing it is paid {number(payments[idle].max(initial=0.0))}."
     )
-
-
-@FIG_5.statement(where=f"{FIG_5}b")
-def _both_at_zero(panels: Sequence[Panel]) -> Verdict:
-    """If agent 0 draws nothing from the others, both mechanisms' curves cross at w_k0 = 0."""
-    neutral = panels[1]
-    found = [neutral.crossing(name) for name in MECHANISMS]
-    return judge(all(abs(place) <= AT_ZERO for place in found)), f"{_at_zero(found)}, both."
 
 
 @FIG_5.statement(where=f"{FIG_5}c")

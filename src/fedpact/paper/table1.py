@@ -252,13 +252,6 @@ def _trade_off() -> Verdict:
     return judge(holds), f"M^E against M^Shap: {told}."
 
 
-@TABLE_1.statement(where=f"{TABLE_1}; section 6")
-def _never_above_one() -> Verdict:
-    """Payments that balance cannot lift reciprocity above 1: no row exceeds it."""
-    highest = max(outcome.reciprocity for outcome in outcomes().values())
-    return judge(highest <= 1.0 + SAME_AMOUNT), f"The highest of the six rows is {highest:.3f}."
-
-
 @lru_cache
 def stops() -> dict[str, FloatArray]:
     """Where the optimiser stops on W2 from equal contributions: run as it comes, and at last tightly."""
