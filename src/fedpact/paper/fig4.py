@@ -158,9 +158,9 @@ samples more to measure it, at rest when nobody moves by more than 5 samples in 
 here: three agents have seven coalitions, so the paper's 300 random orders are not needed. M^E is the best profile of a
 grid of 100 samples around {start} in steps of {step}, every profile trained from scratch for 20 rounds; where the best
 one was on the edge of the grid, another grid around it followed. The payments of M^E are at the prices of a payoff
-surface fitted to the accuracies of the grid. An agent leaves if its utility under the mechanism is below what it has
-alone; "w/v" is the welfare with everybody in, "w/0" that with the leavers alone and the others training without their
-data.
+surface fitted to these accuracies and to those of everybody alone. An agent leaves if its utility under the mechanism
+is below what it has alone; "w/v" is the welfare with everybody in, "w/0" that with the leavers alone and the others
+training without their data.
 
 {table}
 

@@ -12,7 +12,7 @@ phi_i is measured by contributing `perturbation` samples more,
 all agents at once. A round takes up to 2^n + n 2^(n - 1) - 1 models.
 
 **The Externality mechanism** contributes the best profile of a grid, as in the paper. Its payments are at the gradients
-of a payoff surface (`fedpact.fitting`) through all profiles of the grid, which a grid by itself does not give.
+of a payoff surface (`fedpact.fitting`) through all models trained so far, which a grid by itself does not give.
 """
 
 from __future__ import annotations
@@ -188,8 +188,9 @@ def grid_search(
 
 
 def externality_payments(game: MeasuredGame, cost: float, found: GridSearch) -> FloatArray:
-    """What everybody receives at the best profile: at the gradients of a surface fitted to every profile tried."""
-    seen = found.profiles[found.profiles.any(axis=1)].astype(np.float64)
+    """What everybody receives at the best profile, at the gradients of a surface through all models trained so far."""
+    seen = np.concatenate([found.profiles, *_profiles_alone(game)]).astype(np.float64)
+    seen = seen[seen.any(axis=1)]
     sizes = np.broadcast_to(game.experiment.test_sizes.astype(np.float64), seen.shape)
     observations = Observations.of(seen, game.accuracies(seen), test_sizes=sizes, names=game.experiment.names)
     federation = fit(observations, prior=PRIOR).federation(costs=cost, caps=game.available)
@@ -202,14 +203,19 @@ def standing_alone(game: MeasuredGame, cost: float) -> FloatArray:
     The largest of the measured utilities would be the luckiest; the curve averages the luck out. Whoever loses by every
     model of its own trains none, and has zero.
     """
-    shares = np.linspace(0.0, 1.0, MODELS_ALONE + 1)[1:] ** 1.6  # closer where curves are steep
-    sizes = np.maximum(np.rint(np.outer(game.available, shares)), 1.0)
-    profiles = sizes[:, :, None] * np.eye(game.n_agents)[:, None, :]
+    profiles = _profiles_alone(game)
     everybody = game.accuracies(profiles.reshape(-1, game.n_agents)).reshape(profiles.shape)
     best = np.zeros(game.n_agents)
     for agent in range(game.n_agents):
-        measured, test_size = everybody[agent, :, agent][:, None], float(game.experiment.test_sizes[agent])
-        curve = fit(Observations.of(sizes[agent][:, None], measured, test_sizes=test_size))
-        tried = np.arange(1.0, sizes[agent].max() + 1.0)
+        sizes, measured = profiles[agent, :, agent][:, None], everybody[agent, :, agent][:, None]
+        curve = fit(Observations.of(sizes, measured, test_sizes=float(game.experiment.test_sizes[agent])))
+        tried = np.arange(1.0, sizes.max() + 1.0)
         best[agent] = max(0.0, (curve.predict(tried[:, None])[:, 0] - cost * tried).max())
     return best
+
+
+def _profiles_alone(game: MeasuredGame) -> FloatArray:
+    """(n_agents, models, n_agents): everybody by itself, at sizes that are closer where curves are steep."""
+    shares = np.linspace(0.0, 1.0, MODELS_ALONE + 1)[1:] ** 1.6
+    sizes = np.maximum(np.rint(np.outer(game.available, shares)), 1.0)
+    return np.asarray(sizes[:, :, None] * np.eye(game.n_agents)[:, None, :])
