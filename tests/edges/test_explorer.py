@@ -144,20 +144,6 @@ def test_what_was_typed_survives_a_reload_and_can_be_undone(page):
 
 
 @pytest.mark.browser
-def test_members_come_and_go(page):
-    page.click("#x-add")
-    page.wait_for_selector('[data-field="names[5]"]')
-    settled(page)
-    page.wait_for_function("() => document.querySelector('#gains').innerText.includes('Member 6')")
-    page.click('[data-remove="0"]')
-    page.wait_for_function("() => !document.querySelector('#gains').innerText.includes('University')")
-    assert field(page, "names[0]").input_value() == "City"
-    assert field(page, "weights[0,1]").input_value() == "0.49"
-    page.click("#x-undo")
-    page.wait_for_function("() => document.querySelector('#gains').innerText.includes('University')")
-
-
-@pytest.mark.browser
 def test_federations_are_loaded_and_refused_files_change_nothing(page, tmp_path):
     page.select_option("#x-example", "paper-w2")
     page.wait_for_function("() => document.querySelector('#gains')?.innerText.includes('agent 2')")
@@ -371,29 +357,6 @@ def test_cells_of_a_spreadsheet_are_pasted(page):
     assert page.evaluate("document.activeElement.dataset.field") == "weights[0,1]"
     after = headline(varied(w01=0.11, w02=0.12, w12=0.22))
     page.wait_for_function("text => document.querySelector('#summary').innerText.includes(text)", arg=after)
-
-
-@pytest.mark.browser
-def test_pasted_rows_make_members_a_file_too_and_all_is_undone_after_a_reload(page, tmp_path):
-    paste(page, "names[4]", "Member\tRegion\tCap\nFifth\tnorth\t20\nSixth\tsouth\t30\n")
-    holds(page, "names[5]", "Sixth")
-    assert field(page, "caps[5]").input_value() == "30"
-    assert "Added 1 member: “Sixth”. Not taken: “Region”" in shown(page, "#x-notes")
-    (tmp_path / "members.csv").write_text("\ufeffname;cost;cap\nX;0,01;100\nY;0,02;50\n", encoding="utf-8")
-    page.set_input_files("#x-file", tmp_path / "members.csv")
-    holds(page, "names[1]", "Y")
-    assert field(page, "costs[1]").input_value() == "0.02" and field(page, "names[2]").count() == 0
-    page.reload()
-    holds(page, "names[1]", "Y")
-    page.click("#x-undo")
-    holds(page, "names[5]", "Sixth")
-    page.click("#x-undo")
-    holds(page, "names[4]", FEDERATION.names[4])
-    assert page.locator("#x-undo").is_disabled() and field(page, "names[5]").count() == 0
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
-    page.set_input_files("#x-file", tmp_path / "other.csv")
-    page.wait_for_selector("#x-notes p")
-    assert "other.csv: row 1 must name columns such as name, cost, cap and value" in shown(page, "#x-notes")
 
 
 @pytest.mark.browser

@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 from fedpact.paper import fig4
-from fedpact.paper.drawing import pictures
 from fedpact.paper.fig4 import GAMMAS, Fig4Settings, fig4_result, runs
-from fedpact.paper.page import csv_text
-from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Result, choose_results
+from fedpact.paper.results import Result
 from fedpact.training import Experiment, Training
 
 TINY = Fig4Settings(seeds=(0,), rounds=3, grid_step=100)
@@ -86,20 +84,6 @@ def test_nothing_is_trained_again(folder: Path, tiny: Result, monkeypatch) -> No
     assert lines(folder) == before
     assert seen[-1][0] == seen[-1][1]
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-
-
-@pytest.mark.slow
-def test_picture_and_table(tiny: Result) -> None:
-    drawn = pictures(tiny)
-    assert drawn["png"].startswith(b"\x89PNG") and len(drawn["png"]) > 20_000
-    assert csv_text(tiny).count("\n") == 1 + len(tiny.columns["round"])
-    assert "a quick run" in tiny.text
-
-
-def test_results_that_train_are_not_among_all() -> None:
-    assert set(ON_REQUEST) <= set(RESULTS)
-    assert not set(choose_results([ALL])) & set(ON_REQUEST)
-    assert choose_results(["fig4", ALL])[-1] != "fig4" and "fig4" in choose_results(["fig4", ALL])
 
 
 def test_quick_is_for_fig4_only(run) -> None:

@@ -73,11 +73,6 @@ def test_other_files_are_not(call, name):
     assert call("GET", f"/static/{name}").status_code == 404
 
 
-def test_questions_are_answered(call, ask):
-    answer = call("POST", "/ask/deal", json=ask({"caps[0]": "-1"})).json()
-    assert [entry["field"] for entry in answer["errors"]] == ["caps[0]"]
-
-
 def test_refusals_are_messages(call):
     response = call("POST", "/ask/example", json={"name": "nobody"})
     assert response.status_code == 422
@@ -272,10 +267,3 @@ def test_an_error_nobody_foresaw_asks_for_a_report(path, caplog):
 def test_half_characters_in_a_draft_are_refused(call, ask, path):
     question = json.dumps(ask({"names[0]": "City\ud800"}, file="scenario.toml")).encode()
     assert call("POST", path, content=question).status_code == 400
-
-
-def test_a_deal_that_is_refused_is_no_failure_of_the_server(call, ask):
-    for name, text in (("talk.jsonl", "{"), ("deal.json", '{"contributions": [], "payments": []}')):
-        assert call("POST", "/ask/upload", json={"name": name, "text": text}).json() == {"is_deal": True}
-        response = call("POST", "/ask/check", json=ask(name=name, text=text))
-        assert response.status_code == 422 and response.json()["error"].startswith(f"{name}: ")

@@ -57,15 +57,6 @@ def test_every_federation_comes_back(federation):
         )
 
 
-def test_own_curves_are_recognised():
-    shared = fp.Federation(np.eye(2), costs=0.1, payoff=fp.PowerLaw([0.2, 0.2]))
-    own = fp.Federation(np.eye(2), costs=0.1, payoff=fp.PowerLaw([0.2, 0.3]))
-    assert not draft_of(fp.Scenario(federation=shared)).own_curves
-    draft = draft_of(fp.Scenario(federation=own))
-    assert draft.own_curves
-    assert [draft["payoff.beta[0]"], draft["payoff.beta[1]"]] == ["0.2", "0.3"]
-
-
 def test_too_many_members_are_refused_with_the_way_out():
     assert draft_of(many(MAX_MEMBERS)).n_agents == MAX_MEMBERS
     with pytest.raises(fp.InvalidInput, match="up to 30 members, got 31; `fedpact compare`"):
@@ -116,11 +107,6 @@ def test_a_new_members_name_is_not_taken():
     assert with_agent(taken)["names[2]"] == "Member 5"
 
 
-def test_there_is_no_member_beyond_the_most():
-    with pytest.raises(fp.InvalidInput, match="up to 30 members"):
-        with_agent(draft_of(many(MAX_MEMBERS)))
-
-
 @pytest.mark.parametrize("agent", range(5))
 def test_removing_a_member_leaves_the_federation_of_the_others(agent):
     others = [other for other in range(5) if other != agent]
@@ -131,26 +117,12 @@ def test_removing_a_member_leaves_the_federation_of_the_others(agent):
     assert not [field for field in draft.texts if "[4" in field or ",4]" in field]
 
 
-def test_removing_keeps_what_is_wrong_where_it_belongs():
-    draft = draft_of(example("hospitals"))
-    wrong = replace(draft, texts={**draft.texts, "caps[3]": "many", "weights[3,4]": "?", "caps[0]": "gone"})
-    left = without_agent(wrong, 0)
-    assert left["caps[2]"] == "many" and left["weights[2,3]"] == "?"
-    assert set(read_draft(left).errors) == {"caps[2]", "weights[2,3]"}
-
-
 def test_removing_what_is_not_there_or_the_last_one_is_refused():
     with pytest.raises(fp.InvalidInput, match="at least one member"):
         without_agent(draft_of(many(1)), 0)
     for agent in (-1, 2):
         with pytest.raises(fp.InvalidInput, match="agent must be from 0 to 1"):
             without_agent(draft_of(many(2)), agent)
-
-
-def test_a_record_comes_back():
-    draft = draft_of(example("hospitals"))
-    assert Draft.of_record(draft.record()) == draft
-    assert draft["no such field"] == ""
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals import Ledger
-from fedpact.deals.deal_file import deal_record, outcome_record
+from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import AGREED
 from fedpact.explorer.files import check_deal_file
 from fedpact.explorer.views import check_view
-from old_hospitals import example, hospitals
+from old_hospitals import hospitals
 
 FEDERATION = hospitals().federation
 SOLVED = fp.ExternalityMechanism().solve(FEDERATION)
@@ -67,11 +67,6 @@ def test_what_the_explorer_hands_out_can_be_opened(answers, ask, open_file, file
     assert "✗ violated not promised" in said
 
 
-def test_a_solve(open_file):
-    holds, said = open_file("solved.json", json.dumps(outcome_record(fp.ShapleyMechanism().solve(FEDERATION))))
-    assert holds and "Shapley mechanism" in said and "Clinic would leave" in said
-
-
 def test_a_transcript(open_file, transcript):
     holds, said = open_file("talk.jsonl", transcript)
     assert holds and all(row in said for row in PAID)
@@ -115,32 +110,7 @@ def test_payments_that_were_tampered_with(open_file):
     assert "✗ violated promised: an error" in said
 
 
-def test_what_the_file_states_beside_the_deal_is_checked_too(open_file):
-    holds, said = open_file("solved.json", json.dumps(outcome_record(SOLVED) | {"welfare": 99.0, "leavers": ["City"]}))
-    assert not holds and "stated : welfare" in said and "stated : leavers" in said
-
-
-def test_a_transcript_that_was_tampered_with(open_file, transcript):
-    *exchanges, last = transcript.splitlines()
-    entry = json.loads(last)
-    entry["deal"]["payments"][0] += 0.05
-    holds, said = open_file("talk.jsonl", "\n".join([*exchanges, json.dumps(entry), ""]))
-    assert not holds and "another deal for University" in said and "The numbers are those that its exchanges" in said
-
-
-def test_a_ledger_that_was_tampered_with(open_file, tmp_path):
-    text = ledger_text(tmp_path / "ledger.jsonl", deal_record(SOLVED.deal))
-    with pytest.raises(fp.InvalidInput, match=r"^mine\.jsonl: the ledger was changed: line 2 "):
-        open_file("mine.jsonl", text.replace('"University"', '"University "'))
-
-
 # What cannot be held against this federation is refused
-
-
-def test_a_deal_between_others(open_file):
-    deal = fp.ExternalityMechanism().solve(example("paper-w1").federation).deal
-    with pytest.raises(fp.InvalidInput, match=r"^w1\.json: the deal must be between members of the scenario"):
-        open_file("w1.json", json.dumps(deal_record(deal)))
 
 
 @pytest.mark.slow
@@ -163,12 +133,8 @@ def test_names_are_text(open_file):
     ("name", "text", "message"),
     [
         ("a.json", '{"contributions": 1, "payments": 2}', "must have the key 'mechanism'"),
-        ("a.json", '{"outcomes": []}', "say which mechanism"),
         ("a.json", solved_text(payments=[1, 2]), "payments must be a list of 5 numbers"),
-        ("a.json", solved_text(contributions=[-1.0] * 5), "contributions"),
-        ("a.json", solved_text(contributions=[1e9] * 5), "contributions"),
         ("a.jsonl", "", "holds no transcript"),
-        ("a.jsonl", "{}\n", "must begin with"),
         ("a.jsonl", "\ud800\n", "line 1"),
         ("a\0/../../b.jsonl", "[[[", "holds no transcript"),
     ],
@@ -178,8 +144,3 @@ def test_rubbish_is_refused_in_words_that_name_the_file(open_file, name, text, m
         open_file(name, text)
     assert str(refused.value).startswith(f"{name}: ") and message in str(refused.value)
     assert "/tmp" not in str(refused.value)
-
-
-def test_with_fields_that_are_not_right_nothing_is_checked(answers, ask):
-    with pytest.raises(fp.InvalidInput, match="not right yet"):
-        answers.check(ask({"costs[0]": "x"}, name="deal.json", text=solved_text()))

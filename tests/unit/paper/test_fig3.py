@@ -68,11 +68,6 @@ def test_judgements_follow_the_numbers() -> None:
     assert fig3._externality_keeps_all(one_loses).judgement is Judgement.NOT_CONFIRMED
 
 
-def test_the_columns_have_a_row_per_point(result: fig3.Result) -> None:
-    assert {len(column) for column in result.columns.values()} == {POINTS**2}
-    assert {"w_01", "w_10", "shapley_ir_gap_0", "externality_in_domain"} <= set(result.columns)
-
-
 def test_the_picture_has_a_map_per_mechanism_and_agent(result: fig3.Result) -> None:
     figure_class = pytest.importorskip("matplotlib.figure").Figure
     figure = figure_class(figsize=result.size, layout="constrained")

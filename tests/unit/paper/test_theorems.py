@@ -63,10 +63,6 @@ def test_refuted_claims_are_not_confirmed() -> None:
     assert found.judgement is Judgement.NOT_CONFIRMED
 
 
-def test_claims_nothing_refutes_are_confirmed() -> None:
-    assert check(always(0.3), count=3, seed=1).judgement is Judgement.CONFIRMED
-
-
 def test_a_condition_that_parts_them_makes_claims_conditional() -> None:
     right = Condition(words="the level is positive", met=lambda instance: bool(instance.contributions[0] > 0))
     found = check(claim(condition=right), count=40, seed=1)
@@ -75,11 +71,6 @@ def test_a_condition_that_parts_them_makes_claims_conditional() -> None:
     assert found.judgement is Judgement.CONDITIONAL
     wrong = Condition(words="anything", met=lambda instance: True)
     assert check(claim(condition=wrong), count=40, seed=1).judgement is Judgement.NOT_CONFIRMED
-
-
-def test_the_same_seed_gives_the_same_numbers() -> None:
-    assert check(claim(), count=10, seed=3).worst == check(claim(), count=10, seed=3).worst
-    assert check(claim(), count=10, seed=3).worst != check(claim(), count=10, seed=4).worst
 
 
 def test_the_result_has_a_row_and_a_finding_per_theorem() -> None:
@@ -103,12 +94,6 @@ def test_judgements_come_out_as_known() -> None:
     assert [finding.where for finding in result.findings if not finding.as_expected] == []
 
 
-def test_rounding_is_written_as_zero() -> None:
-    result = theorems_result(count=2, seed=7)
-    margins = zip(THEOREMS.values(), result.columns["worst_margin"], strict=True)
-    assert all(margin == 0.0 or abs(margin) > theorem.rounding for theorem, margin in margins)
-
-
 @pytest.mark.parametrize("theorem", CLAIMS.values(), ids=CLAIMS)
 def test_a_millionth_of_what_is_at_stake_is_not_rounding(theorem: Theorem) -> None:
     assert not theorem.holds(-PLANTED)
@@ -130,10 +115,3 @@ def test_claims_that_rest_on_solved_programs_hold_and_fail_by_a_planted_milliont
 def test_optima_known_to_a_solvers_tolerance_refute_nothing(name: str, seed: int, count: int) -> None:
     """The draws of these seeds come within 1e-10 of equality."""
     assert check(CLAIMS[name], count=count, seed=seed).failures == 0
-
-
-@pytest.mark.parametrize("theorem", THEOREMS.values(), ids=THEOREMS)
-def test_theorems_are_told_in_full(theorem: Theorem) -> None:
-    assert theorem.name == THEOREMS[theorem.name].name
-    assert theorem.statement.endswith(".")
-    assert theorem.assumptions and theorem.where
