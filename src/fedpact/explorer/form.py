@@ -97,31 +97,3 @@ def page_view(draft: Draft, *, token: str, notes: Sequence[str], source: str) ->
             max_cells=MAX_CELLS,
         )
     )
-
-
-def error_entries(draft: Draft, errors: Mapping[str, str]) -> list[dict[str, str]]:
-    """Errors for the page to show: the field, the part of the form it is in, what it is called, what is wrong."""
-    return [
-        {"field": field, "part": _part_of(field), "words": _words_for(draft, field), "message": message}
-        for field, message in errors.items()
-    ]
-
-
-def _part_of(field: str) -> str:
-    label = field.partition("[")[0]
-    if label == "weights":
-        return "weights"
-    if label in ("family", "") or label.startswith("payoff."):
-        return "members" if "[" in field else "payoff"
-    return "members" if label in ("names", *HEADS) else "words"
-
-
-def _words_for(draft: Draft, field: str) -> str:
-    label, _, place = field.partition("[")
-    places = [int(each) for each in place.removesuffix("]").split(",") if each]
-    if label == "weights":
-        return f"{draft.names[places[1]]} to {draft.names[places[0]]}"
-    if label == "names":
-        return f"Name of member {places[0] + 1}"
-    called = HEADS[label][0] if label in HEADS else FIELD_WORDS.get(label, label.removeprefix("payoff."))
-    return f"{called} of {draft.names[places[0]]}" if places else called

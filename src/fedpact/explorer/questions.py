@@ -26,7 +26,7 @@ from fedpact.explorer.files import (
     read_upload,
     table_file,
 )
-from fedpact.explorer.form import FOLLOWED, MAX_CELLS, MAX_STEP, error_entries, form_view
+from fedpact.explorer.form import FOLLOWED, MAX_CELLS, MAX_STEP, form_view
 from fedpact.explorer.parameters import PARAMETER_KINDS, Parameter, kinds_of, points_between, typed_range
 from fedpact.explorer.pasting import open_table, paste_cells
 from fedpact.explorer.service import Results
@@ -125,7 +125,7 @@ class Questions:
         draft = Draft.of_record(question.get("draft"))
         reading = read_draft(draft)
         if reading.scenario is None:
-            return {"errors": error_entries(draft, reading.errors)}
+            return {"errors": [{"field": field, "message": said} for field, said in reading.errors.items()]}
         scenario = reading.scenario
         try:
             comparison = self._comparison(scenario)

@@ -6,7 +6,7 @@ weight w_0k to agent 0 (incoming). beta = 0.5, costs (0.1, 0.3, 0.3, 0.3), caps 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -155,21 +155,9 @@ prices for it; M^E stands here for the welfare optimum and its payments.
 """
 
 
-def fig5_result(points: int = PANEL_POINTS, *, progress: Callable[[int, int], None] | None = None) -> Result:
-    """The sweep, drawn and judged.
-
-    Parameters
-    ----------
-    points
-        How many values of w_k0 from -1 to 0.3, both included.
-    progress
-        Told how many of how many panels are done.
-    """
-    panels = []
-    for done, incoming in enumerate(INCOMING, start=1):
-        panels.append(panel(incoming, points))
-        if progress is not None:
-            progress(done, len(INCOMING))
+def fig5_result(points: int = PANEL_POINTS) -> Result:
+    """The sweep, drawn and judged; `points` is how many values of w_k0 there are from -1 to 0.3, both included."""
+    panels = [panel(incoming, points) for incoming in INCOMING]
     return Result(
         name="fig5",
         title="Fig. 5: the gain of an agent whose data may harm the others",
@@ -362,12 +350,11 @@ def _draw(figure: Any, panels: Sequence[Panel]) -> None:
 
 def _draw_curve(ax: Any, each: Panel, name: str) -> None:
     """Solid or dashed where agent 0's contribution is interior, dotted where it is at a bound."""
-    mark = drawing.MARKS[name]
-    gaps = each.gaps(name)
-    for stretch in drawing.split(each.at_bound(name).tolist()):
-        at_bound = bool(each.at_bound(name)[stretch[0]])
-        style = ":" if at_bound else mark["linestyle"]
-        ax.plot(each.outgoing[stretch], gaps[stretch], color=mark["color"], linestyle=style)
+    mark, at_bound = drawing.MARKS[name], each.at_bound(name)
+    beside = at_bound & np.roll(at_bound, 1) & np.roll(at_bound, -1)  # stretches share their ends
+    beside[[0, -1]] = at_bound[[0, -1]]
+    for hidden, style in ((beside, mark["linestyle"]), (~at_bound, ":")):
+        ax.plot(each.outgoing, np.where(hidden, np.nan, each.gaps(name)), color=mark["color"], linestyle=style)
 
 
 def _mark_crossings(ax: Any, each: Panel) -> None:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
 from importlib import import_module
-from inspect import signature
 from math import isfinite, isnan
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from fedpact.utils.errors import InvalidInput
 
@@ -165,17 +164,14 @@ def reproduce(
 
     Parameters
     ----------
-    progress
-        Told how many of how many parts are done, where a result has parts.
-    quick
-        A shorter version, where there is one.
-    folder
-        Where what was trained is kept, where anything is.
+    progress, quick, folder
+        For what trains models: told how many of how many parts are done, a shorter version, where models are kept.
     """
     module, function = RESULTS[name].split(":")
-    make = cast(Callable[..., Result], getattr(import_module(module), function))
-    offered = {"progress": progress, "quick": quick, "folder": folder}
-    return make(**{option: given for option, given in offered.items() if option in signature(make).parameters})
+    make = getattr(import_module(module), function)
+    options = {"progress": progress, "quick": quick, "folder": folder} if name in ON_REQUEST else {}
+    made: Result = make(**options)
+    return made
 
 
 MINUS = "\N{MINUS SIGN}"

@@ -129,18 +129,10 @@ def test_a_deal_that_was_measured_to_lose_is_not_recommended(answers):
     assert f'not_recommended = "{reason}"' in saved
 
 
-def test_errors_come_with_their_place_and_their_name(answers, ask):
-    answer = answers.deal(
-        ask({"weights[0,1]": "x", "costs[2]": "-1", "payoff.beta": "", "money.per_payoff": "0", "names[4]": ""})
-    )
-    found = {entry["field"]: (entry["part"], entry["words"]) for entry in answer["errors"]}
-    assert found == {
-        "weights[0,1]": ("weights", "City to University"),
-        "costs[2]": ("members", "Cost of County"),
-        "payoff.beta": ("payoff", "beta"),
-        "money.per_payoff": ("words", "Money per unit of payoff"),
-        "names[4]": ("members", "Name of member 5"),
-    }
+def test_errors_come_with_their_field(answers, ask):
+    wrong = {"weights[0,1]": "x", "costs[2]": "-1", "payoff.beta": "", "money.per_payoff": "0", "names[4]": ""}
+    answer = answers.deal(ask(wrong))
+    assert {entry["field"] for entry in answer["errors"]} == set(wrong)
     assert "deal" not in answer
 
 

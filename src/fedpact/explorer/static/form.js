@@ -56,7 +56,7 @@ export function markErrors(errors) {
     item.id = `x-error-${place}`;
     const field = error.field && input(error.field);
     const words = document.createElement(field ? "button" : "b");
-    words.textContent = error.words;
+    words.textContent = field ? field.getAttribute("aria-label") : "The federation";
     item.append(words, ` ${error.message}`);
     if (field) {
       words.type = "button";
@@ -65,7 +65,7 @@ export function markErrors(errors) {
       field.setAttribute("aria-invalid", "true");
       field.setAttribute("aria-describedby", item.id);
     }
-    byId(`x-errors-${error.part}`).append(item);
+    byId(`x-errors-${field ? field.closest("fieldset").dataset.part : "payoff"}`).append(item);
   });
 }
 
