@@ -65,16 +65,13 @@ def make_app(scenario: Scenario, *, source: str, token: str, questions: Question
     for name in (
         "example",
         "upload",
-        "check",
         "form",
         "paste",
         "deal",
-        "mechanisms",
         "range",
         "whatif",
         "leaving",
         "file",
-        "map_file",
     ):
         routes.append(Route(f"/ask/{name}", _answer_route(getattr(questions, name), token), methods=["POST"]))
     for name in ("map", "curves"):

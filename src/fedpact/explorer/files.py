@@ -1,11 +1,10 @@
-"""Files that are opened, scenarios and deals, and files to take home: the report, the data, the pictures."""
+"""Scenario files that are opened, and files to take home: the report, the sheets, the data, the picture."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -13,12 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from fedpact.comparison import Comparison, Sweep
-from fedpact.deals import is_ledger
+from fedpact.comparison import Comparison
 from fedpact.deals.deal_file import deal_record, is_deal_record
 from fedpact.deals.outcome import PER_AGENT
-from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, is_transcript
-from fedpact.negotiation.check import CheckedDeal, check_deal
 from fedpact.report import render_member_page, render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
@@ -53,52 +49,14 @@ def read_upload(name: str, text: str) -> Scenario:
         if not text.strip():
             raise InvalidInput("the file is empty; fill it in, or take another")
         document = choose_format(Path(name), DECODERS)(text.removeprefix(BYTE_ORDER_MARK))
+        if is_deal_record(document):
+            raise InvalidInput("the file holds a deal; `fedpact check SCENARIO DEAL` says whether it holds")
         if isinstance(document, Mapping) and isinstance(document.get("weights"), str):
             raise InvalidInput(
                 f"the weights are in another file, {document['weights']!r}, which a browser does not hand over; "
                 f"start with `fedpact explore {name}` instead"
             )
     return parse_scenario(document, where=name)
-
-
-def is_deal_file(name: str, text: str) -> bool:
-    """Whether a file somebody opened holds a deal, rather than a scenario or nothing of ours."""
-    with _file_of(name, text) as path:
-        if is_ledger(path) or is_transcript(path):
-            return True
-    with suppress(InvalidInput):
-        return is_deal_record(DECODERS[".json"](text.removeprefix(BYTE_ORDER_MARK)))
-    return False
-
-
-def check_deal_file(name: str, text: str, scenario: Scenario) -> CheckedDeal:
-    """The deal of a file somebody opened, held against the federation on the page as `fedpact check` does."""
-    with _file_of(name, text) as path:
-        return check_deal(path, scenario.federation, money=scenario.money)
-
-
-@contextmanager
-def _file_of(name: str, text: str) -> Iterator[Path]:
-    """A text as a file, for what reads files; errors call it by the name that it has for the one who opened it."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / ("opened" + (TRANSCRIPT_SUFFIX if name.lower().endswith(TRANSCRIPT_SUFFIX) else ".json"))
-        path.write_bytes(text.encode("utf-8", "surrogatepass"))  # what is no UTF-8 is for the reader to refuse
-        try:
-            yield path
-        except InvalidInput as error:
-            raise InvalidInput(str(error).replace(str(path), name)) from error
-
-
-def table_file(found: Sweep) -> Content:
-    """The numbers of a sweep."""
-    return Content(csv_text(found.columns()).encode(), "text/csv; charset=utf-8")
-
-
-def picture_file(figure: Any) -> Content:
-    """A matplotlib figure as a file."""
-    from fedpact.report.plots.style import figure_bytes  # noqa: PLC0415 - optional dependency
-
-    return Content(figure_bytes(figure, "png"), "image/png")
 
 
 def _report(scenario: Scenario, comparison: Comparison) -> Content:
@@ -158,7 +116,9 @@ def _json(record: Mapping[str, Any]) -> Content:
 
 
 def _picture(scenario: Scenario, comparison: Comparison) -> Content:
-    return picture_file(comparison.plot())
+    from fedpact.report.plots.style import figure_bytes  # noqa: PLC0415 - optional dependency
+
+    return Content(figure_bytes(comparison.plot(), "png"), "image/png")
 
 
 DOWNLOADS: Mapping[str, Download] = {
@@ -166,9 +126,7 @@ DOWNLOADS: Mapping[str, Download] = {
     "members.zip": Download("The members’ sheets", "what each agrees to, a page for every member", _sheets),
     "scenario.toml": Download("The scenario", "TOML, for fedpact and for people", _scenario),
     "deal.csv": Download("All numbers", "a row per mechanism and member", _numbers),
-    "deal.json": Download(
-        "The deal", "the recommended one, for `fedpact check`, `settle` and `train`, and to open here", _deal
-    ),
+    "deal.json": Download("The deal", "the recommended one, for `fedpact check`, `settle` and `train`", _deal),
     "comparison.json": Download(
         "Everything", "numbers, certificates, departures, as `fedpact compare --json` prints it", _everything
     ),

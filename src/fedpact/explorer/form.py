@@ -49,7 +49,6 @@ TABS = {
     "whatif": "What if",
     "map": "Heat map",
     "leaving": "Who leaves",
-    "mechanisms": "All mechanisms",
     "files": "Take home",
 }
 EXAMPLE_TITLES = {

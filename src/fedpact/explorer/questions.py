@@ -16,16 +16,7 @@ from fedpact.comparison import Comparison, Sweep, compare, stable_federation, sw
 from fedpact.comparison.axes import check_axes
 from fedpact.comparison.batches import is_vectorised
 from fedpact.explorer.draft import Draft, draft_of, typed_text, with_agent, with_own_curves, without_agent
-from fedpact.explorer.files import (
-    BYTE_ORDER_MARK,
-    DOWNLOADS,
-    Content,
-    check_deal_file,
-    is_deal_file,
-    picture_file,
-    read_upload,
-    table_file,
-)
+from fedpact.explorer.files import BYTE_ORDER_MARK, DOWNLOADS, Content, read_upload
 from fedpact.explorer.form import FOLLOWED, MAX_CELLS, MAX_STEP, form_view
 from fedpact.explorer.parameters import PARAMETER_KINDS, Parameter, kinds_of, points_between, typed_range
 from fedpact.explorer.pasting import open_table, paste_cells
@@ -33,7 +24,6 @@ from fedpact.explorer.service import Results
 from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import (
     MAPPED,
-    check_view,
     deal_view,
     departure_steps,
     gain_charts,
@@ -44,8 +34,6 @@ from fedpact.explorer.views import (
 )
 from fedpact.federation import Federation
 from fedpact.mechanisms import mechanism_named
-from fedpact.mechanisms.registry import ALL
-from fedpact.report.page import render_section
 from fedpact.scenario import Scenario, example
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray
@@ -82,27 +70,18 @@ class Questions:
 
     def __init__(self) -> None:
         self.results = Results()
-        self._last_map: tuple[Any, Sweep] | None = None
 
     def example(self, question: Question) -> Answer:
         """A built-in federation to edit."""
         return _form_answer(*initial_draft(example(str(question.get("name")))))
 
     def upload(self, question: Question) -> Answer:
-        """A scenario or a table to edit, or the word that the file holds a deal, which is for `check`."""
-        name, text = _opened_file(question)
+        """A scenario or a table to edit."""
+        name, text = str(question.get("name")), str(question.get("text", ""))
         if name.lower().endswith(TABLE_SUFFIXES):
             found, notes = open_table(Draft.of_record(question.get("draft")), name, text.removeprefix(BYTE_ORDER_MARK))
             return _form_answer(found, notes)
-        return {"is_deal": True} if is_deal_file(name, text) else _form_answer(*initial_draft(read_upload(name, text)))
-
-    def check(self, question: Question) -> Answer:
-        """The deal of a file, held against the federation on the page."""
-        scenario = _scenario(question)
-        name, text = _opened_file(question)
-        with self.results.turns:
-            found = check_deal_file(name, text, scenario)
-            return {"holds": not found.failures, "check": check_view(name, scenario, found)}
+        return _form_answer(*initial_draft(read_upload(name, text)))
 
     def form(self, question: Question) -> Answer:
         """The form for a draft, changed as asked: a member more or less."""
@@ -142,13 +121,6 @@ class Questions:
             "agents": list(federation.names),
             "kinds": {kind: PARAMETER_KINDS.get(kind, f"Curve: {kind}") for kind in kinds_of(federation)},
         }
-
-    def mechanisms(self, question: Question) -> Answer:
-        """Every mechanism there is against what it keeps: who would lie, leave or pose as two."""
-        scenario = _scenario(question)
-        comparison = self._comparison(scenario, of_the_literature=True)
-        with self.results.turns:
-            return {"properties": render_section("properties", view_of(scenario, comparison))}
 
     def range(self, question: Question) -> Answer:
         """A range worth looking at for a parameter."""
@@ -200,12 +172,6 @@ class Questions:
         made, numbers = heat_map(found, agent=agent, unit=unit, words=words)
         return {"map": made, "numbers": numbers}
 
-    def map_file(self, question: Question) -> Content:
-        """The map's picture or its numbers."""
-        found, _, _ = self._map(_scenario(question).federation, question, lambda done, total: None)
-        with self.results.turns:
-            return picture_file(found.plot()) if question.get("kind") == "png" else table_file(found)
-
     def leaving(self, question: Question) -> Answer:
         """Who leaves, step by step."""
         scenario, leave = _scenario(question), str(question.get("leave"))
@@ -235,20 +201,16 @@ class Questions:
         with self.results.turns:
             return DOWNLOADS[wanted].make(scenario, comparison)
 
-    def _comparison(self, scenario: Scenario, *, of_the_literature: bool = False) -> Comparison:
+    def _comparison(self, scenario: Scenario) -> Comparison:
         """The mechanisms on the federation, with everything a page shows worked out."""
 
         def work() -> Comparison:
-            found = compare(scenario, ALL if of_the_literature else None)
-            if of_the_literature:
-                _ = found.verdicts, found.misreporting_gains, found.recommendation
-            else:
-                _ = [outcome.certificates for outcome in found], found.advice
+            found = compare(scenario)
+            _ = [outcome.certificates for outcome in found], found.advice
             return found
 
         words = (scenario.not_recommended, scenario.money, scenario.unit, scenario.models)
-        kind = "of the literature" if of_the_literature else "comparison"
-        return self.results.of(kind, (scenario.federation.fingerprint, words), work)
+        return self.results.of("comparison", (scenario.federation.fingerprint, words), work)
 
     def _map(
         self, federation: Federation, question: Question, progress: Progress
@@ -259,11 +221,8 @@ class Questions:
         up, right = (_axis(question.get(side), side, federation, count) for side in ("up", "right"))
         axes = [parameter.axis(federation, points) for parameter, points in (up, right)]
         check_axes(federation, axes)
-        key = (federation.fingerprint, [(axis.label, axis.points.tobytes()) for axis in axes], metric, mechanism)
-        if self._last_map is None or self._last_map[0] != key:
-            found = sweep(federation, axes, metrics=[metric], mechanisms=[mechanism], progress=progress)
-            self._last_map = (key, found)
-        return self._last_map[1], (up[0].words(federation), right[0].words(federation)), agent
+        found = sweep(federation, axes, metrics=[metric], mechanisms=[mechanism], progress=progress)
+        return found, (up[0].words(federation), right[0].words(federation)), agent
 
 
 def _axis(given: Any, side: str, federation: Federation, count: int) -> tuple[Parameter, FloatArray]:
@@ -279,10 +238,6 @@ def _axis(given: Any, side: str, federation: Federation, count: int) -> tuple[Pa
 def _form_answer(draft: Draft, notes: Sequence[str] = ()) -> Answer:
     draft = with_own_curves(draft)
     return {"draft": draft.record(), "form": form_view(draft), "notes": list(notes)}
-
-
-def _opened_file(question: Question) -> tuple[str, str]:
-    return str(question.get("name")), str(question.get("text", ""))
 
 
 def _slider(question: Question, federation: Federation) -> tuple[Parameter, FloatArray]:

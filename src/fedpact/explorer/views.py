@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fedpact.certificates.claims import agent_values, claim_title, utility_tolerances, would_leave
+from fedpact.certificates.claims import agent_values, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, StableFederation, Sweep
 from fedpact.comparison.sweeps import unit_of
 from fedpact.deals import Outcome
-from fedpact.deals.diagnosis import budget_sentences
 from fedpact.explorer.charts import (
     BarRow,
     ChartLine,
@@ -26,14 +25,11 @@ from fedpact.explorer.charts import (
 )
 from fedpact.explorer.files import PACKAGE
 from fedpact.federation import Federation
-from fedpact.negotiation.check import CheckedDeal, CheckedTranscript
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
 from fedpact.report.sections import MAX_NAMES
-from fedpact.report.tables import ResultTable, claims_table
 from fedpact.report.view import View
-from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.jsonl import jsonable
@@ -102,36 +98,6 @@ def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
     lines = [ChartLine(label="all" if alike else federation.names[agent], points=worth[agent]) for agent in shown]
     below = "Payoff over the weighted data that reaches a member"
     return curve_chart(across, lines, title="The payoff curve", below=below)
-
-
-# A deal from a file
-
-
-def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
-    """Whether the deal of a file holds and what does not; who gives, is paid and gains what; its certificates."""
-    outcome = found.outcome
-    unit = Unit.of(scenario.money, outcome.payoffs)
-    columns = {
-        "contributes": number_texts(outcome.contributions),
-        "is paid": unit.column(outcome.payments, signed=True),
-        "gains against alone": unit.column(outcome.ir_gaps, signed=True),
-    }
-    title = f"Who contributes, and who is paid what, in {unit.label}: plus is received, minus is paid"
-    return render(
-        "check.html",
-        package=PACKAGE,
-        name=name,
-        found=found,
-        unit=unit,
-        deal=ResultTable(title=title, names=outcome.agents, columns=columns),
-        absent=found.out,
-        budgets=budget_sentences(outcome, unit.text),
-        is_recomputed=isinstance(found.record, CheckedTranscript),
-        findings={} if found.record is None else found.record.findings,
-        claims=claims_table({"verdict": (outcome, found.claims)}, unit),
-        claim_title=claim_title,
-        not_certified=NOT_CERTIFIED,
-    )
 
 
 # What if

@@ -61,7 +61,7 @@ def test_questions_without_the_token_are_not_answered(call, ask, path, token):
     assert call("POST", path, json=ask(), headers={TOKEN_HEADER: token}).status_code == 403
 
 
-@pytest.mark.parametrize("name", ["main.js", "ask.js", "opened.js", "explorer.css", "report.css", "icon.svg"])
+@pytest.mark.parametrize("name", ["main.js", "ask.js", "explorer.css", "report.css", "icon.svg"])
 def test_files_of_the_page_are_served(call, name):
     response = call("GET", f"/static/{name}")
     assert response.status_code == 200 and response.content

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.deals.deal_file import deal_record
 from fedpact.explorer.draft import Draft, draft_of
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.form import EXAMPLE_TITLES, MAX_STEP, page_view
@@ -83,6 +84,7 @@ def test_an_unknown_example_is_refused(answers):
         ("a.txt", "x", "must end in .toml or .json"),
         ("a.toml", "title =", "not valid TOML"),
         ("a.json", "[1]", "a scenario must be an object"),
+        ("a.json", json.dumps(deal_record(fp.Standalone().solve(FEDERATION).deal)), "a deal; `fedpact check SCENARIO"),
         ("a.toml", "weights = 'w.csv'\ncosts = 1", "fedpact explore a.toml"),
         ("a.toml", "weights = [[1.0]]\ncosts = -1.0\npayoff = {family = 'log'}", "costs must be positive"),
     ],
@@ -166,7 +168,7 @@ def test_small_federations_have_every_view(weights):
     )
 
 
-@pytest.mark.parametrize("name", ["check", "range", "whatif", "leaving", "file", "map_file"])
+@pytest.mark.parametrize("name", ["range", "whatif", "leaving", "file"])
 def test_drafts_with_errors_are_sent_back(answers, ask, name):
     with pytest.raises(Unfinished, match="mend those marked"):
         getattr(answers, name)(ask({"caps[0]": "-1"}))
@@ -267,14 +269,6 @@ def test_a_map_shows_where_groups_would_leave(answers, ask):
     assert "below zero" not in kept["map"] and "any group by staying" in kept["map"]
 
 
-@pytest.mark.slow
-def test_a_map_can_be_taken_home(answers, ask):
-    table = answers.map_file(mapped(ask, kind="csv")).data.decode()
-    rows = list(csv.DictReader(io.StringIO(table)))
-    assert len(rows) == 9 and "ir_gaps[Clinic]" in rows[0]
-    assert answers.map_file(mapped(ask, kind="png")).data.startswith(b"\x89PNG")
-
-
 def test_a_map_nobody_waits_for_is_stopped_and_leaves_the_desk_free(ask):
     fresh = Questions()
 
@@ -359,12 +353,3 @@ def test_a_picture_is_a_picture(answers, ask):
 def test_the_page_offers_every_file():
     page = page_view(draft_of(hospitals()), token="", notes=[], source="x")
     assert re.findall(r'data-file="([^"]*)"', page) == list(DOWNLOADS)
-
-
-@pytest.mark.slow
-def test_all_mechanisms_are_held_against_what_they_keep(answers, ask, monkeypatch):
-    monkeypatch.setattr("fedpact.explorer.questions.ALL", ["externality", "shapley", "vcg"])
-    shown = words(answers.mechanisms(ask())["properties"])
-    assert "VCG yes +344,427 yes yes no yes no no nobody" in shown
-    with pytest.raises(Unfinished):
-        answers.mechanisms(ask({"costs[0]": "x"}))
