@@ -107,7 +107,7 @@ def test_an_error_is_explained_in_place_and_mended(page):
     cell = field(page, "weights[0,1]")
     cell.fill("half")
     page.wait_for_selector("#x-errors-weights li")
-    assert shown(page, "#x-errors-weights") == "City to University must be a number, got “half”"
+    assert shown(page, "#x-errors-weights") == "Usefulness of City’s data to University must be a number, got “half”"
     field(page, "caps[2]").fill("-5")
     page.wait_for_selector("#x-errors-members li")
     assert "Cap of County must be at least zero, got -5" in shown(page, "#x-errors-members")

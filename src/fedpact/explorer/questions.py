@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from fedpact.comparison import Comparison, Sweep, compare, stable_federation, sweep
-from fedpact.comparison.axes import check_axes
+from fedpact.comparison.axes import arrays_at, check_axes
 from fedpact.comparison.batches import is_vectorised
+from fedpact.deals import Outcome
 from fedpact.explorer.draft import Draft, draft_of, typed_text, with_agent, with_own_curves, without_agent
 from fedpact.explorer.files import BYTE_ORDER_MARK, DOWNLOADS, Content, read_upload
 from fedpact.explorer.form import FOLLOWED, MAX_CELLS, MAX_STEP, form_view
@@ -44,9 +45,7 @@ DOUBTS_LEFT_OUT = (
     "that out; `fedpact compare` takes it into account."
 )
 TABLE_SUFFIXES = (".csv", ".tsv")
-MAX_POINTS = 400  # of sliders, of which the results are kept
 SLOW_STRIDE = 5  # where deals take long, curves go through every fifth position of a slider
-SLIDER_METRICS = ("contributions", "payoffs", "costs", "payments", "ir_gaps", "welfare")
 
 Question = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -137,11 +136,9 @@ class Questions:
         if question.get("step") is not None:
             step = _whole("step", question["step"], high=MAX_STEP)
         axis = parameter.axis(federation, points[step : step + 1])
+        changed = federation.with_arrays(arrays_at(federation, [axis], [axis.points]).at(0))
         there = self.results.of(
-            "at",
-            (federation.fingerprint, parameter, float(points[step])),
-            lambda: sweep(federation, axis, metrics=SLIDER_METRICS, mechanisms=FOLLOWED),
-            max_results=MAX_POINTS,
+            "at", changed.fingerprint, lambda: {name: _deal_or_none(changed, name) for name in FOLLOWED}
         )
         value = typed_text(points[step])
         return {
@@ -254,6 +251,14 @@ def _keep_value(draft: Draft, parameter: Parameter, federation: Federation, text
     if own and not draft.own_curves:
         draft = with_own_curves(replace(draft, own_curves=True), anew=True)
     return draft.with_texts(dict.fromkeys(parameter.fields(federation, own_curves=draft.own_curves), text))
+
+
+def _deal_or_none(federation: Federation, mechanism: str) -> Outcome | None:
+    """The deal of a mechanism; None where there is no equilibrium."""
+    try:
+        return mechanism_named(mechanism).solve(federation)
+    except FedpactError:
+        return None
 
 
 def _scenario(question: Question) -> Scenario:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-MAX_RESULTS = 8  # of each kind that are kept
+MAX_RESULTS = 64  # of each kind that are kept
 LOOK_UP = 0.1  # seconds after which who waits looks whether its answer is still wanted
 
 T = TypeVar("T")
@@ -63,13 +63,13 @@ class Results:
         self.turns = Turns()
         self._kept: dict[str, OrderedDict[Any, Any]] = {}
 
-    def of(self, kind: str, key: Any, work: Callable[[], T], *, max_results: int = MAX_RESULTS) -> T:
+    def of(self, kind: str, key: Any, work: Callable[[], T]) -> T:
         """What was kept under a key, or what `work` returns."""
         with self.turns:
             kept = self._kept.setdefault(kind, OrderedDict())
             if key not in kept:
                 kept[key] = work()
-                while len(kept) > max_results:
+                while len(kept) > MAX_RESULTS:
                     kept.popitem(last=False)
             kept.move_to_end(key)
             found: T = kept[key]

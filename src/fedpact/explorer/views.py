@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fedpact.certificates.claims import agent_values, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, StableFederation, Sweep
 from fedpact.comparison.sweeps import unit_of
 from fedpact.deals import Outcome
@@ -103,52 +102,31 @@ def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
 # What if
 
 
-def what_if(view: View, there: Sweep) -> Markup:
-    """The deals at one value of a parameter; ticks mark the deals as they are now."""
+def what_if(view: View, there: Mapping[str, Outcome | None]) -> Markup:
+    """The deals at one value of a parameter, None where there is none; ticks mark the deals as they are now."""
     panels = []
-    for mechanism in there.metrics:
-        solved = bool(there.solved[mechanism][0])
-        outcome = view.comparison[mechanism]
-        panel = {
-            "title": view.title_of(outcome),
-            "colour": colour_class(outcome),
-            "solved": solved,
-            "tables": [],
-        }
-        if solved:
-            panel |= _change(view, there, mechanism)
-            panel["tables"] = [_moved_bars(view, there, mechanism, metric) for metric in MOVED]
+    for mechanism, outcome in there.items():
+        now = view.comparison[mechanism]
+        panel: dict[str, Any] = {"title": view.title_of(now), "colour": colour_class(now), "outcome": outcome}
+        if outcome is not None:
+            panel["change"] = view.unit.text(outcome.welfare - now.welfare, signed=True)
+            panel["tables"] = [_moved_bars(view, there, outcome, metric) for metric in MOVED]
         panels.append(panel)
-    return render("whatif.html", package=PACKAGE, panels=panels)
+    return render("whatif.html", package=PACKAGE, panels=panels, unit=view.unit, max_leavers=MAX_NAMES)
 
 
-def _change(view: View, there: Sweep, mechanism: str) -> dict[str, Any]:
-    """The welfare there, its change against now, and who would leave."""
-    found, now = there.metrics[mechanism], view.comparison[mechanism]
-    welfare = float(found["welfare"][0])
-    payoffs, costs, payments = (found[metric][0] for metric in ("payoffs", "costs", "payments"))
-    values = agent_values(now.federation.arrays)
-    leaves = would_leave(found["ir_gaps"][0], utility_tolerances(payoffs, costs, payments, values))
-    return {
-        "welfare": view.unit.text(welfare),
-        "change": view.unit.text(welfare - now.welfare, signed=True),
-        "leavers": [agent for agent, goes in zip(there.agents, leaves, strict=True) if goes],
-        "max_leavers": MAX_NAMES,
-    }
-
-
-def _moved_bars(view: View, there: Sweep, mechanism: str, metric: str) -> dict[str, Any]:
-    label, outcome, amounts = MOVED[metric], view.comparison[mechanism], metric != "contributions"
-    before: FloatArray = getattr(outcome, metric)
+def _moved_bars(view: View, there: Mapping[str, Outcome | None], outcome: Outcome, metric: str) -> dict[str, Any]:
+    label, now = MOVED[metric], view.comparison[outcome.mechanism]
     # The same line for both mechanisms, with room around the deals of now: bars move, and the line mostly stays.
-    known = [LINE_ROOM * getattr(view.comparison[rules], metric) for rules in there.metrics]
-    line = NumberLine.over(*known, *(found[metric] for found in there.metrics.values()))
-    numbers = there.metrics[mechanism][metric][0]
+    known = [LINE_ROOM * getattr(view.comparison[rules], metric) for rules in there]
+    line = NumberLine.over(*known, *(getattr(each, metric) for each in there.values() if each is not None))
+    before, numbers = getattr(now, metric), getattr(outcome, metric)
+    amounts = metric != "contributions"
     texts = view.unit.column(numbers, signed=True) if amounts else number_texts(numbers)
-    css = None if amounts else colour_class(outcome)
+    css = None if amounts else colour_class(now)
     rows = [
-        agent_bar(line, there.agents[agent], float(numbers[agent]), text, css=css, mark=float(before[agent]))
-        for agent, text in enumerate(texts)
+        agent_bar(line, name, float(number), text, css=css, mark=float(mark))
+        for name, number, text, mark in zip(outcome.agents, numbers, texts, before, strict=True)
     ]
     return {"label": label, "rows": rows, "head": f"{label}, {view.unit.label}" if amounts else label}
 
