@@ -90,7 +90,7 @@ async def _static(request: Request) -> Response:
 
 
 def _answer_route(answer: Callable[[Any], Any], token: str) -> Callable[[Request], Any]:
-    """A route that hands a question on, with everything refused on purpose as a message.
+    """A route that answers a question; errors raised on purpose become messages.
 
     A question that waits for its turn is dropped when the page closes the connection.
     """

@@ -78,7 +78,7 @@ class Draft:
 
     @classmethod
     def of_record(cls, record: Any) -> Draft:
-        """The draft a page sent, checked for its shape alone."""
+        """Read the draft that a page sent; its texts may be wrong."""
         if not isinstance(record, Mapping) or not isinstance(record.get("texts"), Mapping):
             raise InvalidInput(f"a draft must be an object with texts, got {short_repr(record)}")
         count, texts = record.get("n_agents"), record["texts"]
@@ -159,7 +159,7 @@ def draft_of(scenario: Scenario) -> Draft:
 
 
 def typed_text(number: float) -> str:
-    """A number as short as it can be typed: every digit counts, and none is for show."""
+    """The shortest text that reads back as this number."""
     number = float(number)
     if np.isposinf(number):
         return UNLIMITED
@@ -168,7 +168,7 @@ def typed_text(number: float) -> str:
 
 
 def with_agent(draft: Draft) -> Draft:
-    """One more member with the last one's numbers; its data is worth nothing to the others yet, and theirs to it."""
+    """Add a member with the last one's numbers and weights of zero."""
     if draft.n_agents >= MAX_MEMBERS:
         raise InvalidInput(f"the explorer takes up to {MAX_MEMBERS} members; `fedpact compare` takes any number")
     new, taken = draft.n_agents, set(draft.names)
@@ -181,7 +181,7 @@ def with_agent(draft: Draft) -> Draft:
 
 
 def with_own_curves(draft: Draft, *, anew: bool = False) -> Draft:
-    """Where every member has its own curve, those of whom nothing was typed have what all had; `anew`, all have."""
+    """Where every member has its own curve, fill in empty fields with what all had; with `anew`, all fields."""
     if not draft.own_curves:
         return draft
     pairs = [(label, agent) for label in draft.parameters for agent in range(draft.n_agents)]

@@ -1,9 +1,8 @@
 """Cells of a spreadsheet put into the form, pasted or from a CSV file.
 
 The first row may name the columns ("name", "cost", "cap", "value", ...) or, of weights, the members; else cells go
-where they are pasted. Rows beyond the last member make new members. Whatever is not taken is said: nothing is dropped
-in silence. Numbers may be written with decimal commas or percent signs; what is no number stays as it was typed, and
-the form marks it.
+where they are pasted. Rows beyond the last member make new members. The page says which cells it did not take. Numbers
+may be written with decimal commas or percent signs; what is no number stays as it was typed, and the form marks it.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def _cells(text: str) -> Cells:
 
 
 def _typed(cell: str, written: NumberFormat) -> str:
-    """A cell as it would be typed; what is no number, or may be two, as it is."""
+    """A number as it would be typed into the form; any other cell stays as it is."""
     plain = cell.strip().replace("−", "-")
     try:
         return cell.strip() if is_missing(plain) else typed_text(written.number(plain))
@@ -105,7 +104,7 @@ def _typed(cell: str, written: NumberFormat) -> str:
 
 
 def _head_columns(head: Sequence[str], draft: Draft) -> list[str | None]:
-    """The column of the form that each cell of a head names, None where it names none; empty if it is no head."""
+    """The form's column that each heading names, or None; an empty list if the cells are no headings."""
     written = NumberFormat.of(head)
     if any(is_number(cell, written) for cell in head):
         return []
@@ -120,7 +119,7 @@ def _head_columns(head: Sequence[str], draft: Draft) -> list[str | None]:
 
 
 def _matrix_names(cells: Cells) -> list[str]:
-    """The members that stand along the top and down the side of a table of weights; none if it is no such table."""
+    """The members' names, if they stand along the top and down the side of the cells."""
     if len(cells) < 2 or len(cells[0]) < 2:
         return []
     top, side = [cell.strip() for cell in cells[0][1:]], [row[0].strip() for row in cells[1:]]
@@ -208,7 +207,7 @@ def _fill(
 
 
 def _places(draft: Draft, names: Sequence[str]) -> tuple[Draft, list[int]]:
-    """Where members stand by their names, new ones behind the others; if nobody is known, all are new."""
+    """The places of members by name, with new ones at the end; if no name is known, all members are replaced."""
     here = {name: agent for agent, name in enumerate(draft.names)}
     if not any(name in here for name in names):
         while draft.n_agents > max(len(names), 1):

@@ -41,8 +41,8 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 
 DOUBTS_LEFT_OUT = (
-    "The file says how sure its numbers are. The explorer works with the numbers alone, and files saved here leave "
-    "that out; `fedpact compare` takes it into account."
+    "The file has standard errors. The explorer ignores them, and files saved here do not have them; `fedpact compare` "
+    "uses them."
 )
 TABLE_SUFFIXES = (".csv", ".tsv")
 SLOW_STRIDE = 5  # where deals take long, curves go through every fifth position of a slider
@@ -99,7 +99,7 @@ class Questions:
         return _form_answer(*paste_cells(draft, str(question.get("field")), text))
 
     def deal(self, question: Question) -> Answer:
-        """The deal of a draft, or its errors; what the solvers refuse is a problem of no field."""
+        """The deal of a draft, or the errors at its fields, or what a solver refuses."""
         draft = Draft.of_record(question.get("draft"))
         reading = read_draft(draft)
         if reading.scenario is None:
@@ -238,7 +238,7 @@ def _form_answer(draft: Draft, notes: Sequence[str] = ()) -> Answer:
 
 
 def _slider(question: Question, federation: Federation) -> tuple[Parameter, FloatArray]:
-    """The parameter of a slider and the values of its positions, at both ends of which there is a federation."""
+    """The parameter of a slider and its values; the federation must exist at both ends."""
     parameter = Parameter.of_record(question.get("parameter"), federation)
     points = points_between(*typed_range(question), MAX_STEP + 1)
     check_axes(federation, [parameter.axis(federation, points)])
@@ -246,7 +246,7 @@ def _slider(question: Question, federation: Federation) -> tuple[Parameter, Floa
 
 
 def _keep_value(draft: Draft, parameter: Parameter, federation: Federation, text: str) -> Draft:
-    """The draft with a parameter's value typed in; one member's curve makes all have their own."""
+    """Type a parameter's value into the draft. If it is one member's curve, everybody gets a curve of its own."""
     own = parameter.kind not in PARAMETER_KINDS and None not in parameter.who
     if own and not draft.own_curves:
         draft = with_own_curves(replace(draft, own_curves=True), anew=True)

@@ -27,7 +27,7 @@ abandoned: ContextVar[threading.Event | None] = ContextVar("abandoned", default=
 
 
 class Turns:
-    """A lock for which questions that were abandoned do not wait: `Cancelled` is raised in their stead."""
+    """A lock that questions stop waiting for, by `Cancelled`, once the page has abandoned them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -33,7 +33,7 @@ BOTH_ZERO = f"{MUST_RISE}: cost and rising cost are both 0; give one a positive 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reading:
-    """What a draft says: a scenario, or what is wrong by field; "" is for what belongs to no single field."""
+    """A scenario, or errors by field; the field of an error about the whole federation is ""."""
 
     scenario: Scenario | None
     errors: Mapping[str, str]
@@ -156,7 +156,7 @@ def _document(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measured(draft: Draft, scenario: Scenario) -> Measured | None:
-    """What a pilot measured of this federation; of one that was changed nothing was measured."""
+    """What a pilot measured, unless the federation was changed since."""
     if not draft["measured"]:
         return None
     kept = json.loads(draft["measured"])

@@ -1,4 +1,4 @@
-"""What the page is shown in answer to its questions, as HTML: the deal, what if, maps, departures, negotiations."""
+"""The explorer's answers as HTML: the deal, what if, maps, departures."""
 
 from __future__ import annotations
 

@@ -181,13 +181,13 @@ def _draw_sweep(figure: Any, values: Values, label: str, *, share_y: bool = Fals
 
 FIG_1 = Statements("section 7.1, Fig. 1")
 FIG_1_TEXT = """\
-Three equal agents (all weights 1) with costs γ per sample. Drawn is what each contributes at equilibrium, with the
-paper's parameters: γ in {{0.02, 0.015, 0.01, 0.007, 0.005, 0.003, 0.001}}, β in {{0.005, 0.05, 0.5}}, n = 3.
+Three equal agents (all weights 1) with costs γ per sample. The figure shows what each contributes at equilibrium, with
+the paper's parameters: γ in {{0.02, 0.015, 0.01, 0.007, 0.005, 0.003, 0.001}}, β in {{0.005, 0.05, 0.5}}, n = 3.
 
-Under M^E only the *total* is determined: every division of it among equal agents is a welfare optimum too. Drawn is the
-symmetric one. M^Shap has one equilibrium.
+Under M^E only the *total* is determined: equal agents can divide it in any way. The figure shows the symmetric
+equilibrium. M^Shap has one equilibrium.
 
-The paper shows a picture without numbers, so what stands beside ours is its text. Samples per agent:
+The paper shows a picture without numbers, so we compare with its text. Samples per agent:
 
 {table}
 """
@@ -296,7 +296,7 @@ FIG_2 = Statements("section 7.1, Fig. 2")
 FIG_2_TEXT = """\
 The welfare W (payoffs minus costs, summed over the three agents) at the equilibria of Fig. 1, with the same parameters.
 
-The paper shows a picture without numbers, so what stands beside ours is its text. Welfare:
+The paper shows a picture without numbers, so we compare with its text. Welfare:
 
 {table}
 """

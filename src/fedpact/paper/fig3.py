@@ -38,11 +38,10 @@ w_10 to agent 1, both from −3 to 3; the other weights are the paper's, γ = 0.
 points, each solved exactly; the Nash gain left at any of those certified, {certified} × {certified}, is {regret} of a
 unit of payoff.
 
-Red is below zero, blue above, the black line is zero. Hatched is where somebody contributes nothing, so that interior
-formulas do not apply; dotted is where, at the optimum, some coalition without its helpers would leave the domain
-(ξ > 0), so that Shapley values are undefined there. Actions that would leave the domain are not admissible; with them
-excluded there is an equilibrium at every point. The paper's own condition, ξ > 0 at every profile up to the caps,
-holds only where no weight is below −1/τ.
+Red is below zero, blue above, the black line is zero. In hatched areas somebody contributes nothing, and interior
+formulas do not apply. In dotted areas some coalition would leave the domain (ξ > 0) at the optimum, and Shapley values
+are undefined. No agent may take an action that leaves the domain; then there is an equilibrium at every point. The
+paper's own condition, ξ > 0 at every profile up to the caps, holds only where no weight is below −1/τ.
 
 {counts}
 """
@@ -217,8 +216,7 @@ def _theorem_applies(found: Sweep) -> Verdict:
     applies = inside & (_w01(found) >= -ZERO_AMOUNT) & (_w10(found) >= -ZERO_AMOUNT)
     return judge(bool(applies.all()), partly=bool(applies.any())), (
         f"Theorem 3 asks for weights that do not harm and an optimum with everybody strictly inside its range: both "
-        f"hold at {_share(applies)} of the points. Elsewhere that nobody loses is a fact of this instance, not of the "
-        f"theorem."
+        f"hold at {_share(applies)} of the points. Elsewhere nobody loses either, but the theorem does not say so."
     )
 
 

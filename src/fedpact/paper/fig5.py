@@ -146,12 +146,11 @@ Where the curves cross zero, by computation (the paper gives the signs, and 0 fo
 
 {crossings}
 
-Thin dotted stretches of a curve are where agent 0 contributes nothing or its cap, so that interior formulas do not
-apply.
+A curve is dotted where agent 0 contributes nothing or its cap: interior formulas do not apply there.
 
 Agents 1, 2 and 3 may share their contributions in many ways under M^E; Δ_0 is the same at all of them. Where w_k0 ≤ 0
-nobody but agent 0 draws value from its data, so the paper's game form, which asks for three beneficiaries, has no
-prices for it; M^E stands here for the welfare optimum and its payments.
+only agent 0 benefits from its data. The paper's game form asks for three beneficiaries and has no prices for such data;
+M^E stands here for the welfare optimum and its payments.
 """
 
 

@@ -33,8 +33,8 @@ from fedpact.training.settings import IntArray
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.checkpoint import Checkpoint
 
-# Pseudo-observations that everybody's data is alike: with linear costs the slightest difference decides who
-# contributes, and few models cannot tell slight differences from noise.
+# Pseudo-observations that everybody's data is alike. With linear costs the slightest difference decides who
+# contributes, and noise would make that choice.
 PRIOR = 10.0
 MODELS_ALONE = 24  # per agent
 MAX_GRIDS = 4  # a grid whose best profile is on its edge is followed by one around that profile
@@ -200,7 +200,7 @@ def externality_payments(game: MeasuredGame, cost: float, found: GridSearch) -> 
 def standing_alone(game: MeasuredGame, cost: float) -> FloatArray:
     """(n_agents,) utilities of the best each can do alone, by a curve through models of its own at several sizes.
 
-    The largest of the measured utilities would be the luckiest; the curve averages the luck out. Whoever loses by every
+    The best measured utility would be the luckiest one; a curve averages over the noise. An agent that loses by every
     model of its own trains none, and has zero.
     """
     profiles = _profiles_alone(game)

@@ -56,8 +56,8 @@ class PaperFinding:
     evidence
         The number that shows it, in words.
     expected, or_better
-        What we know the judgement to be; `fedpact paper --check` fails where it comes out otherwise. Trained models
-        differ from machine to machine, so that of some of their statements more may hold.
+        The judgement we know; `fedpact paper --check` fails where it comes out otherwise. Trained models differ from
+        machine to machine, so some of their statements may come out better.
     """
 
     where: str

@@ -55,9 +55,8 @@ Ratios (a + p)/φ at γ = 0.001 and β = 0.02 for
 
 {matrices}
 
-with the row receiving and the column giving, as the paper defines weights. Under M^E the column *worst* is the minimum
-over all equilibria, which the definition of reciprocity asks for (and the paper's columns say they report); *computed*
-is the equilibrium that treats equal agents alike.
+with the row receiving and the column giving, as the paper defines weights. Under M^E *computed* is the equilibrium that
+treats equal agents alike; *worst* is the minimum over all equilibria, which the definition of reciprocity asks for.
 
 {side_by_side}
 
@@ -71,10 +70,9 @@ five digits, but its contributions are several samples off, and so are the ratio
 
 ### Why the row of M^E on W3 cannot be met
 
-Agent 0's data harms agent 1 (w_10 = −0.2). At the optimum agent 0 contributes nothing: its first sample is worth
-{first_sample} to all agents together and costs 0.001. So there is no interior optimum, which the paper assumes; agent
-0's Shapley value is zero and its ratio undefined (it gets {benefit} for nothing). Only two agents draw value from
-agent 0's data, where the paper's game form asks for three. Contributions are {w3}.
+Agent 0's data harms agent 1 (w_10 = −0.2). At the optimum agent 0 contributes nothing, because its first sample
+is worth {first_sample} to all agents together and costs 0.001. The paper assumes an interior optimum; there is none.
+Agent 0's Shapley value is zero, so its ratio is undefined (it gets {benefit} for nothing). Contributions are {w3}.
 """
 
 

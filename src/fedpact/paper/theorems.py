@@ -42,8 +42,8 @@ EQUAL_CONTRIBUTION = 1e-9  # of the largest contribution
 STEP = 1e-3  # of a contribution, either way
 
 THEOREMS_TEXT = """\
-Each claim is held against random federations that meet its assumptions by construction: a profile is drawn, and the
-costs that make it an equilibrium follow. The margin is the slack of the claim as a share of what is at stake for the
+We try each claim on random federations that meet its assumptions by construction: we draw a profile, and choose the
+costs that make it an equilibrium. The margin is by how much the claim holds, as a share of what is at stake for the
 average agent; below zero the claim fails, and a strict claim needs more than zero.
 """
 
@@ -78,7 +78,7 @@ class Theorem:
     condition
         What the claim needs that the paper does not state, where we know of something.
     rounding
-        What a margin may be off by: more than sums of numbers are where it comes from a program solved to a tolerance.
+        The rounding error that a margin may have; larger where it comes from a program solved to a tolerance.
     expected
         The judgement we know.
     """
