@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, PARAMETERS, TAKING_PART, Draft
+from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, TAKING_PART, Draft
 from fedpact.explorer.files import DOWNLOADS, PACKAGE
 from fedpact.explorer.views import MAPPED
+from fedpact.federation.payoffs import FAMILIES
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS
 from fedpact.report.markup import render
 
@@ -24,12 +25,6 @@ HEADS: Mapping[str, tuple[str, str]] = {
     "joining_costs": ("Joining cost", "paid once"),
     "budgets": ("Budget", "the most it can pay"),
 }
-FAMILY_TITLES = {
-    "power-law": "Power law: 1 − (1 + data)^−beta",
-    "exponential": "Exponential: 1 − e^(−rate · data)",
-    "log": "Logarithm: log(1 + data)",
-    "michaelis": "Michaelis: data / (data + half)",
-}
 MODELS = {"common": "One model for all", "personal": "One for each member, without data that harms it"}
 FIELD_WORDS = {
     "": "The federation",
@@ -42,7 +37,6 @@ FIELD_WORDS = {
     "money.currency": "Currency",
     "money.per_payoff": "Money per unit of payoff",
 }
-PARAMETER_HINTS = {"beta": "how fast it rises", "rate": "how fast it rises", "half": "data for half of it"}
 TABS = {
     "federation": "Federation",
     "deal": "Deal",
@@ -61,7 +55,8 @@ EXAMPLE_TITLES = {
 
 def form_view(draft: Draft) -> Markup:
     """All fields, holding what was typed."""
-    own = {f"payoff.{label}": (label, PARAMETER_HINTS.get(label, "")) for label in draft.parameters}
+    hints = FAMILIES[draft["family"]].parameter_hints if draft.parameters else {}
+    own = {f"payoff.{label}": (label, hints.get(label, "")) for label in draft.parameters}
     columns = {label: HEADS[label] for label in COLUMNS if label in HEADS}
     return render(
         "form.html",
@@ -71,8 +66,8 @@ def form_view(draft: Draft) -> Markup:
         columns=columns | (own if draft.own_curves else {}),
         taking_part={label: HEADS[label] for label in TAKING_PART},
         models=MODELS,
-        families={name: FAMILY_TITLES.get(name, name) for name in PARAMETERS},
-        hints=PARAMETER_HINTS,
+        families={name: f"{family.title}: {family.formula}" for name, family in FAMILIES.items()},
+        hints=hints,
         words=FIELD_WORDS,
         max_agents=MAX_MEMBERS,
     )

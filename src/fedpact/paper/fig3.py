@@ -19,7 +19,6 @@ from fedpact.paper.results import (
     Verdict,
     judge,
     number,
-    pipe_table,
     within,
 )
 from fedpact.report.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
@@ -42,8 +41,6 @@ Red is below zero, blue above, the black line is zero. In hatched areas somebody
 formulas do not apply. In dotted areas some coalition would leave the domain (ξ > 0) at the optimum, and Shapley values
 are undefined. No agent may take an action that leaves the domain; then there is an equilibrium at every point. The
 paper's own condition, ξ > 0 at every profile up to the caps, holds only where no weight is below −1/τ.
-
-{counts}
 """
 
 
@@ -82,7 +79,6 @@ def fig3_result(points: int = GRID_POINTS) -> Result:
             points=points,
             certified=min(points, CERTIFIED_POINTS),
             regret=within(regret),
-            counts=_counts_table(found),
         ),
         findings=FIG_3.judge(found),
     )
@@ -134,25 +130,6 @@ def _draw(figure: Any, found: Sweep) -> None:
 
 def _share(flags: np.ndarray) -> str:
     return f"{number(100.0 * float(flags.mean()), '.1f')} %"
-
-
-def _counts_table(found: Sweep) -> str:
-    helping = _helping(found)
-    rows = []
-    for mechanism, title in (("shapley", "M^Shap"), ("externality", "M^E")):
-        gaps = _gaps(found, mechanism)
-        for agent in range(3):
-            loses = gaps[..., agent] < -ZERO_AMOUNT
-            rows.append(
-                [
-                    f"{title}, agent {agent}",
-                    _share(loses),
-                    f"{int(loses[helping].sum())} of {int(helping.sum())}",
-                    number(float(gaps[..., agent].min())),
-                    number(float(gaps[..., agent].max())),
-                ]
-            )
-    return pipe_table(["", "Δ_i < 0", "Δ_i < 0, both weights positive", "smallest Δ_i", "largest Δ_i"], rows)
 
 
 @FIG_3.statement()
