@@ -286,16 +286,6 @@ def test_everything_can_be_reached_with_the_keyboard(page):
     assert {"x-file", "x-tab-deal", "names[0]", "weights[4,4]", "x-add", "x-family", "payoff.beta", "title"} <= seen
 
 
-@pytest.mark.browser
-def test_the_parts_of_the_deal_scroll_and_the_page_stays(page):
-    page.click("#x-deal-view nav a[href='#stability']")
-    page.wait_for_timeout(200)
-    top = page.evaluate("document.querySelector('#stability').getBoundingClientRect().top")
-    assert 40 < top < 400
-    assert page.evaluate("document.scrollingElement.scrollTop") == 0
-    assert page.evaluate("document.querySelector('h1').getBoundingClientRect().top") > 0
-
-
 def paste(page, name, text):
     field(page, name).focus()
     page.evaluate(

@@ -38,10 +38,6 @@ def test_ticks_are_told_apart(low, width):
     assert len(set(texts)) == len(texts)
 
 
-def test_a_range_of_one_number_has_one_tick():
-    assert ticks(3.0, 3.0) == [3.0]
-
-
 def test_curves_are_lifted_where_there_is_no_number():
     points = np.array([0.0, 1.0, np.nan, 2.0, 3.0])
     made = curve_chart(np.arange(5.0), [ChartLine(label="a", points=points)], title="t", below="b")
@@ -69,16 +65,6 @@ def test_maps_colour_by_sign_and_size():
         (0, 0, "gain", 0.46),
         (1, 0, "none", 1.0),
     ]
-
-
-def test_maps_without_losses_begin_at_the_smallest_number():
-    assert [cell[2:] for cell in heat_cells(np.array([[5.0, 6.0]]))] == [("gain", 0.0), ("gain", 0.92)]
-    assert [cell[2:] for cell in heat_cells(np.array([[-5.0, -6.0]]))] == [("loss", 0.0), ("loss", 0.92)]
-
-
-@pytest.mark.parametrize("value", [0.0, 3.0, np.nan])
-def test_flat_maps_can_be_drawn(value):
-    assert np.isfinite([opacity for *_, opacity in heat_cells(np.full((2, 2), value))]).all()
 
 
 def test_ticks_of_a_map_stand_at_the_middles_of_its_cells():

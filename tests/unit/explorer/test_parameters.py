@@ -55,13 +55,6 @@ def test_usual_ranges_hold_the_value_and_can_be_solved(kind):
     assert all(solved.all() for solved in found.solved.values())
 
 
-def test_words_name_the_members():
-    assert Parameter("weights", (0, 1)).words(FEDERATION) == ("usefulness of City’s data to University")
-    assert Parameter("weights", (None, None)).words(FEDERATION) == "usefulness of others’ data to everybody else"
-    assert Parameter("costs").words(FEDERATION) == "cost of everybody"
-    assert Parameter("beta", (4,)).words(FEDERATION) == "beta of Clinic"
-
-
 def test_fields_are_those_of_the_page():
     assert Parameter("weights", (2, None)).fields(FEDERATION, own_curves=False) == [
         "weights[2,0]",

@@ -217,13 +217,6 @@ def test_curves_go_through_the_gains(answers, ask):
         np.testing.assert_allclose(metrics["ir_gaps"][1], now[mechanism].ir_gaps, atol=1e-8)
 
 
-@pytest.mark.slow
-def test_keeping_a_value_leaves_curves_typed_earlier_behind(answers, ask):
-    question = ask({"payoff.beta": "0.4", "payoff.beta[0]": "7"}, parameter={"kind": "beta", "agent": 2})
-    kept = Draft.of_record(answers.whatif(question | {"low": "0.1", "high": "0.5", "step": 0})["kept"])
-    assert [kept[f"payoff.beta[{agent}]"] for agent in range(5)] == ["0.4", "0.4", "0.1", "0.4", "0.4"]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -251,22 +244,6 @@ def test_a_map_holds_the_numbers_of_the_sweep(answers, ask):
     assert answer["map"].count("<rect") == 9 + 1
     assert "Gain of one member (Clinic) under Shapley" in answer["map"]
     json.dumps(answer, allow_nan=False)
-
-
-@pytest.mark.slow
-def test_a_map_shows_where_groups_would_leave(answers, ask):
-    """Below zero where a group gains by leaving; where it is proved that none does, rounding is not shown as a loss."""
-    harm = mapped(ask, metric="core")
-    values = np.array(answers.map(harm, lambda done, total: None)["numbers"]["values"], dtype=float)
-    found = fp.sweep(
-        FEDERATION, ["weights[0,1]=-1:1:3", "costs[1]=0.001:0.01:3"], metrics=["core"], mechanisms=["shapley"]
-    )
-    np.testing.assert_allclose(values, 1e6 * found.metrics["shapley"]["core"], rtol=1e-9)
-    assert (values < 0).all(), "everybody together gains"
-    helpful = {"parameter": WEIGHT, "low": "0", "high": "1"}
-    kept = answers.map(mapped(ask, metric="core", mechanism="externality", up=helpful), lambda done, total: None)
-    assert (np.array(kept["numbers"]["values"]) >= 0).all()
-    assert "below zero" not in kept["map"] and "any group by staying" in kept["map"]
 
 
 def test_a_map_nobody_waits_for_is_stopped_and_leaves_the_desk_free(ask):
