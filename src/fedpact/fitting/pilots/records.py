@@ -233,7 +233,7 @@ def frames_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str,
             raise InvalidInput(f'data of member "{name}" must be a pandas frame, got {short_repr(frame)}')
     if len(members) < 2:
         raise InvalidInput(f"data must be of two members or more, got {len(members)}")
-    return {str(name): frame for name, frame in members.items()}, target or "target"
+    return {str(name): frame.rename(columns=str) for name, frame in members.items()}, target or "target"
 
 
 def column_list(table: DataFrame) -> str:
@@ -387,7 +387,7 @@ def _oddities(
         gaps = frame.isna().mean().sort_values(ascending=False, kind="stable")
         others, constant = medians.drop(index=member), frame.nunique() == 1
         zeros = constant & (frame.fillna(0.0) == 0.0).all() & ((others > 0.0) | others.isna()).all()
-        plain = np.array([" = " not in str(column) for column in columns])  # of texts each is one of several
+        plain = np.array([" = " not in column for column in columns])  # of texts each is one of several
         for words, odd in (
             ("missing in {}", [f"{column} ({100 * gap:.0f} %)" for column, gap in gaps.items() if gap >= SEVERAL]),
             ("{} 0 throughout, mostly above 0 elsewhere: not measured? leave it empty", frame.columns[zeros]),
