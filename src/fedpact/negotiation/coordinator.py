@@ -39,7 +39,7 @@ TOLERANCES: dict[tuple[str, str], float] = {
     ("externality", "price-discovery"): 1e-18,
     ("externality", "sums"): 1e-14,
     ("shapley", "price-discovery"): 1e-17,
-    ("shapley", "sums"): 1e-14,
+    ("shapley", "sums"): 1e-12,
 }
 MAX_ROUNDS = {"price-discovery": 60, "sums": 300}  # after which it gives up
 NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in TOLERANCES))
