@@ -61,8 +61,6 @@ ROUNDING = 1e-6  # of the prices, and of the payoff, costs and money involved: n
 MONEY_ROUNDING = 1e-9  # of the money that changes hands
 CENT = 1  # how far rounding may move a payment, in cents
 MAX_UNIT_DECIMALS = 9
-MAX_CONTRIBUTION = 1e200  # who would still give more than this has no best contribution
-MAX_SLOPE = 1e40  # of a payoff outside its domain, to find the way in
 NUMBERS = ("mechanism", "agents", "contributions", "payments", "side_payments")  # of a document, beside who is out
 
 
@@ -168,8 +166,7 @@ def _check_by_private_file(
         else:
             _check_prices(agent, profile, prices, worth, payment, side)
             turnover = float((np.abs(prices) * profile).sum())
-            gain, scale = _own_gain(agent, profile, float(prices[index])), abs(said["payoff"]) + said["cost"] + turnover
-            _require("own contribution", gain <= ROUNDING * scale, "another one would be better for it")
+            _check_own_contribution(agent, profile, worth[index] - said["marginal_cost"], float(prices[index]))
             claims = ["payment", "prices", "own contribution"]
     scale = abs(said["payoff"]) + said["cost"] + turnover
     found = said["payoff"] - said["cost"] + payment
@@ -208,34 +205,12 @@ def _check_unpriced(
     _require("payment", due - rounding <= payment <= most, reason)  # what does follow stays its own business
 
 
-def _own_gain(agent: Agent, profile: FloatArray, price: float) -> float:
-    """What the best contribution of its own would add at a price of it, all else as it is."""
-    from scipy.optimize import brentq  # noqa: PLC0415 - imported where somebody signs
-
-    [weights], [value], [cap] = agent.weights, agent.values, agent.caps
-    own, weight = float(profile[agent.index]), float(weights[agent.index])
-    around = float(weights @ profile) - weight * own
-
-    def utility(x: float) -> float:
-        payoff, cost = agent.payoff.value(np.array([around + weight * x])), agent.costs.value(np.array([x]))
-        return float(np.sum(value * payoff - cost)) - price * x
-
-    def slope(x: float) -> float:
-        data = np.array([around + weight * x])
-        if not (data > agent.payoff.floor).all():
-            return MAX_SLOPE
-        return float(np.sum(value * weight * agent.payoff.slope(data) - agent.costs.slope(np.array([x])))) - price
-
-    best = high = min(cap, 1.0)
-    while slope(high) > 0.0 and high < min(cap, MAX_CONTRIBUTION):
-        best = high = min(cap, 2.0 * high)
-    if slope(0.0) <= 0.0:
-        best = 0.0
-    elif slope(high) <= 0.0:
-        best = float(brentq(slope, 0.0, high, xtol=np.finfo(float).tiny, maxiter=500))
-    elif high < cap:
-        return math.inf
-    return utility(best) - utility(own)
+def _check_own_contribution(agent: Agent, profile: FloatArray, margin: float, price: float) -> None:
+    """That no other contribution would be better for it: its utility is concave, so the margin at this one tells."""
+    own, gain = float(profile[agent.index]), margin - price
+    rounding = ROUNDING * (abs(margin) + abs(price))
+    rises, falls = gain > rounding and own < agent.caps[0] * (1.0 - ROUNDING), gain < -rounding and own > 0.0
+    _require("own contribution", not rises and not falls, "another one would be better for it")
 
 
 def _check_prices_digest(seat: Seat, prices: Any, digests: Any) -> None:

@@ -4,8 +4,8 @@ Both mechanisms maximise a sum over receivers, welfare or the potential less cos
 term from its own row (`fedpact.negotiation.sum_terms`). Members first agree on keys, in one round through the
 coordinator. Every answer after that is masked so that only the sum over all members can be read
 (`fedpact.negotiation.masks`). From sums of values and gradients the coordinator climbs to the maximiser: along a ray
-first, for the order of magnitude, then by SciPy's L-BFGS-B, every evaluation of which is a round. A round asks about the
-best profile so far as well: two values and gradients show whether they are those of a concave function.
+first, for the order of magnitude, then by SciPy's L-BFGS-B, every evaluation of which is a round. A round asks about
+the best profile so far as well: two values and gradients show whether they are those of a concave function.
 
 Then one more sum says what everybody's data is worth to all, or what everybody's share is; each member works out its
 own payment from it and its own numbers, and says it. Payments sum to zero within rounding, which is shared out so that
@@ -17,8 +17,8 @@ up) make a round void. Members then open the masks of the round in dispute, whic
 other; whoever contradicts itself is excluded. Where two members say different things of the mask they share, nobody
 else can tell who is right, and both are.
 
-Stopping inequality: the last step brought at most `tol` of what is at stake, and the linearised gain, to between nothing
-and twice the profile, is at most `MAX_GAIN_LEFT` of it.
+Stopping inequality: the last step brought at most `tol` of what is at stake, and the linearised gain, to between
+nothing and twice the profile, is at most `MAX_GAIN_LEFT` of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from fedpact.federation.arrays import Owners
 from fedpact.negotiation import masks
 from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
 from fedpact.negotiation.sum_terms import (
-    HEADER,
     MIN_SUMMED,
     PROGRAMS,
     SETTLEMENTS,
@@ -114,6 +113,7 @@ class _Climb:
         bounds = [(0.0, cap if np.isfinite(cap) else None) for cap in self._caps / unit]
         options = {"ftol": tol, "gtol": 0.0, "maxcor": MEMORY, "maxiter": self._left, "maxfun": self._left + 1}
         minimize(loss, best.at / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        assert self.best is not None
         if self.gain_left > MAX_GAIN_LEFT:
             self._give_up()
         return self.best
@@ -138,7 +138,7 @@ class _Climb:
         if nothing.gradient @ self._start > 0.0:
             direction = self._start
         best, length, factor = nothing, 1.0, RAY_FACTOR
-        while (direction * self._caps).any() and MIN_LENGTH < length < MAX_LENGTH:
+        while self._caps[direction > 0.0].any() and MIN_LENGTH < length < MAX_LENGTH:
             found = self._ask(np.minimum(length * direction, self._caps))
             if found.value > best.value:
                 best, is_capped = found, (found.at >= self._caps)[direction > 0.0].all()
