@@ -30,6 +30,7 @@ from fedpact.negotiation.agent_file import load_agent
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
 from fedpact.training import Experiment, Training, mnist
+from signed_ledgers import write_signed_ledger
 from unit.flower.in_process import Stage
 from unit.flower.test_signed_ledger import content, entries_of, rechain, relink
 
@@ -198,16 +199,17 @@ def test_check_with_keys_and_receipts_from_elsewhere(run: Run, ledger: Path, tmp
 
 
 def test_check_asks_for_signatures_of_ledgers_alone(run: Run, tmp_path: Path, ledger: Path) -> None:
-    with Ledger(tmp_path / "plain.jsonl") as plain:
-        plain.append("begun", {})
+    write_signed_ledger(
+        tmp_path / "plain.jsonl", fp.ExternalityMechanism().solve(example("hospitals").federation).deal, until="agreed"
+    )
     assert run("check", "plain.jsonl").code == 0
     unsigned = run("check", "plain.jsonl", "--signed")
-    assert unsigned.code == 1 and "nothing in this ledger is signed with a key" in unsigned.words
+    assert unsigned.code == 1 and "nobody has signed the deal" in unsigned.words
     missing = run("check", "plain.jsonl", "--receipt", "missing.json")
     assert missing.code == 2 and "missing.json: there is no such file" in missing.err
     receipt = ledger.parent.parent / "agents" / "1-record" / "receipt.json"
     other = run("check", "plain.jsonl", "--receipt", receipt)
-    assert other.code == 1 and "receipt of City is violated: what it is for is not in this ledger" in other.words
+    assert other.code == 1 and 'receipt of City is violated: the receipt of "City" is of another run' in other.words
     assert run("check", "hospitals", ledger, "--signed", "--html", "page.html").code == 0
     assert "Agreed, delivered, paid" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert run("check", "hospitals", "--signed").code == 2

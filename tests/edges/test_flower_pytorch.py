@@ -107,9 +107,7 @@ def test_batch_normalisation_signed_and_verified(tmp_path: Path) -> None:
         contributions=np.array([50.0, 80.0, 30.0, 100.0]),
         payments=np.array([0.1, 0.2, -0.2, -0.1]),
     )
-    under = UnderDeal(
-        FedAvg(fraction_evaluate=0.0), deal, ledger=tmp_path / "ledger.jsonl", signed=True, verify_subsets=15
-    )
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=tmp_path / "ledger.jsonl", verify_subsets=15)
     initial = ArrayRecord(network().state_dict())
     under.start(grid_of({}, {}, {}, {}, app=normalising_app()), initial, num_rounds=3, timeout=30.0)
     found = check_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
@@ -202,7 +200,7 @@ def main(grid, context):
     outcome = fp.ExternalityMechanism().solve(FEDERATION)
     strategy = FedAvg(fraction_evaluate=0.0)
     under = UnderDeal(
-        strategy, outcome, ledger=context.run_config["ledger"], signed=True, verify_subsets=7, metric="f1"
+        strategy, outcome, ledger=context.run_config["ledger"], verify_subsets=7, metric="f1"
     )
     under.start(grid, ArrayRecord(network().state_dict()), num_rounds=2, timeout=120.0)
 """

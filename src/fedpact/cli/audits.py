@@ -81,7 +81,7 @@ def _ledger_record(found: CheckedLedger) -> dict[str, Any]:
         ],
         "head": found.chain.head,
         "deal": None if found.deal is None else deal_record(found.deal),
-        "is_signed": found.chain.is_signed,
+        "is_signed": found.findings["signed"].holds is True,
         "signatures": [
             {"entry": part.entry, "about": part.about, "agent": part.name, "digest": part.digest, "holds": part.holds}
             for part in found.signed_parts

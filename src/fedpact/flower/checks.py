@@ -166,7 +166,8 @@ def _check_by_private_file(
         else:
             _check_prices(agent, profile, prices, worth, payment, side)
             turnover = float((np.abs(prices) * profile).sum())
-            _check_own_contribution(agent, profile, worth[index] - said["marginal_cost"], float(prices[index]))
+            gain, scale = _own_gain(agent, profile, said, prices), abs(said["payoff"]) + said["cost"] + turnover
+            _require("own contribution", gain <= ROUNDING * scale, "another one would be better for it")
             claims = ["payment", "prices", "own contribution"]
     scale = abs(said["payoff"]) + said["cost"] + turnover
     found = said["payoff"] - said["cost"] + payment
@@ -205,12 +206,17 @@ def _check_unpriced(
     _require("payment", due - rounding <= payment <= most, reason)  # what does follow stays its own business
 
 
-def _check_own_contribution(agent: Agent, profile: FloatArray, margin: float, price: float) -> None:
-    """That no other contribution would be better for it: its utility is concave, so the margin at this one tells."""
-    own, gain = float(profile[agent.index]), margin - price
-    rounding = ROUNDING * (abs(margin) + abs(price))
-    rises, falls = gain > rounding and own < agent.caps[0] * (1.0 - ROUNDING), gain < -rounding and own > 0.0
-    _require("own contribution", not rises and not falls, "another one would be better for it")
+def _own_gain(agent: Agent, profile: FloatArray, said: Mapping[str, Any], prices: FloatArray) -> float:
+    """What another contribution of its own would add at its price, by the margin and the curvature at this one.
+
+    Its utility is concave in it: no step adds more than the margin says, nor much more than Newton's.
+    """
+    own, worth = float(profile[agent.index]), said["prices"][agent.index]
+    margin = worth - said["marginal_cost"] - float(prices[agent.index])
+    curvature = said["curvature"] * worth**2 + said["cost_curvature"]
+    room = max(float(agent.caps[0]) - own, 0.0) if margin > 0.0 else own
+    step = abs(margin) / (2.0 * curvature) if curvature > 0.0 else math.inf
+    return abs(margin) * min(room, step) if margin else 0.0
 
 
 def _check_prices_digest(seat: Seat, prices: Any, digests: Any) -> None:

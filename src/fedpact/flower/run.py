@@ -39,7 +39,6 @@ from fedpact.deals.ledger import (
     SETTLE,
     SETTLED,
     SIGNED,
-    SIGNED_VERSION,
     TRAINED,
     VERIFIED,
     VERIFY,
@@ -259,14 +258,17 @@ class SignedRun:
             return
         updates = TrainingUpdates.load(self.ledger.path.with_name(stated["file"]), stated["sha256"])
         subsets = signed_subsets(document, trained["deliveries"])
-        try:
-            content = measured_subsets(
-                updates, subsets, lambda models: self._scores("verification", dict.fromkeys(self.samples(), models))
-            )
-        except Unmeasured as error:
-            self.fail(VERIFY, str(error), error.reasons)
-            raise
-        self.note(VERIFIED, content)
+        models = [array_record(updates.model_of(subset)) for subset in subsets]
+        said = self._scores("verification", dict.fromkeys(self.samples(), models))
+        content = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
+        reasons = missing_measurements(content["models"])
+        if reasons and len(reasons) == len(said):
+            error = Unmeasured(reasons)
+            self.fail(VERIFY, str(error), reasons)
+            raise error
+        warn_unmeasured(reasons, "the models made of subsets of the updates")
+        signatures = {name: each["signature"] for name, each in said.items() if each["accuracies"] is not None}
+        self.note(VERIFIED, content | {"signatures": signatures})
 
     def measure(self) -> None:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
@@ -437,7 +439,7 @@ def begin_run(ledger: Ledger, header: Mapping[str, Any]) -> None:
     """
     wanted = jsonable(header)
     if not ledger.entries:
-        ledger.append("begun", {"ledger": SIGNED_VERSION, "nonce": secrets.token_hex(32), **wanted})
+        ledger.append("begun", {"nonce": secrets.token_hex(32), **wanted})
         return
     before = ledger.entries[0].content
     for name in dict.fromkeys([*wanted, *before]):
@@ -481,7 +483,7 @@ def _checked_signature(name: str, said: Mapping[str, Any], put: Mapping[str, Any
     return {"signed": True, "statement": document_digest(document), **{part: said[part] for part in kept}}
 
 
-# Contents of entries, signed or not
+# Contents of entries
 
 
 def trained_content(
@@ -502,26 +504,6 @@ def settled_content(settlement: Settlement, deal: str, **more: Any) -> dict[str,
         **settlement.record(),
         **jsonable(more),
     }
-
-
-def measured_subsets(
-    updates: TrainingUpdates,
-    subsets: Sequence[Sequence[str]],
-    ask: Callable[[Sequence[ArrayRecord]], Mapping[str, Mapping[str, Any]]],
-) -> dict[str, Any]:
-    """What members say of models made of subsets of the updates, with signatures where they sign.
-
-    Who could not measure is said; raises `Unmeasured` if nobody could.
-    """
-    models = [array_record(updates.model_of(subset)) for subset in subsets]
-    said = ask(models)
-    content = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
-    reasons = missing_measurements(content["models"])
-    if reasons and len(reasons) == len(content["models"][0]["accuracies"]):
-        raise Unmeasured(reasons)
-    warn_unmeasured(reasons, "the models made of subsets of the updates")
-    signatures = {name: each["signature"] for name, each in said.items() if each.get("signature") is not None}
-    return content | ({"signatures": signatures} if signatures else {})
 
 
 def warn_unmeasured(reasons: Mapping[str, str], what: str) -> None:

@@ -26,36 +26,30 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, SIGNED, TRAINED, VERIFIED, VERIFY
-from fedpact.deals.settlement import delivered_contributions, money_terms
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, VERIFIED
+from fedpact.deals.settlement import money_terms
 from fedpact.deals.signatures import is_signed_by, own_document
 from fedpact.deals.transcript import is_transcript
-from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
+from fedpact.deals.updates import RoundUpdates, TrainingUpdates
 from fedpact.federation import Federation
 from fedpact.flower.messages import (
     RECORD,
     SEAL,
     Conventions,
-    ask_to_measure,
     error_reason,
     exchange,
     named_arrays,
     only_arrays,
     own_record,
     record_digest,
-    stated_accuracy,
 )
 from fedpact.flower.personal_models import ModelGroup, Wants, check_personal, checked_wants, group_members
 from fedpact.flower.run import (
     Lost,
     SignedRun,
-    Unmeasured,
     begin_run,
-    measured_subsets,
-    settled_content,
-    trained_content,
 )
-from fedpact.negotiation.check import UNSIGNED, check_record
+from fedpact.negotiation.check import check_record
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -81,23 +75,21 @@ class UnderDeal(Strategy):
     nodes
         Names by Flower's numbers of nodes, where they are known; otherwise nodes say them as they reply, for which
         they need `keep_deal`.
-    ledger
-        The file to keep the record in; None for none.
     money
         What a unit of payoff is worth; units of payoff are settled as they are without it.
-    signed
-        Whether members sign: the deal before anybody trains, what they deliver in every round, what they measure, and
-        what all are paid. It needs `ledger`, which holds their keys and signatures and is checked by `fedpact check`,
-        and `keep_deal` on every node (`fedpact.flower.identity` says with which key). A member that refuses to sign
-        ends the run. One that does not deliver, or sends what it has not signed, is lost, and the ledger says so: under
-        a deal given as an `Outcome` the others go on with the deal that its mechanism makes for them; a `Deal` knows no
-        other, and `start` ends in `Lost`. Once the member is back, the same call with the same ledger goes on: all sign
-        anew, and train if they had not finished. Without `signed` the ledger says that it is unsigned: its numbers are
-        the word of whoever wrote it.
+    ledger
+        The file to keep the record in, which members sign: the deal before anybody trains, what they deliver in every
+        round, what they measure, and what all are paid. It holds their keys and signatures, `fedpact check` checks it,
+        and it needs `keep_deal` on every node (`fedpact.flower.identity` says with which key). A member that refuses to
+        sign ends the run. One that does not deliver, or sends what it has not signed, is lost, and the ledger says so:
+        under a deal given as an `Outcome` the others go on with the deal that its mechanism makes for them; a `Deal`
+        knows no other, and `start` ends in `Lost`. Once the member is back, the same call with the same ledger goes on:
+        all sign anew, and train if they had not finished. Without a ledger nobody signs and nothing is kept: whoever
+        counted, and `.settlement`, is to be trusted.
     verify_subsets
-        Of how many subsets of the updates models are made that members measure after training, several in one message;
-        it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`. If nobody can measure
-        them, `start` ends in an error, and what was trained is at `.result`.
+        Of how many subsets of the updates models are made that members measure after training, several in one message.
+        The ledger holds what they say, for `fedpact verify`. If nobody can measure them, `start` ends in an error, and
+        what was trained is at `.result`.
     wants
         For personal models: whose updates the model of every member is made of, by name, or the federation, which says
         it (`Federation.wanted_lots`). Every member is then sent its own model (`.models` has them), and the one in the
@@ -114,9 +106,8 @@ class UnderDeal(Strategy):
         *,
         samples_per_unit: float = 1.0,
         nodes: Mapping[int, str] | None = None,
-        ledger: Path | str | None = None,
         money: Money | None = None,
-        signed: bool = False,
+        ledger: Path | str | None = None,
         verify_subsets: int = 0,
         wants: Federation | Wants | None = None,
         metric: str | None = None,
@@ -125,8 +116,6 @@ class UnderDeal(Strategy):
             raise InvalidInput(f"strategy must be a flwr.serverapp.strategy.Strategy, got {type(strategy).__name__}")
         if not 0.0 < samples_per_unit < float("inf"):
             raise InvalidInput(f"samples_per_unit must be positive, got {short_repr(samples_per_unit)}")
-        if signed and ledger is None:
-            raise InvalidInput("signed needs a ledger, which holds what members sign; name its file: ledger=...")
         if wants is not None:
             check_personal(verify_subsets=verify_subsets)
         self._given, self._wanted = copy.deepcopy(strategy), wants
@@ -134,12 +123,13 @@ class UnderDeal(Strategy):
         self._conventions = Conventions.of(strategy, metric)
         self._samples_per_unit, self._verify_subsets = float(samples_per_unit), verify_subsets
         self._ledger = Path(ledger) if ledger is not None else None
-        self._money, self._signed = money, signed
+        self._money = money
         self._names: dict[int, str | None] = dict(nodes or {})
         self._all_known = nodes is not None
         self._asked_nodes: dict[str, int] = {}  # by the message that asked
         self.settlement: Settlement | None = None
         self.result: Result | None = None
+        self.accuracies: dict[str, dict[str, Any]] = {}
         self.verified: dict[str, Any] | None = None
         self._take_deal(_deal_of(deal))
 
@@ -151,7 +141,6 @@ class UnderDeal(Strategy):
         self._groups = group_members(self._given, self.agreed, self._wants)
         self.strategy = self._groups[0].strategy
         self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
-        self.accuracies: dict[str, dict[str, Any]] = {}
         self.updates = TrainingUpdates() if self._verify_subsets else None
         self._asked: list[int] = []
         self._times_asked: Counter[str] = Counter()
@@ -239,15 +228,8 @@ class UnderDeal(Strategy):
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """The strategy's; what each member says of the model is kept, the last round's at the end."""
-        answers = list(replies)
-        nodes = [self._asked_nodes.get(it.metadata.reply_to_message_id, it.metadata.src_node_id) for it in answers]
-        scores = [stated_accuracy(reply, self._conventions.metric) for reply in answers]
-        said = {self._names.get(node): score for node, score in zip(nodes, scores, strict=True)}
-        if answers and all(each["accuracy"] is None for each in said.values()):
-            logger.warning("round %d: nobody's score counts: %s", server_round, next(iter(said.values()))["reason"])
-        self.accuracies = {name: said[name] for name in self.agreed if name in said} or self.accuracies
-        return self.strategy.aggregate_evaluate(server_round, answers)
+        """The strategy's aggregate."""
+        return self.strategy.aggregate_evaluate(server_round, replies)
 
     def summary(self) -> None:
         """The terms, then the strategy's own summary."""
@@ -265,33 +247,30 @@ class UnderDeal(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Run the rounds as the strategy would, then settle (`settle`)."""
+        """Run the rounds as the strategy would, then settle; with a ledger members sign, phase by phase."""
         if not num_rounds >= 1:
             raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
         if self._wants is not None:
             check_personal(evaluate_fn=evaluate_fn)
         configs = (train_config, evaluate_config, evaluate_fn)
-        if self._signed:
-            return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
-        if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
-            raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
+        if self._ledger is not None:
+            return self._start_signed(self._ledger, grid, initial_arrays, num_rounds, timeout, *configs)
+        if self._verify_subsets:
+            raise InvalidInput("verify_subsets needs a ledger, which holds what members measure: ledger=...")
         noted: Any = MembersGrid(grid, self._takes_part, self._asked_nodes)
         result = self.result = super().start(noted, initial_arrays, num_rounds, timeout, *configs)
-        if self.updates is not None and self.updates.rounds:
-            self._verify(grid, timeout)
-        self.settle()
+        self.settlement = self._settle()
         return result
 
     def _start_signed(
-        self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any
+        self, path: Path, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any
     ) -> Result:
-        """The same between members that sign; the ledger is written phase by phase, and gone on with."""
-        assert self._ledger is not None
+        """The same between members that sign; a ledger that has begun is gone on with."""
         whole = self.deal
         header: dict[str, Any] = {"agents": list(whole.agents), "scenario": whole.scenario, "rounds": num_rounds}
         header |= {"samples_per_unit": self._samples_per_unit, **money_terms(self._money)}
         header |= {} if self._wants is None else {"models": PERSONAL}
-        with Ledger(self._ledger) as ledger:
+        with Ledger(path) as ledger:
             begin_run(ledger, header)
             first = next((entry.content for entry in ledger.entries if entry.kind == AGREED), None)
             if first is not None and first != self._agreed_content():
@@ -369,22 +348,6 @@ class UnderDeal(Strategy):
             logger.warning("node %d has not said who it is in the first round, and is sent no model of its own", node)
         return server_round == 1 and is_first
 
-    def _verify(self, grid: Grid, timeout: float) -> None:
-        """What members measure of models made of subsets of the updates, as far as they answer."""
-        assert self.updates is not None
-        subsets, rounds = draw_subsets(self.updates.digests(), self._verify_subsets), len(self.updates.rounds)
-        nodes = {name: node for node, name in self._names.items() if name in self.agreed}
-
-        def ask(models: Any) -> dict[str, dict[str, Any]]:
-            asked = dict.fromkeys(self.agreed, models)
-            return ask_to_measure(grid, nodes, asked, self._conventions, rounds, timeout)
-
-        try:
-            self.verified = {"models": measured_subsets(self.updates, subsets, ask)["models"]}
-        except Unmeasured as error:
-            self._write_ledger({"phase": VERIFY, "agents": error.reasons, "reason": str(error)})
-            raise
-
     # The account
 
     def short(self) -> dict[str, str]:
@@ -402,48 +365,25 @@ class UnderDeal(Strategy):
         delivered = {name: sum(count > 0 for count in counts) for name, counts in self.samples.items()}
         return {name: max(self._times_asked[name], least) for name, least in delivered.items()}
 
-    def settle(self) -> Settlement | None:
-        """Payments in cents for what was delivered, and the ledger; None where these do not follow from what is known.
+    def _settle(self) -> Settlement | None:
+        """Payments in cents for what was delivered; None where these do not follow from what is known.
 
         They follow from the deal's prices, or, of a deal given as an `Outcome`, from its mechanism's payment rule.
         """
         short = self.short()
         for name, reason in short.items():
             logger.warning('"%s" %s', name, reason)
+        rounds, given = self._rounds_asked(), self.deal.contributions.copy()
+        for place, name in enumerate(self.deal.agents):
+            if name in self.agreed and (short or self.deal.prices is not None):
+                given[place] *= sum(self.samples[name]) / max(rounds[name] * self.agreed[name], 1)
         try:
-            known = short or self.deal.prices is not None
-            given = delivered_contributions(self.deal, self._trained()) if known else self.deal.contributions
-            self.settlement = settle(self._outcome or self.deal, money=self._money, delivered=given)
+            return settle(self._outcome or self.deal, money=self._money, delivered=given)
         except InvalidInput as reason:
             if not short:
                 raise
             logger.warning("nothing is settled: %s", reason)
-        self._write_ledger({"phase": SETTLE, "agents": short, "reason": "not all delivered"})
-        return self.settlement
-
-    def _trained(self) -> dict[str, Any]:
-        return trained_content(self.agreed, self.samples, self._samples_per_unit, asked=self._rounds_asked())
-
-    def _write_ledger(self, failed: Mapping[str, Any]) -> None:
-        """The record of training under a deal that was made elsewhere, and if nothing is settled why it failed."""
-        if self._ledger is None:
-            return
-        with Ledger(self._ledger) as ledger:
-            if ledger.entries:
-                raise InvalidInput(f"{ledger.path} holds the record of another run; name another file")
-            logger.warning("%s: %s; members sign with signed=True", ledger.path, UNSIGNED)
-            personal = {} if self._wants is None else {"models": PERSONAL, "wants": self._wants}
-            ledger.append("begun", {"agents": list(self.deal.agents), "signed": False, **jsonable(personal)})
-            agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
-            ledger.append(TRAINED, self._trained())
-            if self.verified is not None:
-                ledger.append(VERIFIED, self.verified)
-            if self.accuracies:
-                ledger.append(MEASURED, {"accuracies": self.accuracies})
-            if self.settlement is None:
-                ledger.append(FAILED, failed)
-            else:
-                ledger.append(SETTLED, settled_content(self.settlement, agreed.hash))
+            return None
 
     # Messages
 

@@ -9,9 +9,7 @@ is given a file, the explorer and a ledger's page show what it finds:
   verified with the members' public keys and nothing that the coordinator says (`fedpact.deals.signatures`). Without
   `KnownKeys` somebody could have made up the whole run, members and all.
 
-A check whose entry or file is not there is left open; that is not a failure, and is said. Ledgers without signatures,
-such as those of deals made elsewhere, are said to be unsigned; whoever needs signatures asks for them, and then that is
-a failure.
+A check whose entry or file is not there is left open; that is not a failure, and is said.
 """
 
 from __future__ import annotations
@@ -57,11 +55,9 @@ from fedpact.deals.ledger import (
 )
 from fedpact.deals.settlement import (
     agreed_transfers,
-    delivered_contributions,
     payments_for_delivered,
     payments_for_shares,
     settle_delivered,
-    settle_payments,
     share_matrix,
 )
 from fedpact.deals.signatures import (
@@ -90,7 +86,6 @@ from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import MAX_NAMES, differing_texts, join_names
 
-UNSIGNED = "nothing in this ledger is signed with a key: its numbers are the word of whoever wrote it"
 STATED, FINISHED, PAYMENTS, LEFT_OUT = "stated", "finished", "payments", "members"  # names of checks
 # What reading an entry raises that has a sound chain and unsound content.
 UNSOUND = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
@@ -343,9 +338,7 @@ class CheckedLedger(Checked):
 
     @property
     def unchecked(self) -> list[str]:
-        """What a signed ledger states and nobody has signed: the rest is signed, or follows from what is."""
-        if not self.chain.is_signed:
-            return []
+        """What a ledger states and nobody has signed: the rest is signed, or follows from what is."""
         settled = self.entries[SETTLED].content if SETTLED in self.entries else {}
         beside = [f"{key!r:.80} in the settlement" for key in settled if key not in SETTLED_FIELDS]
         return ["when its last entry was written", *beside]
@@ -360,7 +353,7 @@ class CheckedLedger(Checked):
         """Everything that is said to be signed, and which entries are not sound enough to tell."""
         parts: list[SignedPart] = []
         unsound = {}
-        for entry, under in zip(self.chain.entries, self.deals, strict=True) if self.chain.is_signed else ():
+        for entry, under in zip(self.chain.entries, self.deals, strict=True):
             try:
                 parts.extend(under.signed_parts(entry))
             except FedpactError as reason:
@@ -422,15 +415,10 @@ class CheckedLedger(Checked):
 
     @property
     def delivered(self) -> FloatArray | None:
-        """What each has delivered, in units of contribution, by what members signed; None if nothing was trained.
-
-        Without signatures, it is what the entry of the training states.
-        """
+        """What each has delivered, in units of contribution, by what members signed; None if nothing was trained."""
         trained, deal = self.entries.get(TRAINED), self.stated_deal
         if trained is None:
             return None
-        if not self.chain.is_signed:
-            return delivered_contributions(deal, trained.content)
         signed = self.deals[trained.seq].delivered()
         return np.array([signed.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
 
@@ -441,9 +429,9 @@ class CheckedLedger(Checked):
         no prices.
         """
         deal, stated, delivered = self.stated_deal, self.entries[SETTLED].content, self.delivered
-        unit = {part: stated[part] for part in MONEY}
         if delivered is None:
-            return settle_payments(deal.payments, names=deal.agents, **unit)
+            raise ClaimBroken("it is settled without having been trained")
+        unit = {part: stated[part] for part in MONEY}
         if "paid_shares" in stated:
             payments = _payments_by_shares(deal, stated["paid_shares"])
         else:
@@ -457,8 +445,8 @@ def check_ledger(
     """Check everything that a ledger says.
 
     `keys` are members' public keys that are known from elsewhere, to compare with those the ledger states; `receipts`
-    what members have written down of what they signed last (`receipt.json`). `must_be_signed` says whether a ledger
-    without signatures is a failure; with keys or receipts it always is.
+    what members have written down of what they signed last (`receipt.json`). `must_be_signed` says whether a deal that
+    nobody has signed yet is a failure; with keys or receipts it always is.
     """
     return CheckedLedger(
         receipts=[read_receipt(receipt) for receipt in receipts],
@@ -471,10 +459,6 @@ def check_ledger(
 
 def _has_deal(found: CheckedLedger) -> bool:
     return AGREED in found.entries
-
-
-def _is_signed(found: CheckedLedger) -> bool:
-    return found.chain.is_signed
 
 
 @_check("ledger", "chain", needs="the ledger")
@@ -598,11 +582,10 @@ def _check_contributions(found: CheckedLedger) -> str:
     """Nobody's samples were used beyond what it agreed to, by the counts stated."""
     content, deal = found.content(TRAINED, "nothing was trained yet"), found.stated_deal
     agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
-    asked = {name: [rounds] for name, rounds in (content.get("asked") or {}).items()}
     for name, used in content["samples"].items():
         own = agreed[deal.agents.index(name)]
-        if any(type(count) is not int or count < 0 for count in [*used, *asked.get(name, [])]):
-            raise ClaimBroken(f'samples and rounds of member "{name}" must be whole numbers, none below 0')
+        if any(type(count) is not int or count < 0 for count in used):
+            raise ClaimBroken(f'samples of member "{name}" must be whole numbers, none below 0')
         if max(used, default=0) > own:
             raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
     return "nobody's samples were used beyond what it agreed to"
@@ -652,8 +635,6 @@ def _check_settlement(found: CheckedLedger) -> str:
     content, deal = found.content(SETTLED, "nothing is settled yet"), found.stated_deal
     if content["deal"] != found.entries[AGREED].hash:
         raise ClaimBroken("what was settled is another deal")
-    if found.chain.is_signed and TRAINED not in found.entries:
-        raise ClaimBroken("it is settled without having been trained")
     delivered = found.delivered
     is_short = delivered is not None and bool((delivered != deal.contributions).any())
     if is_short and deal.prices is None and deal.payments.any():
@@ -670,8 +651,7 @@ def _check_settlement(found: CheckedLedger) -> str:
         ("agreed_balances", "the pay stated as agreed is not that of the deal"),
         ("agreed", "the contributions stated as agreed are not those of the deal"),
     ):
-        must_be = found.chain.is_signed or part in ("transfers", "minimal", "balances")
-        if (must_be or content.get(part) is not None) and content.get(part) != stated.get(part):
+        if content.get(part) != stated.get(part):
             raise ClaimBroken(why)
     return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
 
@@ -688,43 +668,24 @@ def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
     return payments_for_shares(deal, shares)
 
 
-@_check(
-    "ledger",
-    "order",
-    needs="the ledger",
-    applies=lambda found: _is_signed(found) or _misplaced(found) is not None,
-)
+@_check("ledger", "order", needs="the ledger")
 def _check_order(found: CheckedLedger) -> str:
     """It holds one run, in the order of a run."""
-    misplaced = _misplaced(found)
-    if misplaced is not None:
-        raise ClaimBroken(misplaced)
+    stage = FIRST
+    for entry in found.chain.entries[1:]:
+        line = f"line {entry.seq + 1}, {short_repr(entry.kind)}"
+        if stage == SETTLED:
+            raise ClaimBroken(f"{line}, comes after the settlement, where a run ends")
+        if entry.kind != KEYS and entry.kind not in ORDER[stage]:
+            raise ClaimBroken(f'{line}, cannot come after "{stage}"')
+        if entry.kind == FAILED:
+            stage = FIRST if is_end(entry) else stage
+        elif entry.kind != KEYS:
+            stage = entry.kind
     return "entries come in the order of a run"
 
 
-def _misplaced(found: CheckedLedger) -> str | None:
-    """The first entry that cannot stand where it does, in words.
-
-    Without signatures: where a second run begins. A ledger holds one, and of two the first would go unchecked.
-    """
-    stage, signed = FIRST, found.chain.is_signed
-    for entry in found.chain.entries[1:]:
-        line = f"line {entry.seq + 1}, {short_repr(entry.kind)}" if signed else f'line {entry.seq + 1}, "{entry.kind}"'
-        if stage == SETTLED and signed:
-            return f"{line}, comes after the settlement, where a run ends"
-        if not signed and (entry.kind == FIRST or (entry.kind == AGREED and stage == SETTLED)):
-            return f"{line}, begins a second run; a ledger holds one, name a file for each"
-        if signed and entry.kind != KEYS and entry.kind not in ORDER[stage]:
-            return f'{line}, cannot come after "{stage}"'
-        if entry.kind == FAILED:
-            stage = FIRST if is_end(entry) and signed else stage
-        elif (entry.kind == SETTLED) if not signed else entry.kind != KEYS:
-            stage = entry.kind
-    return None
-
-
-# Signatures: of every kind of entry what is wrong beside them, what is said where they hold, and where nothing is
-# signed with a key
+# Signatures: of every kind of entry what is wrong beside them, and what is said where they hold
 
 
 def _check_signed(
@@ -732,15 +693,12 @@ def _check_signed(
     *kinds: str,
     needs: str,
     says: Run,
-    unsigned: Run | None = None,
-    applies: Applies = _is_signed,
+    applies: Applies = lambda _: True,
 ) -> Callable[[Wrong], Wrong]:
     """Put the check of signatures in entries of some kinds into the table; its docstring says what it proves."""
 
     def add(wrong_in: Wrong) -> Wrong:
         def run(found: CheckedLedger) -> str:
-            if unsigned is not None and not found.chain.is_signed:
-                return unsigned(found)
             found.check_signatures(kinds, wrong_in)
             return says(found)
 
@@ -777,22 +735,17 @@ def _wrong_keys(found: CheckedLedger, entry: Entry, _: SignedDeal) -> Iterator[s
         before.setdefault(name, stated["key"])
 
 
-def _says_unsigned(found: CheckedLedger) -> str:
-    """Of a deal in a ledger without signatures."""
-    if found.must_be_signed:
-        raise ClaimBroken(UNSIGNED)
-    raise ClaimOpen(UNSIGNED)
+def _says_signed(found: CheckedLedger) -> str:
+    if found.must_be_signed and SIGNED not in found.entries:
+        raise ClaimBroken("nobody has signed the deal")
+    return f"one deal, and its own part of it, signed by {found.signers(SIGNED, 'nobody has signed the deal')[0]}"
 
 
 @_check_signed(
     "signed",
     *(SIGNED, FAILED),
     needs="members' keys",
-    says=lambda found: (
-        f"one deal, and its own part of it, signed by {found.signers(SIGNED, 'nobody has signed the deal')[0]}"
-    ),
-    unsigned=_says_unsigned,
-    applies=lambda found: _has_deal(found) or _is_signed(found) or found.must_be_signed,
+    says=_says_signed,
 )
 def _wrong_deal(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
     """Every member of the deal signed the same deal and its own prices."""
@@ -851,18 +804,8 @@ def _unmeasured_text(entry: Entry) -> str:
     return "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
 
 
-def _says_unsigned_measures(found: CheckedLedger) -> str:
-    entry = found.entries[VERIFIED]
-    models = entry.content["models"]
-    out = missing_measurements(models)
-    said = dict.fromkeys(name for model in models for name in model["accuracies"] if name not in out)
-    raise ClaimOpen(f"recorded as measured by {join_names(list(said))}{_unmeasured_text(entry)}; nobody has signed it")
-
-
 def _is_verified(found: CheckedLedger) -> bool:
     """Whether models of subsets were measured, or some deal says that they are."""
-    if not found.chain.is_signed:
-        return VERIFIED in found.entries
     entries = found.chain.entries
     is_agreed = any(entry.content.get("verification") is not None for entry in entries if entry.kind == AGREED)
     return is_agreed or any(entry.kind == VERIFIED for entry in entries)
@@ -873,7 +816,6 @@ def _is_verified(found: CheckedLedger) -> bool:
     VERIFIED,
     needs="a verification, members' keys",
     says=lambda found: _says_measured(found, VERIFIED, "what arrived was not verified by models of subsets"),
-    unsigned=_says_unsigned_measures,
     applies=_is_verified,
 )
 def _wrong_verification(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
@@ -925,8 +867,6 @@ def _wrong_settlement(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iter
 
 def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
     """That the ledger still holds what a member has signed last."""
-    if not found.chain.is_signed:
-        raise ClaimBroken("what it is for is not in this ledger: nothing is signed with a key")
     name, about, entries = receipt["name"], receipt["about"], found.chain.entries
     if receipt["run"] != entries[0].hash:
         raise ClaimBroken(f'the receipt of "{name}" is of another run: {receipt["run"][:16]}')

@@ -10,12 +10,11 @@ from html import unescape
 import pytest
 
 import fedpact as fp
-from fedpact.deals import Ledger
 from fedpact.deals.deal_file import deal_record, outcome_record
-from fedpact.deals.ledger import AGREED
 from fedpact.explorer.files import check_deal_file
 from fedpact.explorer.views import check_view
 from old_hospitals import example, hospitals
+from signed_ledgers import write_signed_ledger
 
 FEDERATION = hospitals().federation
 SOLVED = fp.ExternalityMechanism().solve(FEDERATION)
@@ -31,9 +30,7 @@ def solved_text(**changes):
 
 
 def ledger_text(path, deal):
-    with Ledger(path) as ledger:
-        ledger.append("begun", {"title": "Hospitals"})
-        ledger.append(AGREED, {"deal": deal})
+    write_signed_ledger(path, deal, until="agreed")
     return path.read_text(encoding="utf-8")
 
 
@@ -81,7 +78,7 @@ def test_a_transcript(open_file, transcript):
 def test_a_ledger(open_file, tmp_path):
     holds, said = open_file("ledger.jsonl", ledger_text(tmp_path / "ledger.jsonl", deal_record(SOLVED.deal)))
     assert holds and all(row in said for row in PAID)
-    assert "✓ chain: 2 entries" in said and "– recomputed: the deal was not negotiated here" in said
+    assert "✓ chain: 3 entries" in said and "– recomputed: the deal was not negotiated here" in said
 
 
 def test_a_deal_of_those_who_stayed_says_who_is_not_in_it(open_file):
@@ -130,7 +127,7 @@ def test_a_transcript_that_was_tampered_with(open_file, transcript):
 
 def test_a_ledger_that_was_tampered_with(open_file, tmp_path):
     text = ledger_text(tmp_path / "ledger.jsonl", deal_record(SOLVED.deal))
-    with pytest.raises(fp.InvalidInput, match=r"^mine\.jsonl: the ledger was changed: line 2 "):
+    with pytest.raises(fp.InvalidInput, match=r"^mine\.jsonl: this is no ledger: line 1 .* it was changed"):
         open_file("mine.jsonl", text.replace('"University"', '"University "'))
 
 

@@ -14,9 +14,10 @@ import pytest
 import fedpact as fp
 from fedpact.deals.ledger import BEGINNING, canonical_json, read_ledger
 from fedpact.deals.settlement import settle_payments
-from fedpact.deals.signatures import read_known_keys, write_signing_key
+from fedpact.deals.signatures import read_known_keys
 from fedpact.negotiation.check import CheckedLedger, check_ledger
 from fedpact.scenario import example
+from signed_ledgers import write_signed_ledger
 from unit.flower.in_process import Pulling, Stage, kind_of
 
 Entries = list[dict[str, Any]]
@@ -326,17 +327,17 @@ def test_keys_known_by_half_fail(ledger: Path, stage: Stage, tmp_path: Path) -> 
     assert 'the key stated for "agent 1" is not known' in found.findings["keys"].reason
 
 
-def test_an_unsigned_ledger_is_said_to_be_and_fails_where_signatures_are_asked_for(tmp_path: Path) -> None:
+def test_a_deal_that_nobody_has_signed_fails_where_signatures_are_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     deal = {"mechanism": "externality", "agents": ["A", "B"], "contributions": [1, 1], "payments": [0, 0]}
-    with fp.deals.Ledger(path) as ledger:
-        ledger.append("begun", {})
-        ledger.append("agreed", {"deal": deal | {"excluded": {}}})
+    write_signed_ledger(path, deal | {"excluded": {}}, until="agreed")
     found = check_ledger(path)
-    assert found.failed == [] and "nothing in this ledger is signed" in found.findings["signed"].reason
+    assert found.failed == [] and "nobody has signed the deal" in found.findings["signed"].reason
     assert check_ledger(path, must_be_signed=True).failed == ["signed"]
-    write_signing_key(tmp_path / "a.key", name="A")
-    assert check_ledger(path, keys=read_known_keys(tmp_path / "a.key.pub")).failed == ["signed"]
+    before = path.read_text(encoding="utf-8").replace('"ledger":2', '"ledger":1')
+    path.write_text(before, encoding="utf-8")
+    with pytest.raises(fp.InvalidInput, match="ledgers without signatures are not read"):
+        check_ledger(path)
 
 
 # Delivered and paid

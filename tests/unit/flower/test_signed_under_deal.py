@@ -29,7 +29,7 @@ DEAL = fp.ExternalityMechanism().solve(FEDERATION).deal
 
 
 def start(grid: InProcessGrid, ledger: Path, deal: fp.Deal = DEAL, **more: Any) -> UnderDeal:
-    given = {"samples_per_unit": 1.0, "money": fp.Money("EUR", 1000.0), "signed": True} | more
+    given = {"samples_per_unit": 1.0, "money": fp.Money("EUR", 1000.0)} | more
     under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=ledger, **given)
     under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=1.0)
     return under
@@ -189,18 +189,10 @@ def test_a_node_that_signs_trains_only_under_the_deal_sealed(tmp_path: Path) -> 
         start(grid, tmp_path / "ledger.jsonl")
 
 
-def test_an_unsigned_ledger_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "ledger.jsonl"
-    start(three(), path, signed=False)
-    assert read_ledger(path).entries[0].content["signed"] is False
-    assert "nothing in this ledger is signed with a key" in caplog.text and "signed=True" in caplog.text
-    assert "is signed with a key" in check_ledger(path).findings["signed"].reason
-    assert check_ledger(path, must_be_signed=True).failed == ["signed"]
-
-
-def test_signatures_need_a_place() -> None:
-    with pytest.raises(fp.InvalidInput, match="signed needs a ledger"):
-        UnderDeal(FedAvg(), DEAL, signed=True)
+def test_what_members_measure_needs_a_place() -> None:
+    under = UnderDeal(FedAvg(), DEAL, verify_subsets=7)
+    with pytest.raises(fp.InvalidInput, match="verify_subsets needs a ledger"):
+        under.start(three(), ArrayRecord([np.zeros(1)]))
 
 
 def dies_in_round(number: int) -> Callable[..., Message | None]:
@@ -230,7 +222,7 @@ def test_with_its_mechanism_a_run_goes_on_without_who_is_lost(number: int, tmp_p
     grid = grid_of({}, {}, {}, {})
     grid.nodes[FIRST_NODE + 1].fault = dies_in_round(number)
     path, outcome = tmp_path / "ledger.jsonl", fp.ExternalityMechanism().solve(FOUR)
-    under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path, signed=True, verify_subsets=7)
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path, verify_subsets=7)
     under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)
     found = check_ledger(path, must_be_signed=True)
     assert found.failed == [] and found.is_finished
@@ -250,7 +242,7 @@ def test_an_interrupted_run_goes_on_under_the_deal_of_who_is_left(tmp_path: Path
     path, outcome = tmp_path / "ledger.jsonl", fp.ExternalityMechanism().solve(FOUR)
 
     def begin(grid: InProcessGrid) -> UnderDeal:
-        under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path, signed=True)
+        under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path)
         under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)
         return under
 
@@ -283,7 +275,6 @@ def test_two_are_too_few_to_go_on_without_one_of_them(tmp_path: Path) -> None:
         FedAvg(fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1),
         fp.ExternalityMechanism().solve(pair),
         ledger=tmp_path / "ledger.jsonl",
-        signed=True,
     )
     with pytest.raises(Lost):
         under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)

@@ -88,15 +88,13 @@ def mean(place: int, samples: int) -> float:
     return float(DATA[place][:samples].mean())
 
 
-def test_contributions_are_capped_counted_and_paid(tmp_path: Path) -> None:
-    under = UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl", money=fp.Money("EUR", 100.0))
+def test_contributions_are_capped_counted_and_paid() -> None:
+    under = UnderDeal(FedAvg(), DEAL, money=fp.Money("EUR", 100.0))
     model = start(under, three())
     assert under.samples == {"A": [10, 10], "B": [4, 4], "C": [6, 6]}
     expected = 2 * (10 * mean(0, 10) + 4 * mean(1, 4) + 6 * mean(2, 6)) / 20
     np.testing.assert_allclose(model, expected, rtol=1e-12)
     assert under.settlement is not None and under.settlement.cents == (3000, -1000, -2000)
-    found = check_record(tmp_path / "ledger.jsonl")
-    assert found.failed == [] and found.last("settled") is not None and found.last("trained") is not None
 
 
 @pytest.mark.parametrize(
@@ -258,20 +256,12 @@ def test_who_is_not_asked_in_a_round_has_not_failed_to_deliver() -> None:
     assert under.short() == {} and under.settlement is not None
 
 
-@pytest.mark.slow
-def test_money_is_withheld_in_the_ledger_too(tmp_path: Path) -> None:
-    grid = three()
-    grid.nodes[FIRST_NODE].fault = lambda message, honest: None
-    start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), grid, rounds=1)
-    found = check_record(tmp_path / "ledger.jsonl")
-    assert found.chain.entries[-1].kind == "failed"
-    assert found.chain.entries[-1].content["agents"].keys() == {"A"} and found.failed == ["finished"]
-
-
 def test_what_members_measured_is_in_the_ledger_and_can_be_fitted(tmp_path: Path) -> None:
     under = UnderDeal(FedAvg(), DEAL, samples_per_unit=2.0, ledger=tmp_path / "ledger.jsonl")
     start(under, three(), rounds=2)
-    assert under.accuracies == {name: {"accuracy": 0.5, "samples": 5} for name in "ABC"}
+    assert {name: (each["accuracy"], each["samples"]) for name, each in under.accuracies.items()} == dict.fromkeys(
+        "ABC", (0.5, 5)
+    )
     assert not check_record(tmp_path / "ledger.jsonl").failed
     seen = fp.Observations.from_files([tmp_path / "ledger.jsonl"])
     assert seen.names == ("A", "B", "C")
@@ -282,7 +272,7 @@ def test_what_members_measured_is_in_the_ledger_and_can_be_fitted(tmp_path: Path
 
 def test_a_ledger_is_not_written_over(tmp_path: Path) -> None:
     start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
-    with pytest.raises(fp.InvalidInput, match="record of another run"):
+    with pytest.raises(fp.InvalidInput, match="the record of this run, which is over"):
         start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
 
 

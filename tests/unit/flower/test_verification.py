@@ -202,7 +202,7 @@ def test_a_strategy_under_a_deal_is_verified_too(tmp_path: Path) -> None:
     under = UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl", verify_subsets=30)
     grid = three()
     start(under, grid)
-    models = [message for message in grid.seen if "model-0" in message.content]
+    models = [message for message in grid.seen if "model-1" in message.content]
     assert len(models) == 3 and all("model-6" in message.content for message in models)  # all seven in one message
     found = check_ledger(tmp_path / "ledger.jsonl")
     assert found.failed == []
