@@ -74,8 +74,8 @@ def write_signed_ledger(
         note(SIGNED, {"deal": agreed.hash, "document": document_digest(document), "signatures": signatures})
         if until == SIGNED:
             return document
-        stated = deal_from_record(record)
-        given = stated.samples(per_unit)
+        sound = deal_from_record(record)
+        given = sound.samples(per_unit)
         samples = {name: list((used or {}).get(name, [count])) for name, count in given.items()}
         deliveries = {
             name: [
@@ -92,8 +92,8 @@ def write_signed_ledger(
         if until in (TRAINED, VERIFIED):
             return document
         found = {}
-        for name, said in (accuracies or {}).items():
-            said = {"model": MODEL, **said}
+        for name, stated in (accuracies or {}).items():
+            said = {"model": MODEL, **stated}
             signed = own_document("accuracy", document, name, said, head=ledger.head)
             told = said.get("accuracy") is not None
             found[name] = {**said, **({"signature": keys[name].sign(signed)} if told else {})}
@@ -101,7 +101,7 @@ def write_signed_ledger(
         if until == MEASURED:
             return document
         delivered = signed_delivery(document, deliveries)
-        due = settle(stated, money=money, delivered=[delivered.get(name, 0.0) for name in names], unchecked=True)
+        due = settle(sound, money=money, delivered=[delivered.get(name, 0.0) for name in names], unchecked=True)
         cents = dict(zip(due.names, due.cents, strict=True))
         paid = settlement_document(document, ledger.head, delivered, cents)
         confirmed = {name: keys[name].sign(paid) for name in document["keys"]}

@@ -43,7 +43,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, is_ledger
 from fedpact.federation.lots import Ownership
@@ -434,19 +433,3 @@ def stated_models(given: Mapping[str, float], models: Sequence[Mapping[str, Any]
             for model in models
         ]
     )
-
-
-def verified_entry(
-    names: Sequence[str], subsets: FloatArray, accuracies: FloatArray, test_sizes: FloatArray
-) -> dict[str, Any]:
-    """An entry of a ledger: models made of subsets of the updates, and what the members measured, (models, n) each."""
-    rows = zip(np.asarray(subsets, dtype=bool), np.asarray(accuracies), np.asarray(test_sizes), strict=True)
-
-    def model(chosen: NDArray[np.bool_], scores: FloatArray, sizes: FloatArray) -> dict[str, Any]:
-        stated = {
-            name: {"accuracy": float(score), "samples": int(size)} if np.isfinite(score) else {"accuracy": None}
-            for name, score, size in zip(names, scores, sizes, strict=True)
-        }
-        return {"subset": [name for name, used in zip(names, chosen, strict=True) if used], "accuracies": stated}
-
-    return {"models": [model(*each) for each in rows]}

@@ -95,7 +95,7 @@ def test_whoever_a_log_does_not_know_was_not_there(tmp_path: Path) -> None:
     np.testing.assert_array_equal(seen.contributions, [[100, 40, 0, 0], [10, 0, 0, 5]])
     np.testing.assert_array_equal(seen.accuracies, [[0.8, 0.6, 0.7, NAN], [0.5, NAN, NAN, 0.4]])
     assert seen.sources == ("ledger.jsonl", "pilot.csv")
-    assert seen.rows == (4, 2)
+    assert seen.rows == (6, 2)  # entries of the ledger
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ WRONG = {
 def test_what_is_no_array_is_not_even_signed(tmp_path: Path) -> None:
     grid = four()
     grid.nodes[FIRST_NODE + 1].app = state_dict_app(no_array)
-    with pytest.raises(Lost, match='"Ben": .*pickled'):
+    with pytest.raises(Lost, match=r'"Ben": .*pickled'):
         start(grid, tmp_path / "ledger.jsonl")
 
 
