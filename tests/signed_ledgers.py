@@ -13,7 +13,6 @@ from fedpact.deals.ledger import AGREED, KEYS, MEASURED, SETTLED, SIGNED, TRAINE
 from fedpact.deals.settlement import money_terms
 from fedpact.deals.signatures import (
     deal_document,
-    document_digest,
     key_document,
     measured_parts,
     new_signing_key,
@@ -63,7 +62,7 @@ def write_signed_ledger(
             name: {"place": place, "key": key.public, "signature": key.sign(key_document(run, name, place, key.public))}
             for place, (name, key) in enumerate(keys.items())
         }
-        note(KEYS, {"run": run, "keys": proofs})
+        note(KEYS, {"keys": proofs})
         verification = {"subsets": subsets, "settles": False, "calibration": None} if subsets else None
         agreed = note(AGREED, {"deal": record, "utilities": {}, **({"verification": verification} if subsets else {})})
         if until == AGREED:
@@ -71,7 +70,7 @@ def write_signed_ledger(
         document = deal_document(ledger.entries, agreed)
         signatures = {name: _signed(document, name, place, keys[name], record) for place, name in enumerate(names)}
         signatures = {name: said for name, said in signatures.items() if name in document["keys"]}
-        note(SIGNED, {"deal": agreed.hash, "document": document_digest(document), "signatures": signatures})
+        note(SIGNED, {"signatures": signatures})
         if until == SIGNED:
             return document
         sound = deal_from_record(record)
@@ -85,8 +84,7 @@ def write_signed_ledger(
             for name, counts in samples.items()
             if given[name]
         }
-        trained = {"agreed": given, "samples": samples, "samples_per_unit": per_unit, "deliveries": deliveries}
-        note(TRAINED, trained | {"model": {"file": "model.npz", "sha256": "0", "arrays": MODEL}})
+        note(TRAINED, {"deliveries": deliveries, "model": {"file": "model.npz", "sha256": "0", "arrays": MODEL}})
         if subsets:
             note(VERIFIED, _verified(document, deliveries, ledger.head, keys, measure))
         if until in (TRAINED, VERIFIED):
@@ -105,16 +103,14 @@ def write_signed_ledger(
         cents = dict(zip(due.names, due.cents, strict=True))
         paid = settlement_document(document, ledger.head, delivered, cents)
         confirmed = {name: keys[name].sign(paid) for name in document["keys"]}
-        content = {"deal": agreed.hash, "cents": cents, "decimals": due.decimals, **due.record()}
-        more = {"confirmed": sorted(confirmed), "signatures": confirmed, "delivered_by": delivered}
-        note(SETTLED, content | more)
+        note(SETTLED, {"cents": cents, "signatures": confirmed})
     return document
 
 
 def _signed(document: Content, name: str, place: int, key: Any, record: Content) -> dict[str, Any]:
     prices = record.get("prices")
     own = statement_document(document, name, prices=prices[place] if prices else None, utility=None, claims=[])
-    return {"signed": True, "claims": [], "signature": key.sign(document), "own_signature": key.sign(own)}
+    return {"claims": [], "signature": key.sign(document), "own_signature": key.sign(own)}
 
 
 def _verified(document: Content, deliveries: Any, head: str, keys: Content, measure: Any) -> dict[str, Any]:

@@ -15,9 +15,9 @@ import fedpact as fp
 from edges.command_line import Result
 from fedpact.deals import Ledger
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED
+from fedpact.deals.ledger import FAILED, MEASURED, SETTLED
 from fedpact.flower import run as run_module
-from fedpact.flower.run import Lost, settled_content, trained_content
+from fedpact.flower.run import Lost
 from fedpact.scenario import example
 from signed_ledgers import write_signed_ledger
 from unit.flower.cheats import Cheat, conduct_run, sent_back
@@ -86,8 +86,8 @@ def test_a_failure_after_the_deal(run: Run, tmp_path: Path, is_settled: bool) ->
     with Ledger(path) as ledger:
         ledger.append(FAILED, {"phase": "train", "reason": "City was killed"})
         if is_settled:
-            agreed = next(entry for entry in ledger.entries if entry.kind == AGREED)
-            ledger.append(SETTLED, settled_content(fp.settle(SOLVED.deal, money=HOSPITALS.money), agreed.hash))
+            due = fp.settle(SOLVED.deal, money=HOSPITALS.money)
+            ledger.append(SETTLED, {"cents": dict(zip(due.names, due.cents, strict=True)), "signatures": {}})
     checked = run("check", "ledger.jsonl")
     assert checked.code == 1 and "Nobody is paid: the run failed (train): City was killed" in checked.words
     for options in ([], ["--unchecked"]):
@@ -99,12 +99,10 @@ def test_a_failure_after_the_deal(run: Run, tmp_path: Path, is_settled: bool) ->
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        (SETTLED, {"decimals": None}),
+        ("begun", {"decimals": None}),
         (SETTLED, {"cents": [1]}),
-        (SETTLED, {"delivered": [1]}),
-        ("trained", {"samples": None}),
-        ("trained", {"samples": {"City": ["x"]}}),
-        ("trained", {"samples": {"City": [-5]}}),
+        ("trained", {"deliveries": None}),
+        ("trained", {"deliveries": {"City": ["x"]}}),
     ],
 )
 def test_a_ledger_of_unsound_entries_pays_nobody(run: Run, tmp_path: Path, kind: str, change: Any) -> None:
@@ -120,13 +118,14 @@ def test_a_ledger_of_unsound_entries_pays_nobody(run: Run, tmp_path: Path, kind:
 
 def test_what_nobody_signed_moves_no_money(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever keeps the ledger states that City was asked a hundred times: every signature still holds."""
+    note = run_module.SignedRun.note
 
-    def stating_more(*arguments: Any, **more: Any) -> dict[str, Any]:
-        return trained_content(*arguments, **more) | {"asked": {"City": 100}}
+    def stating_more(run: Any, kind: str, content: Any) -> None:
+        note(run, kind, content | ({"asked": {"City": 100}} if kind == "trained" else {}))
 
     honest = Stage(HOSPITALS.federation, tmp_path / "honest")
     honest.conduct()
-    monkeypatch.setattr(run_module, "trained_content", stating_more)
+    monkeypatch.setattr(run_module.SignedRun, "note", stating_more)
     forged = Stage(HOSPITALS.federation, tmp_path / "forged")
     forged.conduct()
     assert '"asked":{"City":100}' in forged.ledger.read_text(encoding="utf-8")

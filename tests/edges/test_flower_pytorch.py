@@ -55,7 +55,7 @@ def test_an_app_under_a_deal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     found = check_record(tmp_path / "ledger.jsonl")
     trained = found.last("trained")
     assert found.failed == [] and found.last("settled") is not None and trained is not None
-    assert trained.content["samples"] == {"agent 0": [168, 168], "agent 1": [61, 61], "agent 2": [312, 312]}
+    assert found.samples == {"agent 0": [168, 168], "agent 1": [61, 61], "agent 2": [312, 312]}
     sys.modules.pop("digits", None)
 
 
@@ -264,5 +264,5 @@ def test_a_deployment_whose_node_is_killed_goes_on_without_it(tmp_path: Path) ->
         for kind in ("failed", "settled", "measured")
     )
     assert list(failed["agents"]) == ["B"] and set(failed["deliveries"]) <= {"A", "C", "D"}
-    assert settled["confirmed"] == ["A", "C", "D"] and settled["cents"]["B"] == 0
+    assert sorted(settled["signatures"]) == ["A", "C", "D"] and settled["cents"]["B"] == 0
     assert all(said["accuracy"] is not None for said in measured["accuracies"].values())

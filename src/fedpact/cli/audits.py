@@ -10,7 +10,7 @@ from fedpact.certificates.claims import quote_claim
 from fedpact.cli.common import console, escape, print_agents, print_json, table
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import SETTLED, is_ledger
+from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import KnownKeys
 from fedpact.fitting.delivery import with_paid_shares
 from fedpact.negotiation.check import (
@@ -112,11 +112,10 @@ def _show_ledger(found: CheckedLedger) -> None:
 
 def _show_deal(found: CheckedLedger, deal: Deal) -> None:
     """Who gave what, got which accuracy, and is paid how much."""
-    settled = found.last(SETTLED) if found.is_finished else None
-    money = settled.content if settled is not None else None
+    settled = found.paid
     columns = paid_columns(found, deal)
     agents = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
-    title = f"The deal (pay in {money['currency'] if money else PAYOFF_LABEL})"
+    title = f"The deal (pay in {settled.currency if settled is not None else PAYOFF_LABEL})"
     print_agents(title, agents, columns, sizes=deal.contributions)
     console.print()
 

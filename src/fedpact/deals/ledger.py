@@ -38,7 +38,7 @@ except ImportError:  # Windows: nobody is kept from opening a ledger twice
 
 BEGINNING = "0" * 64  # the hash before the first entry
 FIRST = "begun"  # the kind of the first entry
-VERSION = 2  # of ledgers: whoever reads another has another version of fedpact
+VERSION = 3
 
 # The phases of a run, each the kind of an entry.
 KEYS = "keys"  # members' public keys
@@ -243,7 +243,7 @@ def _entry(line: bytes, seq: int, previous: str) -> Entry:
             raise InvalidInput(f"must have a {key}, got {short_repr(found[key])}")
     if seq == 0 and (found["kind"] != FIRST or found["content"].get("ledger") != VERSION):
         raise InvalidInput(
-            f'must be of kind {FIRST!r} and hold {{"ledger": {VERSION}}}: ledgers without signatures are not read'
+            f'must be of kind {FIRST!r} and hold {{"ledger": {VERSION}}}: ledgers of version 0.2 are not read'
         )
     entry = Entry(**found)
     if entry.hash != _own_hash(entry) or line != _line(entry):

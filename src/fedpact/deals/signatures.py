@@ -532,14 +532,13 @@ class SignedDeal:
             return
         signatures = content.get("signatures") or {}
         if entry.kind == SETTLED or (entry.kind == FAILED and content.get("phase") == SETTLE and signatures):
-            delivered = content["delivered_by"] if entry.kind == SETTLED else self.delivered()
             shares = content.get("paid_shares")
-            made = settlement_document(self.document, entry.previous, delivered, content["cents"], shares)
+            made = settlement_document(self.document, entry.previous, self.delivered(), content["cents"], shares)
             for name, signature in signatures.items():
                 yield name, made, signature
         elif entry.kind in (SIGNED, FAILED):
             for name, said in signatures.items():
-                if entry.kind == FAILED or (name in self.members and said.get("signed") is True):
+                if entry.kind == FAILED or name in self.members:
                     yield name, self.document, said.get("signature")
                     agreed, place = self.entries[AGREED].content, self.document["agents"].index(name)
                     prices = agreed["deal"].get("prices")

@@ -387,7 +387,7 @@ def _read_ledger(path: Path) -> RunLog:
         models = [] if verified is None else verified.content["models"]
         if trained is None or (measured is None and not models):
             raise InvalidInput("this ledger records no accuracies: the run did not get so far, or nobody measured them")
-        unit, used = float(trained.content["samples_per_unit"]), trained.content["samples"]
+        unit, used = float(found.chain.entries[0].content["samples_per_unit"]), found.samples
         names = [name for name in (() if found.deal is None else found.deal.agents) if name in used]
         given = {name: max(used[name], default=0) / unit for name in names}
         whole = [] if measured is None else [{"subset": names, "accuracies": measured.content["accuracies"]}]

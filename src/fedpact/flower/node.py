@@ -335,7 +335,6 @@ class SigningNode(OwnNode):
         self._keep_statement(document)
         return {
             "signed": True,
-            "statement": document_digest(document),
             "claims": claims,
             "signature": self.key.sign(document),
             "own_signature": self.key.sign(own),

@@ -150,7 +150,7 @@ class SignedRun:
         self.nodes = {name: seated[name] for name in self.names if name in seated}
         new = {name: key for name, key in proven.items() if name not in known}
         if new:
-            self.note(KEYS, {"run": run, "keys": new})
+            self.note(KEYS, {"keys": new})
 
     @property
     def description(self) -> str:
@@ -217,7 +217,7 @@ class SignedRun:
         if silent:
             raise Lost(silent, signed=kept)
         if self.entry(SIGNED) is None:
-            self.note(SIGNED, {"deal": document["head"], "document": document_digest(document), "signatures": signed})
+            self.note(SIGNED, kept)
 
     @property
     def wants(self) -> dict[str, list[str]] | None:
@@ -229,7 +229,6 @@ class SignedRun:
     def keep_training(
         self,
         models: Mapping[str, ArrayRecord],
-        samples: Mapping[str, list[int]],
         deliveries: Mapping[str, list[dict[str, Any]]],
         updates: TrainingUpdates | None = None,
     ) -> None:
@@ -247,8 +246,7 @@ class SignedRun:
             more = {"models": {name: files[record_digest(arrays)] for name, arrays in models.items()}}
         if updates is not None:
             more["updates"] = updates.save(self._file("updates"))
-        per_unit = self.header["samples_per_unit"]
-        self.note(TRAINED, trained_content(self.samples(), samples, per_unit, deliveries=deliveries, **more))
+        self.note(TRAINED, {"deliveries": deliveries, **more})
 
     def verify(self) -> None:
         """What members measure of models made of subsets of the updates; `Unmeasured` if nobody can."""
@@ -328,8 +326,7 @@ class SignedRun:
         if disputed:
             self.fail(SETTLE, "the settlement is disputed", disputed, cents=cents, signatures=confirmed, **paid)
             raise InvalidInput(_each(disputed, " disputes it"))
-        signatures = {"confirmed": sorted(confirmed), "signatures": confirmed, "delivered_by": delivered}
-        self.note(SETTLED, settled_content(settlement, agreed.hash, **signatures, **paid))
+        self.note(SETTLED, {"cents": cents, "signatures": confirmed, **paid})
         self.settlement = settlement
 
     def _due(self, delivered: Mapping[str, float]) -> tuple[Settlement, list[list[float | None]] | None]:
@@ -480,30 +477,7 @@ def _checked_signature(name: str, said: Mapping[str, Any], put: Mapping[str, Any
     if not is_signed_by(key, statement_document(document, name, **parts), said.get("own_signature")):
         raise InvalidInput("signs something else than its own part of the deal")
     kept = ("signature", "own_signature", "claims", *(["wants"] if wants is not None else []))
-    return {"signed": True, "statement": document_digest(document), **{part: said[part] for part in kept}}
-
-
-# Contents of entries
-
-
-def trained_content(
-    agreed: Mapping[str, int], samples: Mapping[str, Sequence[int]], samples_per_unit: float, **more: Any
-) -> dict[str, Any]:
-    """What was used, by agent and round, beside what was agreed."""
-    used = {name: list(counts) for name, counts in samples.items()}
-    return {"agreed": dict(agreed), "samples": used, "samples_per_unit": samples_per_unit, **jsonable(more)}
-
-
-def settled_content(settlement: Settlement, deal: str, **more: Any) -> dict[str, Any]:
-    """Money in whole cents, of the deal whose entry has this hash."""
-    cents = dict(zip(settlement.names, settlement.cents, strict=True))
-    return {
-        "deal": deal,
-        "cents": cents,
-        "decimals": settlement.decimals,
-        **settlement.record(),
-        **jsonable(more),
-    }
+    return {part: said[part] for part in kept}
 
 
 def warn_unmeasured(reasons: Mapping[str, str], what: str) -> None:

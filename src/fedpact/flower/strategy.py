@@ -337,7 +337,7 @@ class UnderDeal(Strategy):
         short = self.short()
         if short and self.deal.prices is None:
             raise Lost(short, signed={"deliveries": self._deliveries})
-        run.keep_training(self.models, self.samples, self._deliveries, self.updates)
+        run.keep_training(self.models, self._deliveries, self.updates)
 
     def _is_in(self, group: ModelGroup, node: int, server_round: int) -> bool:
         """Whether the model of a group goes to a node; before nodes have said who they are, all models are alike."""

@@ -154,7 +154,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 
 def expected_models(stage: Stage) -> dict[str, float]:
     """After two rounds of pulling half the way to one's place, from 0."""
-    samples = content(stage.ledger, "trained")["agreed"]
+    samples = fp.load_deal(stage.ledger).samples()
     models = dict.fromkeys(samples, 0.0)
     for _ in range(2):
         trained = {name: 0.5 * (models[name] + place) for place, name in enumerate(samples)}
@@ -171,7 +171,7 @@ def test_a_signed_run_leaves_every_members_model(stage: Stage) -> None:
     found = check_ledger(stage.ledger, must_be_signed=True)
     assert found.failed == [] and found.findings["model"].holds and found.findings["measured"].holds
     trained, measured = content(stage.ledger, "trained"), content(stage.ledger, "measured")["accuracies"]
-    assert all(trained["agreed"].values()) and "model" not in trained
+    assert len(trained["deliveries"]) == 3 and "model" not in trained
     for place, (name, model) in enumerate(expected_models(stage).items()):
         stated = trained["models"][name]
         with np.load(stage.ledger.parent / stated["file"]) as kept:

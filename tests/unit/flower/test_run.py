@@ -98,10 +98,12 @@ def test_without_money_payments_are_units_of_payoff(stage: Stage) -> None:
     stage.conduct(**{"currency": None, "per-payoff": None})
     found = check_record(stage.ledger)
     assert found.failed == [] and found.findings["settlement"].holds
-    settled = last(stage, "settled")
-    assert (settled["currency"], settled["per_payoff"], settled["decimals"]) == ("units of payoff", 1.0, 9)
+    paid = found.settlement()
+    assert (paid.currency, paid.per_payoff, paid.decimals) == ("units of payoff", 1.0, 9)
     due = dict(zip(found.deal.agents, found.deal.payments, strict=True))
-    assert settled["cents"] == {name: pytest.approx(payment * 1e9, abs=1.0) for name, payment in due.items()}
+    assert last(stage, "settled")["cents"] == {
+        name: pytest.approx(payment * 1e9, abs=1.0) for name, payment in due.items()
+    }
 
 
 def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
@@ -122,7 +124,7 @@ def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
     assert sum(settled["cents"].values()) == 0
     solved = fp.ExternalityMechanism().solve(stage.federation)
     np.testing.assert_allclose(list(settled["cents"].values()), 1e8 * solved.payments, atol=1.0)
-    assert settled["confirmed"] == ["agent 0", "agent 1", "agent 2"]
+    assert sorted(settled["signatures"]) == ["agent 0", "agent 1", "agent 2"]
 
 
 def test_the_deal_is_the_one_negotiated_in_process(stage: Stage) -> None:
@@ -156,7 +158,7 @@ def test_nobody_contributes_where_nothing_is_worth_it(tmp_path: Path) -> None:
     dear = fp.Federation(np.ones((3, 3)), costs=5.0, caps=10.0, payoff=fp.PowerLaw(beta=0.1))
     stage = Stage(dear, tmp_path)
     stage.conduct()
-    assert not any(last(stage, "trained")["agreed"].values())
+    assert not last(stage, "trained")["deliveries"]
     assert set(last(stage, "settled")["cents"].values()) == {0}
     assert check_record(stage.ledger).failed == []
 
@@ -176,7 +178,8 @@ def test_caps_follow_the_data_nodes_hold(tmp_path: Path) -> None:
 
     stage = Stage(example("paper-w1").federation, tmp_path, learner=Little)
     stage.conduct()
-    assert last(stage, "trained")["agreed"] == dict.fromkeys(["agent 0", "agent 1", "agent 2"], 9)
+    used = check_record(stage.ledger).samples
+    assert len(used) == 3 and all(set(counts) == {9} for counts in used.values())
     capped = fp.Federation(np.ones((3, 3)), costs=0.001, caps=9.0, payoff=fp.PowerLaw(beta=0.02))
     assert_solved(check_record(stage.ledger).deal, capped)
 
@@ -239,7 +242,7 @@ def test_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path
     assert reason in found.deal.excluded["agent 1"]
     assert_solved(found.deal, federation)
     assert found.failed == [] and found.last("settled") is not None
-    assert "agent 1" not in last(stage, "trained")["samples"]
+    assert "agent 1" not in last(stage, "trained")["deliveries"]
 
 
 def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
@@ -385,7 +388,7 @@ def test_who_does_not_answer_after_training_is_paid_all_the_same(stage: Stage) -
     stage.faults[0] = lambda message, honest: None if kind_of(message) in ("evaluate", "settle") else honest(message)
     stage.conduct()
     assert last(stage, "measured")["accuracies"]["agent 0"] == {"accuracy": None, "reason": "no reply in time"}
-    assert last(stage, "settled")["confirmed"] == ["agent 1", "agent 2"]
+    assert sorted(last(stage, "settled")["signatures"]) == ["agent 1", "agent 2"]
     assert last(stage, "settled")["cents"]["agent 0"] < 0
 
 

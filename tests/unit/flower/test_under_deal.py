@@ -243,8 +243,8 @@ def test_what_is_delivered_is_paid_for_at_the_prices_agreed(tmp_path: Path) -> N
     np.testing.assert_allclose(np.array(under.settlement.cents, float) / 1e9, due, atol=2e-9)
     found = check_record(tmp_path / "ledger.jsonl")
     assert found.failed == [] and found.findings["settlement"].holds
-    settled = found.chain.entries[-1].content
-    assert settled["agreed"] == [10.0, 4.0, 6.5] and settled["delivered"] == [10.0, 2.0, 6.5]
+    paid = found.settlement()
+    assert paid.agreed == (10.0, 4.0, 6.5) and paid.delivered == (10.0, 2.0, 6.5)
 
 
 def test_who_is_not_asked_in_a_round_has_not_failed_to_deliver() -> None:
