@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -178,12 +177,6 @@ def test_a_finished_transcript_is_shown_again(run, tmp_path: Path) -> None:
     assert {key: with_json[key] for key in DEAL_KEYS} == read_transcript(tmp_path / "said.jsonl").deal
 
 
-def test_an_empty_file_is_begun_in(run, tmp_path: Path) -> None:
-    (tmp_path / "said.jsonl").touch()
-    assert run("negotiate", "-o", "said.jsonl").code == 0
-    assert run("check", "said.jsonl").code == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "holds"),
     [
@@ -204,57 +197,6 @@ def test_the_transcript_of_something_else_is_left_alone(run, tmp_path: Path, arg
     assert holds in result.err
     assert "name another file, or remove this one" in result.err
     assert (tmp_path / "said.jsonl").read_bytes() == content
-
-
-@pytest.mark.parametrize("content", ["my notes", '{"a": 1}\n', "\x00\x01"])
-def test_a_file_that_is_no_transcript_is_left_alone(run, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "said.jsonl"
-    path.write_text(content)
-    result = run("negotiate", "-o", "said.jsonl")
-    assert result.code == 2
-    assert result.err.startswith("error: said.jsonl: ")
-    assert path.read_text() == content
-
-
-def interrupted_at(monkeypatch: pytest.MonkeyPatch, exchange: int) -> None:
-    """The user presses Ctrl-C while the agents think about one of the questions."""
-    ask, count = InProcess.ask, 0
-
-    def asked(self: InProcess, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
-        nonlocal count
-        count += 1
-        if count == exchange:
-            raise KeyboardInterrupt
-        return ask(self, questions)
-
-    monkeypatch.setattr(InProcess, "ask", asked)
-
-
-@pytest.mark.parametrize("exchange", [1, 3, 5])
-@pytest.mark.parametrize("as_json", [[], ["--json"]])
-def test_interrupted_and_gone_on(run, tmp_path: Path, exchange: int, as_json: list[str]) -> None:
-    whole = run("negotiate", "-o", "whole.jsonl", *as_json)
-    with pytest.MonkeyPatch.context() as patch:
-        interrupted_at(patch, exchange)
-        broken = run("negotiate", "-o", "said.jsonl", *as_json)
-    assert broken.code == 130
-    assert f"interrupted; {exchange - 1} exchanges are kept in said.jsonl, the same command goes on" in broken.err
-    resumed = run("negotiate", "-o", "said.jsonl", "--resume", *as_json)
-    assert resumed.code == 0
-    assert (tmp_path / "said.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    if as_json:
-        assert resumed.out == whole.out.replace("whole.jsonl", "said.jsonl")
-    else:
-        assert f"Going on after {exchange - 1} exchanges that are in said.jsonl." in resumed.words
-        assert whole.words.split(" round residual ")[1].split(" Written:")[0] in resumed.words
-
-
-def test_interrupted_without_a_transcript(run) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        interrupted_at(patch, 3)
-        result = run("negotiate")
-    assert result.code == 130
-    assert result.err == "interrupted; nothing is kept; --transcript FILE would keep the exchanges\n"
 
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,14 @@ from flwr.serverapp.strategy import FedAdam, FedAvg, Strategy
 
 import fedpact as fp
 from fedpact.flower import UnderDeal
-from fedpact.flower.settings import AppSettings, write_app
+from fedpact.flower.settings import write_app
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_ledger
 from random_cases import some
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage
-from unit.flower.test_signed_ledger import attacked, entries_of
 from unit.flower.test_signed_ledger import content as content_of
+from unit.flower.test_signed_ledger import entries_of
 from unit.flower.test_under_deal import DEAL, grid_of, mean, start, three
 
 WANTS = {"A": ["A", "B"], "B": ["A", "B"], "C": ["A", "B", "C"]}  # C harms the others
@@ -90,17 +89,6 @@ def test_without_harm_the_model_is_the_common_one(strategy: Strategy) -> None:
     assert all((arrays.to_numpy_ndarrays()[0] == common).all() for arrays in under.models.values())
 
 
-def test_a_strategy_that_remembers_does_so_for_every_model() -> None:
-    """Momentum of C's model is not that of the others': it is what FedAdam makes of the three replies alone."""
-    under = UnderDeal(FedAdam(), DEAL, wants=WANTS)
-    start(under, three())
-    pair = fp.Deal(mechanism="by hand", agents=("A", "B"), contributions=np.array([10.0, 4.0]), payments=np.zeros(2))
-    np.testing.assert_array_equal(
-        under.models["A"].to_numpy_ndarrays()[0], start(UnderDeal(FedAdam(), pair), grid_of({}, {}))
-    )
-    assert (under.models["A"].to_numpy_ndarrays()[0] != under.models["C"].to_numpy_ndarrays()[0]).all()
-
-
 def test_a_node_that_comes_late_without_a_name_is_sent_nothing() -> None:
     """Nobody knows which model is its own; it does not deliver, and is not paid for that."""
     grid = three()
@@ -134,11 +122,6 @@ def test_a_federation_says_who_wants_what() -> None:
 def test_what_needs_one_model_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(fp.InvalidInput, match=message):
         UnderDeal(FedAvg(), DEAL, **{"wants": WANTS, **options})
-
-
-def test_a_test_of_one_model_is_refused() -> None:
-    with pytest.raises(fp.InvalidInput, match="evaluate_fn cannot be used with personal models: it is given one model"):
-        start(UnderDeal(FedAvg(), DEAL, wants=WANTS), three(), evaluate_fn=lambda number, arrays: None)
 
 
 # Runs of fedpact's own, whose members sign
@@ -194,16 +177,6 @@ def test_what_harms_a_member_is_not_in_its_model(stage: Stage, tmp_path: Path) -
     assert own["agent 2"]["accuracy"] <= shared["agent 2"]["accuracy"]
 
 
-def test_without_harm_a_run_is_the_common_one(tmp_path: Path) -> None:
-    kind = HARMED.replace(weights=np.abs(HARMED.weights))
-    stages = [Stage(kind, tmp_path / models, run_config={"models": models}) for models in ("common", "personal")]
-    for each in stages:
-        each.conduct()
-    common, personal = (content(each.ledger, "trained") for each in stages)
-    assert {stated["arrays"] for stated in personal["models"].values()} == {common["model"]["arrays"]}
-    assert len({stated["file"] for stated in personal["models"].values()}) == 1
-
-
 @pytest.mark.parametrize("killed_at", some(range(9), 3))
 def test_killed_and_started_again(killed_at: int, stage: Stage, tmp_path: Path) -> None:
     again = Stage(PERSONAL, tmp_path, run_config={"models": "personal"})
@@ -223,41 +196,12 @@ def test_a_run_does_not_go_on_with_other_models(stage: Stage) -> None:
         other.conduct()
 
 
-@pytest.mark.parametrize(
-    ("kind", "change", "claim"),
-    [
-        (
-            "signed",
-            lambda said: said["signatures"]["agent 0"].update(wants=["agent 0", "agent 1", "agent 2"]),
-            "signed",
-        ),
-        ("signed", lambda said: said["signatures"]["agent 0"].pop("wants"), "signed"),
-        ("trained", lambda said: said["models"].update({"agent 0": said["models"]["agent 1"]}), "measured"),
-        ("begun", lambda said: said.pop("models"), "signed"),
-    ],
-)
-def test_a_changed_ledger_is_found(kind: str, change: Any, claim: str, stage: Stage, tmp_path: Path) -> None:
-    shutil.copytree(stage.ledger.parent, tmp_path / "record")
-    found = attacked(tmp_path / "record" / "ledger.jsonl", lambda entries: change(content_of(entries, kind)))
-    assert claim in found.failed
-
-
 def test_a_node_refuses_a_file_that_counts_harm(tmp_path: Path) -> None:
     torn = Stage(HARMED, tmp_path, run_config={"models": "personal"})
     with pytest.raises(
         fp.InvalidInput, match='"agent 0" does not sign the deal: models: its private file counts data of'
     ):
         torn.conduct()
-
-
-def test_settings_of_a_run() -> None:
-    given = {"record": "record", "names": '["A", "B", "C"]', "models": "personal"}
-    assert AppSettings.of(given).header()["models"] == "personal"
-    assert "models" not in AppSettings.of({**given, "models": "common"}).header()
-    with pytest.raises(fp.InvalidInput, match="verify_subsets cannot be used with personal models"):
-        AppSettings.of({**given, "verify-subsets": 30})
-    with pytest.raises(fp.InvalidInput, match="models must be one of common, personal, got 'own'"):
-        AppSettings.of({**given, "models": "own"})
 
 
 def test_the_app_of_a_scenario_says_which_models(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
-from flwr.serverapp.strategy import FedAvg, FedAvgM, Strategy
+from flwr.serverapp.strategy import FedAvg, Strategy
 
 import fedpact as fp
 from fedpact.deals import read_ledger
@@ -163,15 +163,6 @@ def test_nobody_contributes_where_nothing_is_worth_it(tmp_path: Path) -> None:
     assert check_record(stage.ledger).failed == []
 
 
-def test_two_agents_settle_at_personal_prices(tmp_path: Path) -> None:
-    pair = fp.Federation([[1.0, 0.5], [0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
-    stage = Stage(pair, tmp_path)
-    stage.conduct()
-    deal = check_record(stage.ledger).deal
-    assert deal is not None and deal.provenance.settled_by == "personal prices"
-    assert_solved(deal, pair)
-
-
 def test_caps_follow_the_data_nodes_hold(tmp_path: Path) -> None:
     class Little(Pulling):
         samples = 9
@@ -284,11 +275,6 @@ def test_two_nodes_for_one_seat_are_refused(stage: Stage) -> None:
     assert kinds(stage) == ["begun"]
 
 
-def test_nobody_there(stage: Stage) -> None:
-    with pytest.raises(fp.InvalidInput, match="no node is there to negotiate with: none is connected"):
-        stage.conduct(stage.grid(places=[]))
-
-
 def test_everybody_broken_is_a_named_error_in_the_ledger(stage: Stage) -> None:
     stage.faults |= dict.fromkeys(range(3), only("negotiate", nonsense))
     with pytest.raises(fp.NotConverged, match="nobody is left"):
@@ -369,19 +355,6 @@ def test_a_strategy_that_leaves_members_out_is_refused(stage: Stage) -> None:
     assert kinds(stage)[-1] == "signed"
     stage.conduct(rounds=1)
     assert kinds(stage)[-1] == "settled"
-
-
-def test_another_strategy_trains_as_well(stage: Stage) -> None:
-    stage.conduct(strategy=lambda: FedAvgM(fraction_evaluate=0.0, server_momentum=0.9))
-    assert kinds(stage)[-1] == "settled" and check_record(stage.ledger).failed == []
-
-
-def test_nobody_agrees_with_itself(stage: Stage) -> None:
-    with pytest.raises(
-        fp.InvalidInput, match='fewer than 2 members are left at the table: "agent 0": fails to answer: it is not there'
-    ):
-        stage.conduct(stage.grid(places=[2]))
-    assert kinds(stage) == ["begun", "keys", "failed"]
 
 
 def test_who_does_not_answer_after_training_is_paid_all_the_same(stage: Stage) -> None:

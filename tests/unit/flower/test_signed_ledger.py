@@ -241,12 +241,6 @@ def test_a_ledger_chained_anew_is_found(ledger: Path, attack: Callable[[Entries]
     assert claim in found.failed, found.findings
 
 
-def test_zero_samples_but_paid(ledger: Path) -> None:
-    """Even where the count alone is set to zero, what is paid no longer follows from what was delivered."""
-    found = attacked(ledger, deliver_nothing)
-    assert {"delivered", "settlement"} <= set(found.failed)
-
-
 def test_the_end_cut_off_alone_is_found_by_who_holds_a_receipt(ledger: Path, stage: Stage) -> None:
     receipts = [stage.folder / "agents" / f"{place}-record" / "receipt.json" for place in range(3)]
     assert check_ledger(ledger, receipts=receipts).failed == []
@@ -295,13 +289,6 @@ def public_keys(stage: Stage, folder: Path) -> Path:
     return keys
 
 
-def test_keys_known_by_half_fail(ledger: Path, stage: Stage, tmp_path: Path) -> None:
-    keys = public_keys(stage, tmp_path)
-    (keys / "1.key.pub").unlink()
-    found = check_ledger(ledger, keys=read_known_keys(keys))
-    assert 'the key stated for "agent 1" is not known' in found.findings["keys"].reason
-
-
 def test_a_deal_that_nobody_has_signed_fails_where_signatures_are_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     deal = {"mechanism": "externality", "agents": ["A", "B"], "contributions": [1, 1], "payments": [0, 0]}
@@ -311,7 +298,7 @@ def test_a_deal_that_nobody_has_signed_fails_where_signatures_are_asked_for(tmp_
     assert check_ledger(path, must_be_signed=True).failed == ["signed"]
     before = path.read_text(encoding="utf-8").replace('"ledger":3', '"ledger":1')
     path.write_text(before, encoding="utf-8")
-    with pytest.raises(fp.InvalidInput, match="ledgers of version 0.2 are not read"):
+    with pytest.raises(fp.InvalidInput, match=r"ledgers of version 0\.2 are not read"):
         check_ledger(path)
 
 

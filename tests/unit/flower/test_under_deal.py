@@ -133,14 +133,6 @@ def test_nothing_of_the_callers_is_written_to() -> None:
     assert arrays.to_numpy_ndarrays()[0] == 0.0
 
 
-def test_configurations_reach_the_nodes() -> None:
-    grid = three()
-    start(UnderDeal(FedAvg(), DEAL), grid, train_config=ConfigRecord({"lr": 0.25}))
-    trains = [message for message in grid.seen if kind_of(message) == "train"]
-    assert {message.content["config"]["lr"] for message in trains} == {0.25}
-    assert {message.content["config"]["server-round"] for message in trains} == {1, 2}
-
-
 def test_an_app_that_takes_more_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
     grid = three()
     grid.nodes[FIRST_NODE + 1].app = users_app(lambda message: 50)
@@ -160,21 +152,6 @@ def test_a_node_without_the_mod_cannot_claim_more_either(caplog: pytest.LogCaptu
     under = UnderDeal(FedAvg(), DEAL, nodes=nodes)
     start(under, grid, rounds=1)
     assert under.samples["B"] == [0] and "it used 50 samples and agreed to 4" in caplog.text
-
-
-def test_two_lines_do_where_the_server_knows_its_nodes() -> None:
-    """The strategy is wrapped, the data is cut; the mod can be left out."""
-    nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
-    under = UnderDeal(FedAvg(), DEAL, nodes=nodes)
-    start(under, grid_of({}, {}, {}, app=users_app(mods=[])))
-    assert under.samples == {"A": [10, 10], "B": [4, 4], "C": [6, 6]} and under.settlement is not None
-
-
-def test_a_node_that_is_known_cannot_call_itself_otherwise(caplog: pytest.LogCaptureFixture) -> None:
-    nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
-    under = UnderDeal(FedAvg(), DEAL, nodes=nodes)
-    start(under, grid_of({}, {"agent-name": "A"}, {}), rounds=1)
-    assert under.samples == {"A": [10], "B": [0], "C": [6]} and "it says that it is 'A'" in caplog.text
 
 
 def test_nodes_that_do_not_say_who_they_are(caplog: pytest.LogCaptureFixture) -> None:
@@ -268,12 +245,6 @@ def test_what_members_measured_is_in_the_ledger_and_can_be_fitted(tmp_path: Path
     np.testing.assert_array_equal(seen.contributions, [[10.0, 4.0, 6.5]])
     np.testing.assert_array_equal(seen.accuracies, [[0.5, 0.5, 0.5]])
     np.testing.assert_array_equal(seen.test_sizes, [[5.0, 5.0, 5.0]])
-
-
-def test_a_ledger_is_not_written_over(tmp_path: Path) -> None:
-    start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
-    with pytest.raises(fp.InvalidInput, match="the record of this run, which is over"):
-        start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
 
 
 def test_deals_come_in_many_forms(tmp_path: Path) -> None:
