@@ -98,7 +98,7 @@ def conduct(
                 return
             options: dict[str, Any] = {"verify_subsets": settings.verify_subsets, "wants": run.wants}
             under = UnderDeal(strategy(), run.deal(), samples_per_unit=settings.samples_per_unit, **options)
-            under.train_signed(run, first, settings.rounds, settings.timeout)
+            under.train(run, first, settings.rounds, settings.timeout)
 
         run.to_the_end(negotiate, train)
 

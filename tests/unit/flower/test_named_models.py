@@ -285,7 +285,9 @@ def test_an_app_whose_nodes_cannot_measure_fails_and_measures_again_when_it_is_s
     assert kinds.count("trained") == 1 and kinds.index("failed") < kinds.index("verified") < kinds.index("settled")
 
 
-def test_a_member_that_agreed_to_nothing_is_asked_once_and_nobody_is_warned(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_that_agreed_to_nothing_is_not_asked_and_nobody_is_warned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     idle = fp.Deal(
         mechanism="externality",
         agents=MEMBERS,
@@ -293,10 +295,10 @@ def test_a_member_that_agreed_to_nothing_is_asked_once_and_nobody_is_warned(capl
         payments=np.array([0.3, -0.1, -0.3, 0.1]),
     )
     grid = four()
-    under = UnderDeal(FedAvg(fraction_evaluate=0.0), idle)
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), idle, ledger=tmp_path / "ledger.jsonl")
     under.start(grid, state_dict(LAYERS), num_rounds=3, timeout=1.0)
     asked = [message.metadata.dst_node_id for message in grid.seen if kind_of(message) == "train"]
-    assert sorted(asked.count(node) for node in grid.nodes) == [1, 3, 3, 3]
+    assert sorted(asked.count(node) for node in grid.nodes) == [0, 3, 3, 3]
     assert under.samples["Dan"] == [0, 0, 0] and under.settlement is not None
     assert "Dan" not in "".join(record.message for record in caplog.records if record.levelname == "WARNING")
 

@@ -65,9 +65,8 @@ def by_hand(rounds: int) -> list[dict[str, float]]:
     return history
 
 
-@pytest.mark.parametrize("nodes", [None, {FIRST_NODE + place: name for place, name in enumerate(SAMPLES)}])
-def test_models_are_averages_of_what_members_want(nodes: dict[int, str] | None) -> None:
-    under, grid = UnderDeal(FedAvg(), DEAL, wants=WANTS, nodes=nodes), three()
+def test_models_are_averages_of_what_members_want(tmp_path: Path) -> None:
+    under, grid = UnderDeal(FedAvg(), DEAL, wants=WANTS, ledger=tmp_path / "ledger.jsonl"), three()
     model, expected = start(under, grid, rounds=3), by_hand(3)
     assert under.samples == {"A": [10] * 3, "B": [4] * 3, "C": [6] * 3}
     found = {name: arrays.to_numpy_ndarrays()[0][0] for name, arrays in under.models.items()}
@@ -81,28 +80,16 @@ def test_models_are_averages_of_what_members_want(nodes: dict[int, str] | None) 
 
 
 @pytest.mark.parametrize("strategy", [FedAvg(), FedAdam()], ids=["FedAvg", "FedAdam"])
-def test_without_harm_the_model_is_the_common_one(strategy: Strategy) -> None:
+def test_without_harm_the_model_is_the_common_one(strategy: Strategy, tmp_path: Path) -> None:
     everybody = dict.fromkeys(SAMPLES, tuple(SAMPLES))
-    common = start(UnderDeal(copy.deepcopy(strategy), DEAL), three())
-    under = UnderDeal(strategy, DEAL, wants=everybody)
+    common = start(UnderDeal(copy.deepcopy(strategy), DEAL, ledger=tmp_path / "common.jsonl"), three())
+    under = UnderDeal(strategy, DEAL, wants=everybody, ledger=tmp_path / "personal.jsonl")
     np.testing.assert_array_equal(start(under, three()), common)
     assert all((arrays.to_numpy_ndarrays()[0] == common).all() for arrays in under.models.values())
 
 
-def test_a_node_that_comes_late_without_a_name_is_sent_nothing() -> None:
-    """Nobody knows which model is its own; it does not deliver, and is not paid for that."""
-    grid = three()
-    late = grid.nodes[FIRST_NODE + 2]
-    late.fault = lambda message, honest: None if len(grid.seen) <= 3 else honest(message)
-    under = UnderDeal(FedAvg(fraction_evaluate=0.0), DEAL, wants=WANTS)
-    start(under, grid, rounds=3)
-    assert under.samples["C"] == [0, 0, 0] and [len(each) for each in sent(grid, "train")] == [3, 2, 2]
-
-
 def test_a_federation_says_who_wants_what() -> None:
-    deal = fp.ExternalityMechanism().solve(PERSONAL)
-    under = UnderDeal(FedAvg(), deal, wants=PERSONAL)
-    start(under, three(), rounds=1)
+    under = UnderDeal(FedAvg(), fp.ExternalityMechanism().solve(PERSONAL), wants=PERSONAL)
     assert under._wants == {
         "agent 0": ("agent 0", "agent 1"),
         "agent 1": ("agent 0", "agent 1", "agent 2"),

@@ -156,12 +156,6 @@ def test_a_node_that_signs_trains_only_under_the_deal_sealed(tmp_path: Path) -> 
         start(grid, tmp_path / "ledger.jsonl")
 
 
-def test_what_members_measure_needs_a_place() -> None:
-    under = UnderDeal(FedAvg(), DEAL, verify_subsets=7)
-    with pytest.raises(fp.InvalidInput, match="verify_subsets needs a ledger"):
-        under.start(three(), ArrayRecord([np.zeros(1)]))
-
-
 def dies_in_round(number: int) -> Callable[..., Message | None]:
     """A node that is there until it is to train in this round, and never again."""
     dead: list[bool] = []
