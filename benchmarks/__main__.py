@@ -14,7 +14,7 @@ from benchmarks import plots, record
 from benchmarks.figures import Figure
 
 # A benchmark is a module here with `run()`, which yields figures and curves (`benchmarks.figures`).
-USUAL = ["start_up", "shapley", "approximation", "equilibria", "certificates", "grids", "explorer"]
+USUAL = ["start_up", "shapley", "approximation", "equilibria", "certificates", "delivery", "grids", "explorer"]
 ON_REQUEST = ["rounds", "models", "training"]  # minutes each, or with peers of their own: run by name only
 NAMES = [*USUAL, *ON_REQUEST]
 

@@ -88,7 +88,7 @@ def _isolation(arrays: FederationArrays) -> Deviations:
 def free_riding(federation: Federation, contributions: FloatArray) -> Deviations:
     """Without payments, member i maximises a_i(x, s_-i) - c_i(x)."""
     arrays = federation.arrays
-    background = arrays.data(contributions) - arrays.own_data(contributions)
+    background = arrays.foreign_data(contributions)
     return _own_best(arrays, background, contributions, FREE_RIDING_SCOPE)
 
 
@@ -169,8 +169,8 @@ def price_taking(federation: Federation, contributions: FloatArray) -> Deviation
         return unbounded_deviations(federation, contributions, NO_DOMAIN_SCOPE)
     problem = welfare_problem(arrays, np.maximum(arrays.bounds()[0], contributions)[None])
     earned, worth = problem.earned(contributions[None]), arrays.marginal_payoffs(contributions)
-    sold = earned[0] - times_transposed(arrays.own_weights, worth)  # what the others pay for a sample of each lot
-    foreign = arrays.data(contributions) - arrays.own_data(contributions)
+    sold = times_transposed(arrays.foreign_weights, worth)  # what the others pay for a sample of each lot
+    foreign = arrays.foreign_data(contributions)
     paid = sum_by(arrays.lot_owners, contributions * sold, arrays.n_agents)
     paid = paid - sum_by(arrays.task_owners, worth * foreign, arrays.n_agents)
     here = arrays.payoffs(contributions) - arrays.spending(contributions) + paid

@@ -127,7 +127,7 @@ def earning_payoff(federation: Federation, contributions: FloatArray, bonus: flo
     arrays = federation.arrays
     if not federation.admits(contributions):
         return unbounded_deviations(federation, contributions, NO_DOMAIN_SCOPE)
-    others = arrays.data(contributions) - arrays.own_data(contributions)
+    others = arrays.foreign_data(contributions)
     alone, free = isolation(federation, contributions), free_riding(federation, contributions)
     spent = arrays.lot_costs(alone.actions)
 

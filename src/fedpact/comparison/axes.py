@@ -80,7 +80,9 @@ def parse_axis(written: str | tuple[str, ArrayLike], federation: Federation, *, 
         numbers = checked_numbers(label, written[1], lambda each: ~np.isnan(each), "numbers")
         values = _check_distinct(label, np.atleast_1d(numbers), written[1])
     else:
-        label, equals, texts = (part.strip() for part in written.rpartition("="))  # values hold neither = nor brackets
+        label, equals, texts = (
+            part.strip() for part in str(written).rpartition("=")
+        )  # values hold neither = nor brackets
         if not equals or not label or not texts or ("[" in label and not label.endswith("]")):
             given = f", got {short_repr(written)}; {EXAMPLE}"
             raise InvalidInput(field="vary", rule="must be NAME=VALUES", value=written, given=given)

@@ -58,7 +58,7 @@ Found = tuple[float, FloatArray, float]  # a lie's gain, its factors, and how fa
 def report_with(true: FederationArrays, factors: FloatArray) -> FederationArrays:
     """How a federation looks, (lies, ...), when members (lies, members, 3) report multiples of the truth."""
     costs, values, uses = (factors[..., kind] for kind in range(3))
-    others = true.weights - true.own_weights
+    others = true.foreign_weights
     return true.repeated(
         len(factors),
         linear=true.linear * costs[:, true.lot_owners],

@@ -269,6 +269,7 @@ def least_core(federation: Federation) -> LeastCore:
     >>> least_core(load_scenario("hospitals").federation).level > 0
     True
     """
+    require_federation(federation)
     size = federation.n_agents
     if not 2 <= size <= MAX_LISTED_AGENTS:
         rule = f"must have two to {MAX_LISTED_AGENTS} members"

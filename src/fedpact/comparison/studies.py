@@ -160,9 +160,10 @@ def study(
     >>> found.share_holding("dense", "externality", "core"), found.share_holding("dense", "voluntary", "core")
     (1.0, 0.0)
     """
-    chosen = tuple(FEDERATION_KINDS) if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    listed = FEDERATION_KINDS if kinds is None else kinds
+    chosen = tuple(listed) if isinstance(listed, tuple | list) else (listed,)
     for kind in chosen:
-        if kind not in FEDERATION_KINDS:
+        if not isinstance(kind, str) or kind not in FEDERATION_KINDS:
             raise InvalidInput(field="kinds", rule=f"must be among {', '.join(FEDERATION_KINDS)}", value=kind)
     if not chosen or len(set(chosen)) < len(chosen):
         raise InvalidInput(field="kinds", rule="must be one or more, each once", value=list(chosen))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -191,7 +191,8 @@ def sweep(
     money = federation.money if isinstance(federation, Scenario) else None
     federation = federation.federation if isinstance(federation, Scenario) else federation
     require_federation(federation)
-    written: list[Any] = [vary] if isinstance(vary, str | Axis) else list(getattr(vary, "items", lambda: vary)())
+    several = vary.items() if isinstance(vary, Mapping) else vary
+    written: list[Any] = [vary] if isinstance(vary, str | Axis) or not isinstance(several, Iterable) else list(several)
     if len(written) not in {1, 2}:
         counts = f", got {len(written)}"
         raise InvalidInput(field="vary", rule="must be one or two parameters", value=written, given=counts)

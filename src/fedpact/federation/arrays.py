@@ -96,6 +96,11 @@ class FederationArrays:
         """The weights with zeros where a lot and a task have different owners."""
         return np.where(self.task_owners[:, None] == self.lot_owners, self.weights, 0.0)
 
+    @cached_property
+    def foreign_weights(self) -> FloatArray:
+        """The weights with zeros where a lot and a task have the same owner."""
+        return np.where(self.task_owners[:, None] == self.lot_owners, 0.0, self.weights)
+
     # What members bring, and what it is worth
 
     def data(self, contributions: FloatArray) -> FloatArray:
@@ -105,6 +110,10 @@ class FederationArrays:
     def own_data(self, contributions: FloatArray) -> FloatArray:
         """The data that each task has from its owner's lots, (..., tasks)."""
         return times(self.own_weights, contributions)
+
+    def foreign_data(self, contributions: FloatArray) -> FloatArray:
+        """The data that each task has from lots of others than its owner, (..., tasks)."""
+        return times(self.foreign_weights, contributions)
 
     def member_data(self, contributions: FloatArray) -> FloatArray:
         """u_rj, the data that member j's lots together bring to task r, (..., tasks, members); dense."""
@@ -166,8 +175,7 @@ class FederationArrays:
 
     def net_externality(self, contributions: FloatArray) -> FloatArray:
         """What one more sample of every lot is worth to the tasks of all but its owner, (..., lots)."""
-        marginal = self.marginal_payoffs(contributions)
-        return times_transposed(self.weights, marginal) - times_transposed(self.own_weights, marginal)
+        return times_transposed(self.foreign_weights, self.marginal_payoffs(contributions))
 
     def welfare_gradient(self, contributions: FloatArray) -> FloatArray:
         """dW/ds, (..., lots)."""
@@ -186,8 +194,7 @@ class FederationArrays:
 
         Every lot is paid what the tasks of others pay for it, so payments sum to zero at every profile.
         """
-        foreign = self.data(contributions) - self.own_data(contributions)
-        paid = self.marginal_payoffs(contributions) * foreign
+        paid = self.marginal_payoffs(contributions) * self.foreign_data(contributions)
         received = contributions * self.net_externality(contributions)
         return sum_by(self.lot_owners, received, self.n_agents) - sum_by(self.task_owners, paid, self.n_agents)
 

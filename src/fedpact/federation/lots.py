@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation.arrays import Owners
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, read_only
 from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
 Stated = TypeVar("Stated")
@@ -195,7 +195,7 @@ def _check_owners(field: str, given: Any, names: Sequence[str], count: int, coun
         if count != len(names):
             way_out = f": {count} {counted} of weights, {len(names)} members; say whose each of them is"
             raise InvalidInput(field=field, rule="is missing", given=way_out)
-        return _read_only(np.arange(count))
+        return read_only(np.arange(count))
     entries = list(given) if _is_listed(given) else given
     if not isinstance(entries, list) or len(entries) != count:
         found = f", got {len(entries)}" if isinstance(entries, list) else f", got {short_repr(given)}"
@@ -209,7 +209,7 @@ def _check_owners(field: str, given: Any, names: Sequence[str], count: int, coun
             errors.errors.append(InvalidInput(field=field, index=index, rule=members, value=entry))
         owners.append(owner)
     errors.raise_errors()
-    return _read_only(np.array(owners, dtype=np.intp))
+    return read_only(np.array(owners, dtype=np.intp))
 
 
 def _index_of(given: Any, known: Mapping[str, int], count: int) -> int | None:
@@ -221,12 +221,6 @@ def _index_of(given: Any, known: Mapping[str, int], count: int) -> int | None:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
-
-
-def _read_only(owners: Owners) -> Owners:
-    owners = owners.astype(np.intp)
-    owners.setflags(write=False)
-    return owners
 
 
 class SharedCap(NamedTuple):

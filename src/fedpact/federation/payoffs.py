@@ -38,9 +38,16 @@ LARGEST_EXPONENT = 709.79  # e to this power is more than any float
 
 
 class Payoff:
-    """A family of payoff curves. Subclasses are frozen dataclasses whose fields are the parameters."""
+    """A family of payoff curves. Subclasses are frozen dataclasses whose fields are the parameters.
+
+    `family`, `title` and `formula` are what files and people call it, `parameter_hints` what its parameters mean to
+    them: files, their schema and the explorer's forms follow.
+    """
 
     family: ClassVar[str]
+    title: ClassVar[str] = ""
+    formula: ClassVar[str] = ""
+    parameter_hints: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
         """Every parameter is positive, and kept as a read-only array; a family with other rules says so here."""
@@ -178,6 +185,9 @@ class PowerLaw(Payoff):
 
     beta: FloatArray
     family: ClassVar[str] = "power-law"
+    title: ClassVar[str] = "Power law"
+    formula: ClassVar[str] = "1 - (1 + y)^-beta"
+    parameter_hints: ClassVar[Mapping[str, str]] = {"beta": "how fast errors fall; accuracy levels off slowly"}
 
     if TYPE_CHECKING:
 
@@ -228,6 +238,8 @@ class Log(Payoff):
     """
 
     family: ClassVar[str] = "log"
+    title: ClassVar[str] = "Logarithm"
+    formula: ClassVar[str] = "log(1 + y)"
 
     def value(self, y: FloatArray) -> FloatArray:
         return np.log1p(y)
@@ -267,6 +279,9 @@ class Michaelis(Payoff):
 
     half: FloatArray
     family: ClassVar[str] = "michaelis"
+    title: ClassVar[str] = "Michaelis"
+    formula: ClassVar[str] = "y / (y + half)"
+    parameter_hints: ClassVar[Mapping[str, str]] = {"half": "the data that brings half of what is possible"}
 
     if TYPE_CHECKING:
 
@@ -315,6 +330,9 @@ class Exponential(Payoff):
 
     rate: FloatArray
     family: ClassVar[str] = "exponential"
+    title: ClassVar[str] = "Exponential"
+    formula: ClassVar[str] = "1 - exp(-rate y)"
+    parameter_hints: ClassVar[Mapping[str, str]] = {"rate": "accuracy levels off fast, after about 1/rate of data"}
 
     if TYPE_CHECKING:
 

@@ -17,18 +17,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.deals.outcome import Equilibria, Outcome
-from fedpact.federation import Federation
+from fedpact.federation import Federation, require_federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
 from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.welfare import nearest_optimum, optimum_at, social_optimum, welfare_optima
-from fedpact.utils.arrays import FloatArray, align
+from fedpact.utils.arrays import FloatArray
 
 
 def personal_prices(federation: Federation, contributions: ArrayLike) -> FloatArray:
@@ -36,7 +35,8 @@ def personal_prices(federation: Federation, contributions: ArrayLike) -> FloatAr
 
     Row i is what member i pays per sample of each lot; the lot's owner is paid the sum.
     """
-    profile = np.asarray(align("contributions", contributions, federation.lot_labels), dtype=np.float64)
+    require_federation(federation)
+    profile = federation.checked_contributions(contributions)
     federation.payoffs(profile)  # an error that names the member where a payoff is not defined
     return federation.arrays.prices(profile)
 

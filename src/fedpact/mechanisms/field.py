@@ -45,8 +45,8 @@ from fedpact.mechanisms.baselines import Voluntary
 from fedpact.mechanisms.externality import OptimumMechanism
 from fedpact.solvers.fixed_points import proportional_equilibria, shaped_equilibria
 from fedpact.solvers.groups import group_welfare, standalone_optima
-from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, non_negative, one_number
+from fedpact.utils.errors import NotConverged
 
 
 class EqualSplit(OptimumMechanism):
@@ -177,9 +177,8 @@ class CostSharing(Voluntary):
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
 
     def __init__(self, part: float | None = None) -> None:
-        if part is not None and not 0.0 <= part < 1.0:
-            raise InvalidInput(field="part", rule="must be at least 0 and below 1", value=part)
-        self.part = part
+        rule = (lambda number: (number >= 0.0) & (number < 1.0)), "at least 0 and below 1"
+        self.part = None if part is None else one_number("part", part, *rule)
 
     def value_share(self, n_agents: int) -> float:
         return n_agents if self.part is None or n_agents == 1 else 1.0 / (1.0 - self.part)
@@ -276,9 +275,7 @@ class AccuracyShaping(FixedPointMechanism):
     one_lot = "a model is earned by one contribution that goes up, and costs of several lots can be run up in many ways"
 
     def __init__(self, bonus: float = 0.0) -> None:
-        if not 0.0 <= bonus < np.inf:
-            raise InvalidInput(field="bonus", rule="must be at least 0 and finite", value=bonus)
-        self.bonus = bonus
+        self.bonus = one_number("bonus", bonus, non_negative, NON_NEGATIVE)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
         return shaped_equilibria(arrays, self.bonus)

@@ -118,7 +118,7 @@ def resolve_mechanisms(given: Mechanism | str | Iterable[Mechanism | str] | None
     """The mechanisms meant, each once; "all" for all of fedpact's own, the default ones if nothing is given."""
     if given is None:
         return tuple(DEFAULT_MECHANISMS.values())
-    if given == ALL:
+    if isinstance(given, str) and given == ALL:
         return tuple(MECHANISMS.values())
     if isinstance(given, str | type) or not isinstance(given, Iterable):
         given = [given]

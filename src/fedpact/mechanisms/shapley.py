@@ -27,13 +27,13 @@ from numpy.typing import ArrayLike
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, semivalue_sharing
 from fedpact.deals.outcome import Equilibria, Outcome
-from fedpact.federation import Federation
+from fedpact.federation import Federation, require_federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
 from fedpact.shapley.values import check_domain, share_values
 from fedpact.solvers.shapley_equilibrium import best_response, potential_optima, potential_optimum, split_dimension
-from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.arrays import FloatArray, one_number, read_only_copy
+from fedpact.utils.errors import NotConverged
 
 BANZHAF = 0.5
 
@@ -66,10 +66,8 @@ class SemivalueMechanism(Mechanism):
     is_baseline = True
 
     def __init__(self, probability: float | None = BANZHAF) -> None:
-        if probability is not None and not 0.0 < probability < 1.0:
-            rule = "must be above 0 and below 1, or None for Shapley values"
-            raise InvalidInput(field="probability", rule=rule, value=probability)
-        self.probability = probability
+        rule = (lambda number: (number > 0.0) & (number < 1.0)), "above 0 and below 1, or None for Shapley values"
+        self.probability = None if probability is None else one_number("probability", probability, *rule)
 
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
@@ -143,6 +141,7 @@ def best_response_dynamics(
     >>> best_response_dynamics(homogeneous).contributions.round(4).tolist()
     [33.1658, 33.1658, 33.1658]
     """
+    require_federation(federation)
     profile = federation.checked_contributions(start).copy()
     check_domain(federation, profile)
     path = [profile.copy()]

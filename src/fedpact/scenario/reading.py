@@ -185,6 +185,21 @@ def schema() -> dict[str, Any]:
     ['weights', 'costs', 'payoff']
     """
     document: dict[str, Any] = json.loads(files("fedpact.scenario").joinpath("schema.json").read_text("utf-8"))
+    for family in FAMILIES.values():
+        parameters = family.parameter_names()
+        document["properties"]["payoff"]["oneOf"].append(
+            {
+                "description": family.formula,
+                "required": list(parameters),
+                "additionalProperties": False,
+                "properties": {"family": {"const": family.family}}
+                | {each: {"$ref": "#/$defs/positive"} for each in parameters},
+            }
+        )
+        for each in parameters:
+            words = f"Standard error of the {each} of {family.title}; 0 if not given."
+            stated = {"description": words, "$ref": "#/$defs/non_negative"}
+            document["properties"]["uncertainty"]["properties"][each] = stated
     return document
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 
+from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import name_list
 from fedpact.scenario.reading import parse_scenario
 from fedpact.scenario.writing import matrix_lines, quote, toml_value
@@ -92,6 +93,7 @@ def scenario_text(answers: ScenarioAnswers) -> str:
         | {f"{kind}_owners": [name for name, _ in each] for kind, each in owned.items()}
         | {f"{kind}_names": [thing for _, thing in each] for kind, each in owned.items()},
         rows=list(zip(rows, matrix_lines(answers.weights), strict=True)),
+        families=FAMILIES,
         first_lots=[f"{answers.names[0]}: {lot}" for lot in answers.lots[:2]],
     )
     parse_scenario(tomllib.loads(content), where="template")

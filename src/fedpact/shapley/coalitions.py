@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from fedpact.federation.arrays import FederationArrays
 from fedpact.federation.payoffs import Payoff
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, read_only
 from fedpact.utils.errors import InvalidInput
 
 FEW_MEMBERS = 12  # up to here coalitions are quicker than the integral
@@ -100,9 +100,7 @@ def coalition_data(brought: FloatArray) -> FloatArray:
 @lru_cache(maxsize=MAX_ENUMERATED_MEMBERS)
 def coalition_sizes(n_members: int) -> NDArray[np.intp]:
     """(2^n,): how many members each coalition has."""
-    sizes = np.bitwise_count(np.arange(1 << n_members)).astype(np.intp)
-    sizes.setflags(write=False)
-    return sizes
+    return read_only(np.bitwise_count(np.arange(1 << n_members)).astype(np.intp))
 
 
 class _Receivers:

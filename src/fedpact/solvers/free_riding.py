@@ -8,10 +8,11 @@ a linear complementarity problem when costs are linear. It may have several solu
 k s is added to the left side: for large k the solution is unique, and it is followed as k falls to zero, k halved at
 every step, by Newton steps on the pieces: guess who is at a bound, solve for the others, guess again. Renaming members
 permutes the whole path, and where the solutions form a convex set it ends at the one of smallest norm. The paths of
-many federations are followed side by side.
+many federations are followed side by side. Where a path turns back, others are tried, on which k d s is added, with d
+what a member receives, gives, has of its own data or pays for a sample.
 
-**Several lots**, or a path that turns back: all members answer each other at once, each by its own concave program, and
-go part of the way, less far when they overshoot. Newton steps on all gradients at once go ahead of them.
+**Several lots**, or where all paths turn back: all members answer each other at once, each by its own concave program,
+and go part of the way, less far when they overshoot. Newton steps on all gradients at once go ahead of them.
 
 Stopping inequality: what every member could still gain by another contribution, linearised, is at most 1e-10 of what it
 has at stake. Where none is found `NotConverged` says so; there may be none.
@@ -37,7 +38,7 @@ MAX_PATH_STEPS = 60  # for one k
 MAX_SHRINK = 0.99  # k times this is a step too short to be tried: the path turns back
 DATA_TOLERANCE = 1e-11  # of all data that goes into what a member reaches
 LEAST_SHARE = 1e-30  # of what a member contributes alone: where its first sample costs nothing it gives at least this
-MAX_ANSWERS, MAX_NEWTON_STEPS = 1000, 20
+MAX_ANSWERS, MAX_NEWTON_STEPS = 400, 20
 NEWTON_EVERY = 8  # answers; between them Newton steps on all gradients would mostly lead where they led before
 MAX_MINOR_AGENTS, MAX_SUPPORT_AGENTS = 12, 6
 HARMED_MULTIPLE = 1e3  # of what a member contributes alone at most: the most it makes up for harm with, without a cap
@@ -67,7 +68,7 @@ def free_riding_equilibria(arrays: FederationArrays) -> FloatArray:
     """One equilibrium of each federation, (..., lots); NaN where none is found."""
     flat = arrays.flattened() if arrays.shape else arrays.repeated(1)
     with np.errstate(all="ignore"):
-        found = np.full(flat.caps.shape, np.nan) if arrays.has_lots else _follow_paths(flat)
+        found = np.full(flat.caps.shape, np.nan) if arrays.has_lots else _follow_all_paths(flat)
         for index in np.flatnonzero(np.isnan(found).any(axis=-1)).tolist():
             found[index] = _answer_each_other(flat.at(index))
     return found.reshape(*arrays.shape, -1)
@@ -105,16 +106,30 @@ def _another_equilibrium(arrays: FederationArrays, contributions: FloatArray) ->
     states = states[~((states == 2) & np.isinf(arrays.caps)).any(axis=1)]
     with np.errstate(all="ignore"):
         alone = np.broadcast_to(standalone_optima(arrays)[0], states.shape)
-        path, none = _Path(arrays.repeated(len(states)), alone), np.zeros(len(states))
+        path, none = _Path(arrays.repeated(len(states)), alone, np.ones(states.shape)), np.zeros(len(states))
         tried = path.at_bounds(alone, states == 0, states == 2, none)
         solved = path.is_solved(tried, none) & (tried <= arrays.caps).all(axis=-1)
         moved = np.abs(tried - contributions).max(axis=-1) > 1e-6 * max(float(tried[solved].max(initial=0.0)), 1e-300)
     return bool((solved & moved).any())
 
 
-def _follow_paths(arrays: FederationArrays) -> FloatArray:
+def _follow_all_paths(arrays: FederationArrays) -> FloatArray:
+    """The ends of the first paths that do not turn back, (federations, n); NaN where all do."""
+    sizes = np.abs(arrays.weights)
+    own = np.einsum("pii->pi", sizes)
+    found = np.full(arrays.caps.shape, np.nan)
+    for pull in (np.ones_like(own), sizes.sum(axis=-1), sizes.sum(axis=-2), own, arrays.linear):
+        left = np.flatnonzero(np.isnan(found).any(axis=-1))
+        if not left.size:
+            break
+        most = pull[left].max(axis=-1, keepdims=True)
+        found[left] = _follow_paths(arrays.at(left), pull[left] / np.where(most > 0, most, 1.0))
+    return found
+
+
+def _follow_paths(arrays: FederationArrays, pull: FloatArray) -> FloatArray:
     """The ends of the paths of federations with one lot each, (federations, n); NaN where one turns back."""
-    path, found = _Path(arrays, standalone_optima(arrays)[0]), np.full(arrays.caps.shape, np.nan)
+    path, found = _Path(arrays, standalone_optima(arrays)[0], pull), np.full(arrays.caps.shape, np.nan)
     sizes = np.abs(arrays.weights).sum(axis=-1)
     stiffness, last = sizes.max(axis=-1), LAST_STIFFNESS * sizes.min(axis=-1, where=sizes > 0, initial=np.inf)
     contributions, index, shrink = path.alone, np.arange(len(found)), np.full(len(found), 0.5)
@@ -135,10 +150,10 @@ def _follow_paths(arrays: FederationArrays) -> FloatArray:
 
 
 class _Path:
-    """The complementarity problems of federations with one lot each, at one k for each federation."""
+    """The complementarity problems of federations with one lot each, at one k for each federation; `pull` is d."""
 
-    def __init__(self, arrays: FederationArrays, alone: FloatArray) -> None:
-        self.arrays, self.alone = arrays, alone
+    def __init__(self, arrays: FederationArrays, alone: FloatArray, pull: FloatArray) -> None:
+        self.arrays, self.alone, self.pull = arrays, alone, pull
         self._own = np.einsum("...ii->...i", arrays.weights)
         self._worth = arrays.values * self._own
         self._able = (arrays.caps > 0) & (self._worth > 0)
@@ -147,7 +162,7 @@ class _Path:
 
     def at(self, index: NDArray[np.intp]) -> _Path:
         """Those of some federations."""
-        return _Path(self.arrays.at(index), self.alone[index])
+        return _Path(self.arrays.at(index), self.alone[index], self.pull[index])
 
     def wanted(self, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """t_i(s_i) and its derivative, which is not positive."""
@@ -160,7 +175,7 @@ class _Path:
 
     def solve(self, contributions: FloatArray, stiffness: FloatArray) -> FloatArray:
         """Newton steps on the pieces from a profile."""
-        k, caps = stiffness[:, None], self.arrays.caps
+        k, caps = stiffness[:, None] * self.pull, self.arrays.caps
         for _ in range(MAX_PATH_STEPS):
             wanted, falls = self.wanted(contributions)
             excess = self.arrays.data(contributions) + k * contributions - wanted
@@ -179,7 +194,7 @@ class _Path:
         """A Newton step with these members at zero and at their caps; of several answers the smallest."""
         wanted, falls = self.wanted(contributions)
         held, at, eye = low | high, np.where(high, self.arrays.caps, 0.0), np.eye(low.shape[-1])
-        shift = stiffness[:, None] - falls
+        shift = stiffness[:, None] * self.pull - falls
         right = np.where(held, 0.0, wanted - falls * contributions - times(self.arrays.weights, at) - shift * at)
         exact, solved = bool((stiffness > 0).all()), np.full(right.shape, np.nan)
         if len(held) == 1:  # of many members most stand at a bound
@@ -197,7 +212,7 @@ class _Path:
 
     def is_solved(self, contributions: FloatArray, stiffness: FloatArray) -> NDArray[np.bool_]:
         """Whether every member has the data it wants, or is at the bound that keeps it from having it."""
-        own = stiffness[:, None] * contributions
+        own = stiffness[:, None] * self.pull * contributions
         wanted, _ = self.wanted(contributions)
         excess = self.arrays.data(contributions) + own - wanted
         allowed = times(np.abs(self.arrays.weights), contributions) + own + np.abs(wanted)
@@ -232,7 +247,7 @@ def _answer_each_other(arrays: FederationArrays) -> FloatArray:
 
     def own_programs(profile: FloatArray) -> tuple[WelfareProgram, FloatArray]:
         """Everybody's own program if the others stay as they are, and what it does in it."""
-        foreign = arrays.data(profile) - arrays.own_data(profile)
+        foreign = arrays.foreign_data(profile)
         background = np.where(has_task, foreign[tasks], 0.0)
         program = WelfareProgram(alone, upper=upper, scale=scale, background=background)
         return program, np.where(has_lot, profile[lots], 0.0)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.training.settings import IntArray, Stream, generator
-from fedpact.utils.arrays import FloatArray, first_where
+from fedpact.utils.arrays import FloatArray, first_where, read_only
 from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
 
 SOURCES = EMBEDDED, OPENML = "embedded", "openml"
@@ -55,8 +55,7 @@ class Images:
                 f"{labels.dtype} of shape {labels.shape}"
             )
         for name, array in (("pixels", pixels), ("labels", labels.astype(np.int32))):
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, read_only(array))
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -31,6 +31,7 @@ from fedpact.utils.arrays import (
     first_where,
     one_number,
     positive,
+    read_only,
     read_only_copy,
     whole_number,
 )
@@ -97,7 +98,7 @@ class Experiment:
         ):
             numbers = checked_numbers(label, getattr(self, label), accepts, rule, names=self.lot_labels)
             put(label, read_only_copy(np.broadcast_to(numbers, self.n_lots)))
-        put("samples", _read_only(self.samples))
+        put("samples", read_only(self.samples.astype(np.int64)))
         share = one_number("test_share", self.test_share, lambda x: (x > 0) & (x < 1), "between 0 and 1")
         put("test_share", share)
         if self.alpha is not None:
@@ -128,12 +129,12 @@ class Experiment:
     def available(self) -> IntArray:
         """Training samples of each lot, one per agent as a rule: the most that can be contributed."""
         held = np.concatenate([own.lots for own in self.holdings])
-        return _read_only(np.bincount(held, minlength=self.n_lots))
+        return read_only(np.bincount(held, minlength=self.n_lots))
 
     @cached_property
     def test_sizes(self) -> IntArray:
         """Images each agent is tested on."""
-        return _read_only(np.array([len(own.test_labels) for own in self.holdings]))
+        return read_only(np.array([len(own.test_labels) for own in self.holdings]))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -197,17 +198,13 @@ class Experiment:
         own = np.arange(self.n_agents)[:, None] == self.ownership.lot_owners
         taken = None if wanted is None else np.asarray(wanted, dtype=np.bool_) | own
         accuracies, loss = map(read_only_copy, self._engine.history(contributions, taken))
-        return Histories(contributions=_read_only(contributions), accuracies=accuracies, loss=loss)
+        return Histories(contributions=read_only(contributions), accuracies=accuracies, loss=loss)
 
     @cached_property
     def _engine(self) -> Engine:
         from fedpact.training.engine import Engine  # noqa: PLC0415 - JAX takes a second to import
 
         return Engine(self.holdings, self.images.n_classes, self.training, self.seed)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but the engine, which every process makes for itself."""
-        return {name: part for name, part in vars(self).items() if name != "_engine"}
 
     def _check_ownership(self) -> Ownership:
         """Whose the lots are."""
@@ -241,9 +238,3 @@ class Experiment:
                 f'{whose} "{names[lot]}" has {available[lot]} training samples'
             )
         return numbers.astype(np.int64)
-
-
-def _read_only(numbers: ArrayLike) -> IntArray:
-    counts = np.array(numbers, dtype=np.int64)
-    counts.setflags(write=False)
-    return counts

@@ -8,7 +8,7 @@ others are refused. pandas itself is not needed for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.utils.errors import InvalidInput, short_repr
 
 FloatArray = NDArray[np.float64]
+Number = TypeVar("Number", bound=np.generic)
 
 POSITIVE = "positive and finite"
 NON_NEGATIVE = "at least zero and finite"
@@ -86,11 +87,15 @@ def align_columns(field: str, given: Any, names: Sequence[str]) -> Any:
     return given if labels is None else np.asarray(given)[:, label_positions(field, labels, names, where="columns")]
 
 
+def read_only(array: NDArray[Number]) -> NDArray[Number]:
+    """The array itself, which nobody writes to any more."""
+    array.setflags(write=False)
+    return array
+
+
 def read_only_copy(array: ArrayLike) -> FloatArray:
     """A read-only float copy of `array`, never sharing memory with it."""
-    copy = np.array(array, dtype=np.float64)
-    copy.setflags(write=False)
-    return copy
+    return read_only(np.array(array, dtype=np.float64))
 
 
 def real_numbers(given: Any) -> FloatArray:
@@ -173,8 +178,7 @@ def checked_numbers(
                 for entry in wrong[:MAX_ERRORS]
             ]
         )
-    array.setflags(write=False)
-    return array
+    return read_only(array)
 
 
 def positive(array: FloatArray) -> NDArray[np.bool_]:
