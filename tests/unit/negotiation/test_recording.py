@@ -265,6 +265,7 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
 FIRST = json.dumps({"transcript": 2, "mechanism": "externality", "protocol": "price-discovery", "agents": ["A"],
                     "title": "", "scenario": None, "consent": True})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
+BROKEN = "an exchange must have questions and answers to them"
 
 
 def first(**other: Any) -> str:
@@ -290,13 +291,13 @@ def first(**other: Any) -> str:
         (first(title=None) + "\n", "line 1: title must be a text"),
         (first(scenario=3) + "\n", "line 1: scenario must be a text or null"),
         (f"{FIRST}\n{EXCHANGE[:-1]}\n{EXCHANGE}\n", "line 2: must be valid JSON"),
-        (f"{FIRST}\n\n{{}}\n", "line 3: an exchange must have questions by member"),
-        (f'{FIRST}\n{{"questions": {{}}}}\n', "line 2: an exchange must have answers by member"),
-        (f'{FIRST}\n{{"questions": {{}}, "answers": [1]}}\n', "line 2: an exchange must have answers"),
-        (FIRST + "\n" + EXCHANGE.replace('"0"', '"1"') + "\n", "line 2: questions must be by member, from 0 to 0"),
-        (FIRST + "\n" + EXCHANGE.replace('"0"', '"x"') + "\n", "line 2: questions must be by member, from 0 to 0"),
-        (f'{FIRST}\n{{"questions": {{"0": 1}}, "answers": {{}}}}\n', "line 2: questions[0] must be a JSON object"),
-        (f'{FIRST}\n{{"questions": {{}}, "answers": {{"0": 1}}}}\n', "line 2: answers[0] must have a question to it"),
+        (f"{FIRST}\n\n{{}}\n", BROKEN),
+        (f'{FIRST}\n{{"questions": {{}}}}\n', BROKEN),
+        (f'{FIRST}\n{{"questions": {{}}, "answers": [1]}}\n', BROKEN),
+        (FIRST + "\n" + EXCHANGE.replace('"0"', '"1"') + "\n", BROKEN),
+        (FIRST + "\n" + EXCHANGE.replace('"0"', '"x"') + "\n", BROKEN),
+        (f'{FIRST}\n{{"questions": {{"0": 1}}, "answers": {{}}}}\n', BROKEN),
+        (f'{FIRST}\n{{"questions": {{}}, "answers": {{"0": 1}}}}\n', BROKEN),
         (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": NaN}}")}\n', 'line 2: JSON has no NaN; it is written "inf"'),
         (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": " + "[" * 100000 + "}}")}\n', "line 2: must"),
         (f'{FIRST}\n{{"deal": 1}}\n', "line 2: deal must be a JSON object, got 1"),
