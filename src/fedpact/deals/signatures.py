@@ -476,15 +476,19 @@ class SignedPart:
 class SignedDeal:
     """A deal on a ledger, up to the next one or to where it failed: its document, and what is signed under it.
 
-    `entries` are the deal's own and those that follow it, by kind; `ledger` all of them.
+    `entries` are the deal's own and those that follow it, by kind; `ledger` all of them. `signed` is the document as
+    somebody knows it who was not shown the deal's own entry, which holds everybody's prices.
     """
 
     ledger: Sequence[Entry]
     entries: dict[str, Entry] = field(default_factory=dict)
+    signed: dict[str, Any] | None = None
 
     @cached_property
     def document(self) -> dict[str, Any]:
         """What everybody signs of the deal."""
+        if self.signed is not None:
+            return self.signed
         if AGREED not in self.entries:
             raise InvalidInput("there is no deal before it")
         return deal_document(self.ledger, self.entries[AGREED])

@@ -28,7 +28,7 @@ which it holds to their digests, and works all payments out anew from what membe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,17 +36,16 @@ import numpy as np
 
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_from_record, is_number
-from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, Entry, chained_entries
+from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, chained_entries
 from fedpact.deals.settlement import payments_for_shares, settle_payments, share_matrix
 from fedpact.deals.signatures import (
+    SignedDeal,
+    SignedPart,
     check_subsets,
-    document_digest,
     is_signed_by,
     own_statement_words,
-    own_statements,
     plain_key,
     prices_digest,
-    signed_delivery,
     verification_terms,
 )
 from fedpact.fitting.delivery import Calibration, same_shares
@@ -61,6 +60,7 @@ ROUNDING = 1e-6  # of the prices, and of the payoff, costs and money involved: n
 MONEY_ROUNDING = 1e-9  # of the money that changes hands
 CENT = 1  # how far rounding may move a payment, in cents
 MAX_UNIT_DECIMALS = 9
+SAID = {TRAINED: "delivered", VERIFIED: "measured", MEASURED: "measured"}
 NUMBERS = ("mechanism", "agents", "contributions", "payments", "side_payments")  # of a document, beside who is out
 
 
@@ -351,11 +351,17 @@ def check_settlement(
     `prices` and the `paid_shares`.
     """
     document, place = signed["document"], signed["place"]
-    entries = _entries_since_deal(document, asked)
-    _check_own_statements(document["agents"][place], document, statements, entries.values())
+    under = _deal_since(document, asked)
     try:
-        deliveries: Any = entries[TRAINED].content.get("deliveries")
-        delivered = signed_delivery(document, deliveries)
+        parts = [part for kind in (TRAINED, VERIFIED, MEASURED) for part in _parts_of(under, kind)]
+        held = {part.digest for part in parts if part.holds and part.name == document["agents"][place]}
+        for key, digest in statements.items():
+            if digest not in held:
+                raise Refused(f"the ledger lacks or changes {own_statement_words(key)}, which this node has signed")
+        for part in parts:
+            if not part.holds:
+                raise Refused(f'"{part.name}" has not signed what it is said to have {SAID[part.kind]}')
+        delivered = under.delivered()
         stated = asked.get("delivered")
         if stated != delivered:
             raise Refused(
@@ -366,17 +372,26 @@ def check_settlement(
         if not isinstance(cents, dict) or not whole or list(cents) != document["agents"] or sum(cents.values()):
             raise Refused("cents must be whole, one number per member, and sum to zero")
         if settles_by_delivery(document):
-            models = _signed_models(document, deliveries, entries.get(VERIFIED))
+            if VERIFIED not in under.entries:
+                raise Refused("there is nothing that members measured in what is to be settled")
+            models = under.entries[VERIFIED].content["models"]
+            check_subsets(document, under.entries[TRAINED].content["deliveries"], models)
             _check_cents_by_delivery(document, signed["calibration"], asked, models, delivered)
         else:
             _check_own_cents(document, place, signed["prices"], cents, delivered)
     except InvalidInput as reason:
         raise Refused(str(reason)) from reason
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise Refused(f"the ledger's entries since the deal do not hold what they must: {error!r:.80}") from error
     return delivered
 
 
-def _entries_since_deal(document: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Entry]:
-    """The ledger's entries from the deal to where it is to be settled, by kind.
+def _parts_of(under: SignedDeal, kind: str) -> Iterator[SignedPart]:
+    return under.signed_parts(under.entries[kind]) if kind in under.entries else iter(())
+
+
+def _deal_since(document: dict[str, Any], asked: Mapping[str, Any]) -> SignedDeal:
+    """The ledger's entries from the deal to where it is to be settled.
 
     The deal that the node has signed names the entry before them, and what it is to sign the last of them: so they are
     those of the ledger that its signature will stand in.
@@ -394,25 +409,7 @@ def _entries_since_deal(document: Mapping[str, Any], asked: Mapping[str, Any]) -
     said: Any = found[SIGNED].content.get("signatures")
     listed = isinstance(said, dict) and all(isinstance(each, dict) for each in said.values())
     check_everybody_signed(document, {name: each.get("signature") for name, each in said.items()} if listed else None)
-    return found
-
-
-def _check_own_statements(
-    name: str, document: Mapping[str, Any], statements: Mapping[str, str], entries: Iterable[Entry]
-) -> None:
-    """That what a member has signed of its own is in the ledger, with its signature, as it was signed."""
-    try:
-        held = {
-            document_digest(made)
-            for entry in entries
-            for whose, made, signature in own_statements(document, entry)
-            if whose == name and is_signed_by(document["keys"][name], made, signature)
-        }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Refused(f"the ledger's entries since the deal do not hold what they must: {error!r:.80}") from error
-    for key, digest in statements.items():
-        if digest not in held:
-            raise Refused(f"the ledger lacks or changes {own_statement_words(key)}, which this node has signed")
+    return SignedDeal(ledger=shown, entries=found, signed=document)
 
 
 def _check_own_cents(
@@ -453,15 +450,3 @@ def _check_cents_by_delivery(
     settled = settle_payments(payments_for_shares(deal, share_matrix(stated)), names=deal.agents, **document["money"])
     if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
         raise Refused("the cents are not those due for what arrived")
-
-
-def _signed_models(document: Mapping[str, Any], deliveries: Any, verified: Entry | None) -> list[dict[str, Any]]:
-    """The models that members measured, if their subsets are those decided and all that is said is signed."""
-    models = [] if verified is None else verified.content.get("models")
-    if not isinstance(models, list):
-        raise InvalidInput("there is nothing that members measured in what is to be settled")
-    check_subsets(document, deliveries, models)
-    for name, made, signature in () if verified is None else own_statements(document, verified):
-        if not is_signed_by(document["keys"].get(name), made, signature):
-            raise InvalidInput(f'"{name}" has not signed what it is said to have measured')
-    return models
