@@ -54,6 +54,7 @@ from fedpact.deals.signatures import (
     own_document,
     plain_key,
     settlement_document,
+    signed_deals,
     signed_delivery,
     signed_subsets,
     stated_keys,
@@ -345,12 +346,8 @@ class SignedRun:
 
     def entry(self, kind: str) -> Entry | None:
         """The entry of a phase of the deal that stands."""
-        for entry in reversed(self.ledger.entries):
-            if entry.kind == kind:
-                return entry
-            if entry.kind == AGREED or is_end(entry):
-                return None
-        return None
+        entries = self.ledger.entries
+        return None if is_end(entries[-1]) else signed_deals(entries)[-1].entries.get(kind)
 
     def _required(self, kind: str) -> Entry:
         entry = self.entry(kind)

@@ -314,13 +314,7 @@ class CheckedLedger(Checked):
     @cached_property
     def entries(self) -> Mapping[str, Entry]:
         """The last deal and what follows it, by kind."""
-        found: dict[str, Entry] = {}
-        for entry in self.chain.entries:
-            if entry.kind == AGREED:
-                found = {}
-            if entry.kind == AGREED or AGREED in found:
-                found[entry.kind] = entry
-        return found
+        return next((under.entries for under in reversed(self.deals) if AGREED in under.entries), {})
 
     def last(self, kind: str) -> Entry | None:
         """The entry of a kind that belongs to the last deal."""
