@@ -43,11 +43,7 @@ from fedpact.flower.messages import (
     record_digest,
 )
 from fedpact.flower.personal_models import Wants, check_personal, checked_wants, group_members
-from fedpact.flower.run import (
-    Lost,
-    SignedRun,
-    begin_run,
-)
+from fedpact.flower.run import Lost, SignedRun, begin_run
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
@@ -132,7 +128,6 @@ class UnderDeal(Strategy):
         self._wants = None if self._wanted is None else checked_wants(self._wanted, self.agreed)
         self._groups = group_members(self._given, self.agreed, self._wants)
         self.strategy = self._groups[0].strategy
-        self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
         self.updates = TrainingUpdates() if self._verify_subsets else None
         self._before: ArrayRecord | None = None
         # The deal's document, everybody's signatures on it, and what each has delivered.
@@ -144,6 +139,11 @@ class UnderDeal(Strategy):
     def models(self) -> dict[str, ArrayRecord]:
         """The model of every member, its own or the one of all, once training has begun."""
         return {name: group.arrays for group in self._groups for name in group.members if group.arrays is not None}
+
+    @property
+    def samples(self) -> dict[str, list[int]]:
+        """The samples that members have signed to have used, round by round."""
+        return {name: [each["samples"] for each in self._deliveries.get(name, [])] for name in self.agreed}
 
     # The interface of strategies
 
@@ -166,8 +166,6 @@ class UnderDeal(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """The strategy's aggregate of the replies that keep to the terms."""
         kept, broken = self._sort_replies(replies, server_round)
-        for name, samples in self.samples.items():
-            samples.append(kept[name][1] if name in kept else 0)
         for name, reason in broken.items():
             logger.warning('round %d: member "%s" does not count: %s', server_round, name, reason)
         if broken:
@@ -310,10 +308,11 @@ class UnderDeal(Strategy):
         self._document, self._seal = run.document(), encode_line({name: said["signature"] for name, said in everybody})
         noted: Any = MembersGrid(run.grid, self._takes_part, self._asked_nodes)
         self.result = super().start(noted, arrays, num_rounds, timeout, *configs)
+        used = self.samples
         short = {
-            name: f"agreed to {agreed} samples and delivered {sum(self.samples[name]) / num_rounds:g} on average"
+            name: f"agreed to {agreed} samples and delivered {sum(used[name]) / num_rounds:g} on average"
             for name, agreed in self.agreed.items()
-            if sum(self.samples[name]) < num_rounds * agreed
+            if sum(used[name]) < num_rounds * agreed
         }
         if short and self.deal.prices is None:
             raise Lost(short, signed={"deliveries": self._deliveries})

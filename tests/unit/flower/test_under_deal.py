@@ -147,7 +147,7 @@ def test_an_app_that_takes_more_does_not_count() -> None:
     under = under_deal(FedAvg(), DEAL)
     with pytest.raises(Lost, match='"B" agreed to 4 samples, and its app used 50'):
         start(under, grid, rounds=1)
-    assert under.samples["B"] == [0] and under.settlement is None
+    assert under.samples["B"] == [] and under.settlement is None
 
 
 def test_a_strategy_that_leaves_a_member_out_is_refused() -> None:
