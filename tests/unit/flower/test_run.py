@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
-from flwr.serverapp.strategy import FedAvg, Strategy
 
 import fedpact as fp
 from fedpact.deals import read_ledger
@@ -344,17 +343,6 @@ def test_two_of_two_lost_is_a_named_error(tmp_path: Path) -> None:
     with pytest.raises(Lost, match='"agent 0": no reply in time'):
         stage.conduct()
     assert kinds(stage)[-1] == "failed" and check_record(stage.ledger).failed == ["finished"]
-
-
-def test_a_strategy_that_leaves_members_out_is_refused(stage: Stage) -> None:
-    def one_at_a_time() -> Strategy:
-        return FedAvg(fraction_train=0.4, fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1)
-
-    with pytest.raises(fp.InvalidInput, match=r"FedAvg does not ask .* to train in round 1; .* fraction_train"):
-        stage.conduct(strategy=one_at_a_time, rounds=1)
-    assert kinds(stage)[-1] == "signed"
-    stage.conduct(rounds=1)
-    assert kinds(stage)[-1] == "settled"
 
 
 def test_who_does_not_answer_after_training_is_paid_all_the_same(stage: Stage) -> None:
