@@ -80,18 +80,16 @@ def test_who_is_at_a_bound(panels: list[Panel]) -> None:
 
 def test_every_judgement_is_the_one_known(result: Result) -> None:
     assert [found.statement for found in result.findings if not found.as_expected] == []
-    assert [sum(found.judgement is judgement for found in result.findings) for judgement in Judgement] == [8, 3, 0]
+    assert [sum(found.judgement is judgement for found in result.findings) for judgement in Judgement] == [7, 3, 0]
 
 
 def test_judgements_follow_the_numbers(panels: list[Panel]) -> None:
     """The statements about an agent that is harmed are wrong of one that is helped, and the other way round."""
     harmed, _, helped = panels
-    assert fig5._shapley_below_zero(helped).judgement is Judgement.NOT_CONFIRMED
-    assert fig5._paid_throughout(helped).judgement is Judgement.NOT_CONFIRMED
-    assert fig5._shapley_above_zero(harmed).judgement is Judgement.NOT_CONFIRMED
-    assert fig5._pays(harmed).judgement is Judgement.NOT_CONFIRMED
-    assert fig5._both_at_zero(helped).judgement is Judgement.NOT_CONFIRMED
-    assert fig5._shift([helped, harmed, harmed]).judgement is Judgement.NOT_CONFIRMED
+    for judged in (fig5._shapley_below_zero, fig5._paid_throughout, fig5._externality_at_zero, fig5._shift):
+        assert judged([helped, helped, harmed]).judgement is Judgement.NOT_CONFIRMED
+    for judged in (fig5._shapley_above_zero, fig5._pays):
+        assert judged([helped, helped, harmed]).judgement is Judgement.NOT_CONFIRMED
 
 
 def test_the_text_shows_the_crossings(result: Result) -> None:
@@ -102,11 +100,14 @@ def test_the_text_shows_the_crossings(result: Result) -> None:
 def test_without_a_crossing_nothing_is_confirmed_and_nothing_breaks(panels: list[Panel]) -> None:
     never = [replace(each, outgoing=each.outgoing[:5], outcomes=cut(each)) for each in panels]
     assert np.isnan(never[0].crossing("shapley"))
-    for judged in (fig5._threshold, fig5._externality_at_zero, fig5._what_they_look_at):
+    for judged in (
+        fig5._threshold,
+        fig5._externality_at_zero,
+        fig5._what_they_look_at,
+        fig5._shapley_below_zero,
+    ):
         assert judged(never).judgement is Judgement.NOT_CONFIRMED
-    for judged, each in ((fig5._shapley_below_zero, never[0]), (fig5._both_at_zero, never[1])):
-        assert judged(each).judgement is Judgement.NOT_CONFIRMED
-    assert "undefined" in fig5._shapley_above_zero(never[2]).evidence
+    assert "undefined" in fig5._shapley_above_zero(never).evidence
 
 
 def cut(each: Panel) -> dict[str, Sequence[fp.Outcome]]:

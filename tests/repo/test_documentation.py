@@ -22,7 +22,7 @@ MADE = {"_build", "_generated"}
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if not MADE & set(page.parts))]
 # Their commands take seconds.
 LONG_PAGES = {
-    *("fitting.md", "from-data-to-a-deal.md", "measured-payoffs.md", "negotiation.md", "reproduce-the-paper.md"),
+    *("fitting.md", "from-data-to-a-deal.md", "negotiation.md", "reproduce-the-paper.md"),
     *("second-year.md", "training.md", "verification.md", "members.md", "pay-fair-shares.md", "sweeps.md", "guide.md"),
 }
 BLOCK = re.compile(r"^```(sh|sh slow|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -25,16 +25,7 @@ from fedpact.mechanisms import (
     SemivalueMechanism,
     ShapleyMechanism,
 )
-from fedpact.paper import margins, theorems
-from fedpact.paper.margins import (
-    externality_payments,
-    gaps,
-    interior_payments,
-    shapley_gap,
-    share_missed,
-    signs,
-    utilities,
-)
+from fedpact.paper import theorems
 from fedpact.paper.random_instances import (
     MAX_AGENTS,
     Instance,
@@ -49,7 +40,17 @@ from fedpact.paper.random_instances import (
     stakes,
     welfare_optimum,
 )
-from fedpact.paper.theorems import Margin, Theorem
+from fedpact.paper.theorems import (
+    Margin,
+    Theorem,
+    externality_payments,
+    gaps,
+    interior_payments,
+    shapley_gap,
+    share_missed,
+    signs,
+    utilities,
+)
 from fedpact.shapley import shapley_values
 from fedpact.solvers.groups import group_optima, standalone_optimum
 from fedpact.solvers.welfare import optimum_at
@@ -118,7 +119,7 @@ def draw_meeting(rng: np.random.Generator) -> Instance:
         others = instance.federation.data(instance.contributions)[:, None] > (
             instance.federation.weights * instance.contributions
         )
-        if (used & others)[:, margins.inside(instance)].any():
+        if (used & others)[:, theorems.inside(instance)].any():
             return instance
 
 
@@ -209,7 +210,7 @@ SCARCE = Instance(
 )
 
 
-# Agent 0 helps two of the others a little, harms the third, and is strictly margins.inside.
+# Agent 0 helps two of the others a little, harms the third, and is strictly theorems.inside.
 HARMFUL = with_optimum(
     [[1.0, 0.1, 0.1, 0.1], [0.05, 1.0, 1.0, 1.0], [0.05, 1.0, 1.0, 1.0], [-0.4, 1.0, 1.0, 1.0]],
     [1.0, 1.0, 1.0, 1.0],
@@ -617,7 +618,7 @@ _BEYOND = (
         "equilibrium is not optimal, and no optimum has everybody contribute as much.",
         assumptions="weights at least zero; nothing about beneficiaries; the other agents may be at zero or at caps",
         draw=draw_meeting,
-        margin=margins.over_contribution,
+        margin=theorems.over_contribution,
         strict=True,
     ),
     Theorem(
@@ -671,7 +672,7 @@ _BEYOND = (
         "nobody's benefit is below zero.",
         assumptions="the profile is a welfare optimum; weights of any sign, agents at zero or at caps",
         draw=lambda rng: welfare_optimum(rng, harm=True, edges=True),
-        margin=lambda instance: 1.0 - margins.reciprocity(instance),
+        margin=lambda instance: 1.0 - theorems.reciprocity(instance),
     ),
     Theorem(
         name="boundary-payments",

@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.certificates.deviations import free_riding
-from fedpact.paper import margins
+from fedpact.paper import theorems
 from fedpact.paper.random_instances import Instance
 from theorems import claims
 
@@ -71,7 +71,7 @@ def test_equation_12_at_caps_drives_everybody_out_and_multipliers_keep_them() ->
     outcome = externality(claims.SCARCE)
     assert lacking(outcome) == {"interior equilibrium", "interior standalone optimum"}
     assert outcome.leavers == ()
-    assert margins.interior_gap(claims.SCARCE) < -0.2
+    assert theorems.interior_gap(claims.SCARCE) < -0.2
 
 
 def test_who_harms_on_net_leaves() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.margins import draw_equals, values_others_as_self
 from fedpact.paper.random_instances import homogeneous_shapley, welfare_optimum
+from fedpact.paper.theorems import draw_equals, values_others_as_self
 from theorems.claims import many
 
 ROUNDING = 1e-9

@@ -65,17 +65,13 @@ def make_app(scenario: Scenario, *, source: str, token: str, questions: Question
     for name in (
         "example",
         "upload",
-        "check",
         "form",
         "paste",
         "deal",
-        "mechanisms",
         "range",
         "whatif",
         "leaving",
-        "talks",
         "file",
-        "map_file",
     ):
         routes.append(Route(f"/ask/{name}", _answer_route(getattr(questions, name), token), methods=["POST"]))
     for name in ("map", "curves"):
@@ -94,7 +90,7 @@ async def _static(request: Request) -> Response:
 
 
 def _answer_route(answer: Callable[[Any], Any], token: str) -> Callable[[Request], Any]:
-    """A route that hands a question on, with everything refused on purpose as a message.
+    """A route that answers a question; errors raised on purpose become messages.
 
     A question that waits for its turn is dropped when the page closes the connection.
     """

@@ -1,8 +1,7 @@
 """Pictures as SVG that stretch to the width of the page: bars for the cell of a table, curves, and maps.
 
 Lengths are percentages, so a picture fills whatever width it has while lines and dots keep their size. Rows that
-share a `NumberLine` can be compared. Axes have round numbers and labels that are moved apart. A mechanism has the
-same colour in every picture.
+share a `NumberLine` can be compared. Axes have round numbers. A mechanism has the same colour in every picture.
 """
 
 from __future__ import annotations
@@ -17,24 +16,17 @@ from numpy.typing import ArrayLike
 from fedpact.deals import Outcome
 from fedpact.report.markup import name_tag, render
 from fedpact.report.numbers import MINUS
-from fedpact.report.view import View
 from fedpact.utils.arrays import FloatArray
 
 MAX_TICKS = 5
 MAX_TICK_DECIMALS = 7  # smaller ticks are written with an exponent, and so are larger ones than the other
 MAX_TICK = 1e12
-# The places of colours of those compared if none is named; others take the first that is free.
-OWN_PLACES = {name: place for place, name in enumerate(("externality", "shapley", "fair", "voluntary"))}
+COLOURS = ("externality", "shapley", "fair", "voluntary")
 BAR_HEIGHT = 16
-# Upright lines go this far beyond the picture, to meet those of the next row.
-REACH = 4
-# The line ends this many per cent short of the picture's edges, so that dots are not cut.
-MARGIN = 1.5
-# Bars of something are at least this long, in per cent.
-MIN_BAR = 0.4
-N_COLOURS = 5
+REACH = 4  # upright lines go this far beyond the picture, to meet those of the next row
+MARGIN = 1.5  # per cent: the line ends this short of the picture's edges, so that dots are not cut
+MIN_BAR = 0.4  # per cent: bars of something are at least this long
 N_STYLES = 6  # curves that look different
-MIN_LABEL_GAP = 7.5  # per cent of the height
 RANGE_MARGIN = 0.04  # of the range, above and below the curves
 MAX_OPACITY = 0.92  # of the strongest colour of a heat map
 
@@ -81,47 +73,9 @@ def tick_marks(low: float, high: float, *, cells: int | None = None) -> list[tup
     return list(zip(places, tick_texts(found), strict=True))
 
 
-def spread_labels(places: Sequence[float], *, gap: float, end: float) -> list[float]:
-    """Places of labels along a side, from 0 to `end`, each where it belongs or moved until they are `gap` apart.
-
-    Where there is not enough room for all they are as far apart as there is.
-
-    Examples
-    --------
-    >>> spread_labels([5.0, 50.0, 6.0], gap=10.0, end=100.0)
-    [5.0, 50.0, 15.0]
-    """
-    given = np.asarray(places, dtype=np.float64)
-    order = np.argsort(given, kind="stable")
-    steps = min(gap, end / max(given.size, 1)) * np.arange(given.size)
-    down = np.maximum.accumulate(given[order] - steps) + steps  # each at least one step below the one before
-    spots = np.empty(given.size)
-    spots[order] = np.minimum(down, end - steps[::-1])
-    return [float(spot) for spot in spots]
-
-
-def colour_places(mechanisms: Sequence[str]) -> dict[str, int]:
-    """The place of each mechanism's colour, by name.
-
-    Examples
-    --------
-    >>> colour_places(["shapley", "vcg", "externality"])
-    {'shapley': 1, 'externality': 0, 'vcg': 2}
-    """
-    places = {name: OWN_PLACES[name] for name in mechanisms if name in OWN_PLACES}
-    for name in mechanisms:
-        if name not in places:
-            places[name] = next(place for place in range(len(mechanisms) + 1) if place not in places.values())
-    return places
-
-
-def colour_class(view: View, outcome: Outcome) -> str:
+def colour_class(outcome: Outcome) -> str:
     """The class that gives an outcome's mechanism its colour."""
-    places = colour_places([each.mechanism for each in view.deals])
-    return f"mech{places[outcome.mechanism] % N_COLOURS}" if outcome.federated else "alone"
-
-
-# Rows of tables
+    return f"mech{COLOURS.index(outcome.mechanism)}" if outcome.mechanism in COLOURS else "alone"
 
 
 @dataclass(frozen=True)
@@ -147,31 +101,13 @@ class NumberLine:
 
 @dataclass(frozen=True, kw_only=True)
 class BarRow:
-    """A row of a bar table: what it is about, its picture, its number, and words before and after that."""
+    """A row of a bar table: what it is about, its picture, its number and a word after that."""
 
     label: str
     picture: Markup
     number: str
-    before: str = ""
     word: str | None = None
-    word_css: str = ""
     css: str = ""
-
-
-def bar(line: NumberLine, number: float, css: str, title: str, *, mark: float | None = None) -> Markup:
-    """A bar from zero to `number`; `mark` adds a tick such as a cap. The number itself stands in the next cell."""
-    zero = line.at(0.0)
-    parts = [_upright(zero, "zero", BAR_HEIGHT)]
-    if np.isfinite(number) and number != 0:
-        end = line.at(number)
-        parts.append(
-            Markup('<rect x="{:g}%" y="2" width="{:.2f}%" height="{}" rx="1.5" class="bar {}"></rect>').format(
-                min(zero, end), max(abs(end - zero), MIN_BAR), BAR_HEIGHT - 4, css
-            )
-        )
-    if mark is not None and np.isfinite(mark):
-        parts.append(_upright(line.at(mark), "mark", BAR_HEIGHT))
-    return _picture(title, parts, Markup('height="{}" class="chart" aria-hidden="true"').format(BAR_HEIGHT))
 
 
 def agent_bar(
@@ -183,34 +119,30 @@ def agent_bar(
     css: str | None = None,
     mark: float | None = None,
     word: str | None = None,
-    text_css: str = "",
 ) -> BarRow:
-    """A row with an agent's bar, which has the colour of its sign unless a class gives it another."""
-    picture = bar(line, number, css or sign_class(number), f"{agent}: {text}", mark=mark)
-    return BarRow(label=name_tag(agent), picture=picture, number=text, word=word, css=text_css)
+    """A row with an agent's bar from zero to `number`, in the colour of its sign unless a class gives it another.
 
-
-def sign_class(number: float) -> str:
-    """The class that gives losses and gains their colours."""
-    return "loss" if number < 0 else "gain"
-
-
-def _upright(at: float, css: str, height: float) -> Markup:
-    return Markup('<line x1="{0:g}%" x2="{0:g}%" y1="{1}" y2="{2}" class="{3}"></line>').format(
-        at, -REACH, height + REACH, css
+    `mark` adds a tick, such as what there is now; a `word` stands beside the number of whoever leaves.
+    """
+    upright = Markup(f'<line x1="{{0:g}}%" x2="{{0:g}}%" y1="{-REACH}" y2="{BAR_HEIGHT + REACH}" class="{{1}}"></line>')
+    zero = line.at(0.0)
+    parts = [upright.format(zero, "zero")]
+    if np.isfinite(number) and number != 0:
+        end = line.at(number)
+        rectangle = Markup('<rect x="{:g}%" y="2" width="{:.2f}%" height="{}" rx="1.5" class="bar {}"></rect>')
+        kind = css or ("loss" if number < 0 else "gain")
+        parts.append(rectangle.format(min(zero, end), max(abs(end - zero), MIN_BAR), BAR_HEIGHT - 4, kind))
+    if mark is not None and np.isfinite(mark):
+        parts.append(upright.format(line.at(mark), "mark"))
+    picture = Markup('<svg width="100%" height="{}" class="chart" aria-hidden="true"><title>{}</title>{}</svg>').format(
+        BAR_HEIGHT, f"{agent}: {text}", Markup().join(parts)
     )
-
-
-def _picture(title: str, parts: Sequence[Markup], attributes: Markup) -> Markup:
-    return Markup('<svg width="100%" {}><title>{}</title>{}</svg>').format(attributes, title, Markup().join(parts))
-
-
-# Curves and maps: words stand beside the picture, in the page's own size
+    return BarRow(label=name_tag(agent), picture=picture, number=text, word=word, css="loss-text" if word else "")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChartLine:
-    """Numbers over the horizontal axis, with the name that stands at their end."""
+    """Numbers over the horizontal axis, and the name of their curve."""
 
     label: str
     points: FloatArray
@@ -224,24 +156,25 @@ def curve_chart(
     below: str,
     scale: float = 1.0,
     marker: float | None = None,
-    zero: bool = True,
 ) -> Markup:
-    """Curves over a common axis; `marker` is an upright line the page can move."""
-    low, high = _span(lines, zero=zero)
+    """Curves over a common axis, with zero; `marker` is an upright line the page can move."""
+    numbers = np.concatenate([*(line.points[np.isfinite(line.points)] for line in lines), np.zeros(1)])
+    low, high = float(numbers.min()), float(numbers.max())
+    room = RANGE_MARGIN * (high - low) or 1.0
+    low, high = low - room, high + room
     left, right = float(across.min()), float(across.max())
     places = 100.0 * (across - left) / (right - left or 1.0)
-    heights = [100.0 * (high - line.points) / (high - low) for line in lines]
-    levels = [100.0 - at for at, _ in tick_marks(low * scale, high * scale)]
+    y_ticks = [(100.0 - at, text) for at, text in tick_marks(low * scale, high * scale)]
     return render(
         "curves.html",
         package="fedpact.explorer",
         title=title,
         below=below,
-        y_ticks=[(100.0 - at, text) for at, text in tick_marks(low * scale, high * scale)],
+        y_ticks=y_ticks,
         x_ticks=tick_marks(left, right),
-        levels=[("grid", level) for level in levels] + ([("zero", 100.0 * high / (high - low))] if zero else []),
-        paths=[_path(places, each) for each in heights],
-        ends=list(zip([line.label for line in lines], _label_places(heights), strict=True)),
+        levels=[*(("grid", at) for at, _ in y_ticks), ("zero", 100.0 * high / (high - low))],
+        paths=[_path(places, 100.0 * (high - line.points) / (high - low)) for line in lines],
+        labels=[line.label for line in lines],
         n_styles=N_STYLES,
         marker=None if marker is None else 100.0 * (marker - left) / (right - left or 1.0),
     )
@@ -266,14 +199,6 @@ def heat_cells(values: FloatArray) -> list[tuple[int, int, str, float]]:
     return cells
 
 
-def _span(lines: Sequence[ChartLine], *, zero: bool) -> tuple[float, float]:
-    """The numbers an upright axis goes from and to, with a little room."""
-    numbers = np.concatenate([*(line.points[np.isfinite(line.points)] for line in lines), np.zeros(int(zero))])
-    low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 1.0)
-    room = RANGE_MARGIN * (high - low) or 1.0
-    return low - room, high + room
-
-
 def _path(places: FloatArray, heights: FloatArray) -> str:
     """A path that is lifted where there is no number."""
     words, down = [], False
@@ -282,9 +207,3 @@ def _path(places: FloatArray, heights: FloatArray) -> str:
             words.append(f"{'L' if down else 'M'}{place:.2f} {height:.2f}")
         down = bool(np.isfinite(height))
     return " ".join(words)
-
-
-def _label_places(heights: Sequence[FloatArray]) -> list[float]:
-    """Where the curves end, in per cent from above, moved apart where their names would cover each other."""
-    ends = [float(each[np.isfinite(each)][-1:].sum()) for each in heights]
-    return spread_labels(ends, gap=MIN_LABEL_GAP, end=100.0)

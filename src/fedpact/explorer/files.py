@@ -1,11 +1,10 @@
-"""Files that are opened, scenarios and deals, and files to take home: the report, the data, the pictures."""
+"""Scenario files that are opened, and files to take home: the report, the sheets, the data, the picture."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -13,16 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from fedpact.comparison import Comparison, Sweep
-from fedpact.deals import Deal, is_ledger
+from fedpact.comparison import Comparison
 from fedpact.deals.deal_file import deal_record, is_deal_record
-from fedpact.deals.outcome import PER_AGENT, PER_LOT
-from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, is_transcript
-from fedpact.negotiation.check import CheckedDeal, check_deal
+from fedpact.deals.outcome import PER_AGENT
 from fedpact.report import render_member_page, render_report
-from fedpact.report.numbers import number_texts
 from fedpact.report.records import comparison_record
-from fedpact.report.sections import STAYS_AT_HOME
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import DECODERS, choose_format
@@ -55,52 +49,14 @@ def read_upload(name: str, text: str) -> Scenario:
         if not text.strip():
             raise InvalidInput("the file is empty; fill it in, or take another")
         document = choose_format(Path(name), DECODERS)(text.removeprefix(BYTE_ORDER_MARK))
+        if is_deal_record(document):
+            raise InvalidInput("the file holds a deal; `fedpact check SCENARIO DEAL` says whether it holds")
         if isinstance(document, Mapping) and isinstance(document.get("weights"), str):
             raise InvalidInput(
                 f"the weights are in another file, {document['weights']!r}, which a browser does not hand over; "
                 f"start with `fedpact explore {name}` instead"
             )
     return parse_scenario(document, where=name)
-
-
-def is_deal_file(name: str, text: str) -> bool:
-    """Whether a file somebody opened holds a deal, rather than a scenario or nothing of ours."""
-    with _file_of(name, text) as path:
-        if is_ledger(path) or is_transcript(path):
-            return True
-    with suppress(InvalidInput):
-        return is_deal_record(DECODERS[".json"](text.removeprefix(BYTE_ORDER_MARK)))
-    return False
-
-
-def check_deal_file(name: str, text: str, scenario: Scenario) -> CheckedDeal:
-    """The deal of a file somebody opened, held against the federation on the page as `fedpact check` does."""
-    with _file_of(name, text) as path:
-        return check_deal(path, scenario.federation, money=scenario.money)
-
-
-@contextmanager
-def _file_of(name: str, text: str) -> Iterator[Path]:
-    """A text as a file, for what reads files; errors call it by the name that it has for the one who opened it."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / ("opened" + (TRANSCRIPT_SUFFIX if name.lower().endswith(TRANSCRIPT_SUFFIX) else ".json"))
-        path.write_bytes(text.encode("utf-8", "surrogatepass"))  # what is no UTF-8 is for the reader to refuse
-        try:
-            yield path
-        except InvalidInput as error:
-            raise InvalidInput(str(error).replace(str(path), name)) from error
-
-
-def table_file(found: Sweep) -> Content:
-    """The numbers of a sweep."""
-    return Content(csv_text(found.columns()).encode(), "text/csv; charset=utf-8")
-
-
-def picture_file(figure: Any, kind: str) -> Content:
-    """A matplotlib figure as a file."""
-    from fedpact.report.plots.style import figure_bytes  # noqa: PLC0415 - optional dependency
-
-    return Content(figure_bytes(figure, kind), {"png": "image/png", "svg": "image/svg+xml"}[kind])
 
 
 def _report(scenario: Scenario, comparison: Comparison) -> Content:
@@ -127,14 +83,11 @@ def _sheets(scenario: Scenario, comparison: Comparison) -> Content:
     return Content(made.getvalue(), "application/zip")
 
 
-def _scenario(kind: str) -> Callable[[Scenario, Comparison], Content]:
-    def write(scenario: Scenario, comparison: Comparison) -> Content:
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"scenario.{kind}"
-            save_scenario(scenario, path)
-            return Content(path.read_bytes(), f"application/{kind}")
-
-    return write
+def _scenario(scenario: Scenario, comparison: Comparison) -> Content:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "scenario.toml"
+        save_scenario(scenario, path)
+        return Content(path.read_bytes(), "application/toml")
 
 
 def _numbers(scenario: Scenario, comparison: Comparison) -> Content:
@@ -144,25 +97,8 @@ def _numbers(scenario: Scenario, comparison: Comparison) -> Content:
         "agent": agents,
     }
     for label in PER_AGENT:
-        if label in PER_LOT and scenario.federation.has_lots:
-            continue
         columns[label] = [number for outcome in comparison for number in getattr(outcome, label).tolist()]
-    if scenario.federation.has_lots:
-        columns["lots_brought"] = [text for outcome in comparison for text in brought_texts(outcome.deal)]
     return Content(csv_text(columns).encode(), "text/csv; charset=utf-8")
-
-
-def brought_texts(deal: Deal) -> list[str]:
-    """What every member of a deal gives; of several lots, those it brings."""
-    texts = number_texts(deal.contributions)
-    if not deal.has_lots:
-        return list(texts)
-    found: dict[str, list[str]] = {name: [] for name in deal.agents}
-    rows = zip(deal.lot_owners or (), deal.lot_names or (), texts, deal.contributions, strict=True)
-    for owner, name, text, amount in rows:
-        if amount > STAYS_AT_HOME * deal.contributions.max(initial=0.0):
-            found[owner].append(f"{text} of {name}")
-    return [", ".join(each) or "nothing" for each in found.values()]
 
 
 def _deal(scenario: Scenario, comparison: Comparison) -> Content:
@@ -179,27 +115,20 @@ def _json(record: Mapping[str, Any]) -> Content:
     return Content(f"{text}\n".encode(), "application/json")
 
 
-def _picture(kind: str) -> Callable[[Scenario, Comparison], Content]:
-    return lambda scenario, comparison: picture_file(comparison.plot(), kind)
+def _picture(scenario: Scenario, comparison: Comparison) -> Content:
+    from fedpact.report.plots.style import figure_bytes  # noqa: PLC0415 - optional dependency
 
-
-def _weights(scenario: Scenario, comparison: Comparison) -> Content:
-    return picture_file(scenario.federation.plot().figure, "png")
+    return Content(figure_bytes(comparison.plot(), "png"), "image/png")
 
 
 DOWNLOADS: Mapping[str, Download] = {
     "report.html": Download("The report", "one page to mail or to print, for the members", _report),
     "members.zip": Download("The members’ sheets", "what each agrees to, a page for every member", _sheets),
-    "scenario.toml": Download("The scenario", "TOML, for fedpact and for people", _scenario("toml")),
-    "scenario.json": Download("The scenario as JSON", "for other programs", _scenario("json")),
+    "scenario.toml": Download("The scenario", "TOML, for fedpact and for people", _scenario),
     "deal.csv": Download("All numbers", "a row per mechanism and member", _numbers),
-    "deal.json": Download(
-        "The deal", "the recommended one, for `fedpact check`, `settle` and `train`, and to open here", _deal
-    ),
+    "deal.json": Download("The deal", "the recommended one, for `fedpact check`, `settle` and `train`", _deal),
     "comparison.json": Download(
         "Everything", "numbers, certificates, departures, as `fedpact compare --json` prints it", _everything
     ),
-    "deal.png": Download("The picture", "both mechanisms and the baselines", _picture("png")),
-    "deal.svg": Download("The picture, to be scaled", "for documents", _picture("svg")),
-    "weights.png": Download("The weights", "who can use whose data", _weights),
+    "deal.png": Download("The picture", "both mechanisms and the baselines", _picture),
 }

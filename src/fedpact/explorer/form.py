@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from fedpact.explorer.draft import COLUMNS, LOT_COLUMNS, MAX_LOTS, MAX_MEMBERS, MEMBER_COLUMNS, PARAMETERS, Draft
+from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, TAKING_PART, Draft
 from fedpact.explorer.files import DOWNLOADS, PACKAGE
-from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP
 from fedpact.explorer.views import MAPPED
-from fedpact.mechanisms import MECHANISMS
+from fedpact.federation.payoffs import FAMILIES
+from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS
 from fedpact.report.markup import render
 
+MAX_STEP = 60  # the last position of a slider
+MAX_CELLS = 101  # of a map, each way
+FOLLOWED = tuple(mechanism.name for mechanism in DEFAULT_MECHANISMS.values() if not mechanism.is_baseline)
 HEADS: Mapping[str, tuple[str, str]] = {
     "costs": ("Cost", "per unit of data"),
     "quadratic": ("Rising cost", "per unit squared"),
@@ -21,12 +24,6 @@ HEADS: Mapping[str, tuple[str, str]] = {
     "home": ("At home", "used anyway: all, or so much"),
     "joining_costs": ("Joining cost", "paid once"),
     "budgets": ("Budget", "the most it can pay"),
-}
-FAMILY_TITLES = {
-    "power-law": "Power law: 1 − (1 + data)^−beta",
-    "exponential": "Exponential: 1 − e^(−rate · data)",
-    "log": "Logarithm: log(1 + data)",
-    "michaelis": "Michaelis: data / (data + half)",
 }
 MODELS = {"common": "One model for all", "personal": "One for each member, without data that harms it"}
 FIELD_WORDS = {
@@ -40,20 +37,16 @@ FIELD_WORDS = {
     "money.currency": "Currency",
     "money.per_payoff": "Money per unit of payoff",
 }
-PARAMETER_HINTS = {"beta": "how fast it rises", "rate": "how fast it rises", "half": "data for half of it"}
 TABS = {
     "federation": "Federation",
     "deal": "Deal",
     "whatif": "What if",
     "map": "Heat map",
     "leaving": "Who leaves",
-    "talks": "Negotiation",
-    "mechanisms": "All mechanisms",
     "files": "Take home",
 }
 EXAMPLE_TITLES = {
     "hospitals": "Five hospitals",
-    "hospitals-lots": "Five hospitals, lots of data",
     "paper-w1": "Paper, W1: equal",
     "paper-w2": "Paper, W2: unequal",
     "paper-w3": "Paper, W3: one harms",
@@ -62,32 +55,21 @@ EXAMPLE_TITLES = {
 
 def form_view(draft: Draft) -> Markup:
     """All fields, holding what was typed."""
-    own = (
-        {f"payoff.{label}": (label, PARAMETER_HINTS.get(label, "")) for label in draft.parameters}
-        if draft.own_curves
-        else {}
-    )
-    columns = {label: HEADS[label] for label in COLUMNS if label in HEADS} | own
+    hints = FAMILIES[draft["family"]].parameter_hints if draft.parameters else {}
+    own = {f"payoff.{label}": (label, hints.get(label, "")) for label in draft.parameters}
+    columns = {label: HEADS[label] for label in COLUMNS if label in HEADS}
     return render(
         "form.html",
         package=PACKAGE,
         draft=draft,
-        names=[_called(draft, agent) for agent in range(draft.n_agents)],
-        columns=columns,
-        lot_columns={label: HEADS[label] for label in LOT_COLUMNS},
-        task_columns={"values": HEADS["values"]} | own,
-        member_columns={label: HEADS[label] for label in MEMBER_COLUMNS},
+        names=draft.names,
+        columns=columns | (own if draft.own_curves else {}),
+        taking_part={label: HEADS[label] for label in TAKING_PART},
         models=MODELS,
-        families={name: FAMILY_TITLES.get(name, name) for name in PARAMETERS},
-        hints=PARAMETER_HINTS,
-        has_parameters=bool(PARAMETERS.get(draft["family"])),
+        families={name: f"{family.title}: {family.formula}" for name, family in FAMILIES.items()},
+        hints=hints,
         words=FIELD_WORDS,
         max_agents=MAX_MEMBERS,
-        max_lots=MAX_LOTS,
-        lot_labels=[_lot_called(draft, lot) for lot in range(len(draft.lots))],
-        task_labels=[_task_called(draft, task) for task in range(len(draft.tasks))],
-        lot_order=[lot for agent in range(draft.n_agents) for lot in draft.lots_of(agent)],
-        task_order=[task for agent in range(draft.n_agents) for task in draft.tasks_of(agent)],
     )
 
 
@@ -109,57 +91,3 @@ def page_view(draft: Draft, *, token: str, notes: Sequence[str], source: str) ->
             max_cells=MAX_CELLS,
         )
     )
-
-
-def error_entries(draft: Draft, errors: Mapping[str, str]) -> list[dict[str, str]]:
-    """Errors for the page to show: the field, the part of the form it is in, what it is called, what is wrong."""
-    return [
-        {"field": field, "part": _part_of(field), "words": _words_for(draft, field), "message": message}
-        for field, message in errors.items()
-    ]
-
-
-def _part_of(field: str) -> str:
-    label = field.partition("[")[0]
-    if label == "weights":
-        return "weights"
-    if label in ("family", "") or label.startswith("payoff."):
-        return "members" if "[" in field else "payoff"
-    return "members" if label in ("names", "lot_names", "task_names", *HEADS) else "words"
-
-
-def _words_for(draft: Draft, field: str) -> str:
-    label, _, place = field.partition("[")
-    places = [int(each) for each in place.removesuffix("]").split(",") if each]
-    if label == "weights":
-        return f"{_lot_called(draft, places[1])} to {_task_called(draft, places[0])}"
-    if label == "names":
-        return f"Name of member {places[0] + 1}"
-    if label in ("lot_names", "task_names"):
-        part, owners = ("lot", draft.lots) if label == "lot_names" else ("task", draft.tasks)
-        return f"Name of a {part} of {_called(draft, owners[places[0]])}"
-    called = HEADS[label][0] if label in HEADS else FIELD_WORDS.get(label, label.removeprefix("payoff."))
-    if not places:
-        return called
-    whose = _lot_called if label in LOT_COLUMNS else _called if label in MEMBER_COLUMNS else _task_called
-    return f"{called} of {whose(draft, places[0])}"
-
-
-def _lot_called(draft: Draft, lot: int) -> str:
-    """A member where everybody has one lot, else the member and its lot."""
-    return _owned_called(draft, draft.lots[lot], draft[f"lot_names[{lot}]"]) if draft.has_lots else _called(draft, lot)
-
-
-def _task_called(draft: Draft, task: int) -> str:
-    if not draft.has_lots:
-        return _called(draft, task)
-    return _owned_called(draft, draft.tasks[task], draft[f"task_names[{task}]"])
-
-
-def _owned_called(draft: Draft, owner: int, own: str) -> str:
-    who = _called(draft, owner)
-    return own.strip() if own.strip().startswith(who) else f"{who}: {own.strip()}"
-
-
-def _called(draft: Draft, agent: int) -> str:
-    return draft[f"names[{agent}]"].strip() or f"member {agent + 1}"

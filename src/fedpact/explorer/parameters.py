@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.comparison import Axis
-from fedpact.explorer.draft import LOT_COLUMNS, MEMBER_COLUMNS, typed_text
+from fedpact.explorer.draft import typed_text
 from fedpact.explorer.validation import typed_number
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -24,16 +24,14 @@ PARAMETER_KINDS: Mapping[str, str] = {
     "home": "Data at home",
     "joining_costs": "Joining cost",
 }
-# Axes of sweeps call the quadratic cost by another name than its field on the page.
-LABELS = {"quadratic": "costs.quadratic"}
+FROM_NOTHING = ("caps", "quadratic", "home", "joining_costs")  # ranges that begin at 0
 WIDE = 3.0  # a range goes from nothing, or nearly, to this many times what there is now
 NEARLY = 0.1
 AROUND = 1.0  # weights vary this much to both sides at least
-PLACES = ("receiver", "giver", "agent")
 STEP_DIGITS = 3  # of the distance between points
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Parameter:
     """A kind of number and whose it is.
 
@@ -41,106 +39,80 @@ class Parameter:
     ----------
     kind
         A key of `PARAMETER_KINDS`, or a parameter of the payoff family.
-    receiver, giver
-        Of a weight; None for everybody.
-    agent
-        Of anything else; None for everybody.
+    who
+        The receiver and the giver of a weight, or the one member; None for everybody.
     """
 
     kind: str
-    receiver: int | None = None
-    giver: int | None = None
-    agent: int | None = None
+    who: tuple[int | None, ...] = (None,)
 
     @classmethod
     def of_record(cls, record: Any, federation: Federation) -> Parameter:
         """The parameter a page names, checked against the federation."""
         if not isinstance(record, Mapping):
             raise InvalidInput(f"a parameter must be an object with a kind, got {short_repr(record)}")
-        known = kinds_of(federation)
-        kind = record.get("kind")
+        known, kind, count = kinds_of(federation), record.get("kind"), federation.n_agents
         if kind not in known:
             raise InvalidInput(f"there is no parameter {short_repr(kind)} to vary; there are {', '.join(known)}")
         keys = ("receiver", "giver") if kind == "weights" else ("agent",)
-        places = {key: _place(key, record.get(key), len(_names(federation, str(kind), key))) for key in keys}
-        return cls(kind=str(kind), **places)
+        who = tuple(record.get(key) for key in keys)
+        for key, given in zip(keys, who, strict=True):
+            if given is not None and (isinstance(given, bool) or given not in range(count)):
+                rule = f"must be a member from 0 to {count - 1}, or nobody in particular"
+                raise InvalidInput(f"{key} {rule}, got {short_repr(given)}")
+        return cls(str(kind), who)
 
     def words(self, federation: Federation) -> str:
         """The parameter as people read it."""
+        names = [None if agent is None else federation.names[agent] for agent in self.who]
         if self.kind == "weights":
-            lots, tasks = (_names(federation, self.kind, key) for key in ("giver", "receiver"))
-            giver = "others’" if self.giver is None else f"{lots[self.giver]}’s"
-            receiver = "everybody else" if self.receiver is None else tasks[self.receiver]
-            if federation.has_lots and self.giver is not None:
-                return f"usefulness of {lots[self.giver]} to {receiver}"
-            return f"usefulness of {giver} data to {receiver}"
-        whose = "everybody" if self.agent is None else _names(federation, self.kind, "agent")[self.agent]
-        return f"{PARAMETER_KINDS.get(self.kind, self.kind).lower()} of {whose}"
+            giver = "others’" if names[1] is None else f"{names[1]}’s"
+            return f"usefulness of {giver} data to {names[0] or 'everybody else'}"
+        return f"{PARAMETER_KINDS.get(self.kind, self.kind).lower()} of {names[0] or 'everybody'}"
 
     def indices(self, federation: Federation) -> tuple[np.ndarray, ...]:
-        """Where in the federation: rows and columns of the weights, or agents (lots, tasks)."""
-        if self.kind != "weights":
-            everybody = np.arange(len(_names(federation, self.kind, "agent")))
-            return (everybody if self.agent is None else np.array([self.agent]),)
-        if self.receiver is not None and self.giver is not None:
-            return np.array([self.receiver]), np.array([self.giver])
-        chosen = federation.task_owners[:, None] != federation.lot_owners[None, :]
-        if self.receiver is not None:
-            chosen &= (np.arange(federation.n_tasks) == self.receiver)[:, None]
-        if self.giver is not None:
-            chosen &= (np.arange(federation.n_lots) == self.giver)[None, :]
-        if not chosen.any():
-            raise InvalidInput("there are no weights between members to vary: there is only one member")
-        return np.nonzero(chosen)
+        """Where in the federation: rows and columns of the weights, or agents."""
+        everybody = np.arange(federation.n_agents)
+        chosen = np.ix_(*(everybody if agent is None else everybody[[agent]] for agent in self.who))
+        rows = [part.ravel() for part in np.broadcast_arrays(*chosen)]
+        if None not in self.who or self.kind != "weights":
+            return tuple(rows)
+        return tuple(part[rows[0] != rows[1]] for part in rows)  # weights between members
 
     def axis(self, federation: Federation, points: FloatArray) -> Axis:
         """The parameter over some values, for a sweep."""
-        label = LABELS.get(self.kind, self.kind)
-        who = {key: {None: "*"} | dict(enumerate(_names(federation, self.kind, key))) for key in PLACES}
-        if self.kind == "weights":
-            label += f"[{who['receiver'][self.receiver]},{who['giver'][self.giver]}]"
-        elif self.agent is not None:
-            label += f"[{who['agent'][self.agent]}]"
+        label = {"quadratic": "costs.quadratic"}.get(self.kind, self.kind)
+        if self.who != (None,):
+            label += f"[{','.join('*' if agent is None else federation.names[agent] for agent in self.who)}]"
         field = "linear" if self.kind == "costs" else self.kind
         return Axis(label=label, field=field, indices=self.indices(federation), points=read_only_copy(points))
 
     def fields(self, federation: Federation, *, own_curves: bool) -> list[str]:
         """The fields of the page that hold it."""
-        if self.kind not in PARAMETER_KINDS:
-            if not own_curves and self.agent is None:
-                return [f"payoff.{self.kind}"]
-            return [f"payoff.{self.kind}[{agent}]" for agent in self.indices(federation)[0]]
-        return [f"{self.kind}[{','.join(map(str, place))}]" for place in zip(*self.indices(federation), strict=True)]
+        label = self.kind if self.kind in PARAMETER_KINDS else f"payoff.{self.kind}"
+        if label != self.kind and not own_curves and self.who == (None,):
+            return [label]
+        return [f"{label}[{','.join(map(str, place))}]" for place in zip(*self.indices(federation), strict=True)]
 
     def now(self, federation: Federation) -> float:
         """Its value; the mean where it is several numbers."""
-        costs = federation.costs
-        arrays = {
-            "weights": federation.weights,
-            "costs": costs.linear,
-            "quadratic": costs.quadratic,
-            "caps": federation.caps,
-            "values": federation.values,
-            "home": federation.home,
-            "joining_costs": federation.joining_costs,
-        } | {
-            label: np.broadcast_to(numbers, federation.n_tasks)
-            for label, numbers in federation.payoff.parameters.items()
-        }
-        return float(np.mean(np.asarray(arrays[self.kind])[self.indices(federation)]))
+        costs, parameters = federation.costs, federation.payoff.parameters
+        if self.kind in parameters:
+            numbers = np.broadcast_to(parameters[self.kind], federation.n_agents)
+        else:
+            part = {"costs": costs.linear, "quadratic": costs.quadratic}.get(self.kind)
+            numbers = np.asarray(getattr(federation, self.kind) if part is None else part)
+        return float(np.mean(numbers[self.indices(federation)]))
 
     def usual_range(self, federation: Federation) -> tuple[float, float]:
         """A range worth looking at around its value."""
         now = self.now(federation)
-        if self.kind == "weights":
-            single = self.receiver is not None and self.giver is not None
-            own = single and federation.task_owners[self.receiver] == federation.lot_owners[self.giver]
+        if self.kind == "weights" and (None in self.who or len(set(self.who)) == 2):
             around = max(AROUND, abs(now))
-            return (_short(NEARLY * now), _short(WIDE * now)) if own else (_short(now - around), _short(now + around))
+            return _short(now - around), _short(now + around)
         if not np.isfinite(now) or now == 0:
             return 0.0, 100.0 if self.kind in ("caps", "home") else 0.001
-        from_nothing = self.kind in ("caps", "quadratic", "home", "joining_costs")
-        return (0.0 if from_nothing else _short(NEARLY * now)), _short(WIDE * now)
+        return (0.0 if self.kind in FROM_NOTHING else _short(NEARLY * now)), _short(WIDE * now)
 
 
 def kinds_of(federation: Federation) -> Sequence[str]:
@@ -170,24 +142,6 @@ def points_between(low: float, high: float, count: int) -> FloatArray:
     inner = np.round(points, int(np.clip(STEP_DIGITS - 1 - np.floor(np.log10(step)), 0, 300)))
     inner[[0, -1]] = low, high
     return inner if (np.diff(inner) > 0).all() else points
-
-
-def _names(federation: Federation, kind: str, key: str) -> Sequence[str]:
-    """Whose a number of this kind can be: lots', tasks' or, where everybody has one of each, members'."""
-    if kind in MEMBER_COLUMNS:
-        return federation.names
-    of_lots = key == "giver" or (key == "agent" and kind in LOT_COLUMNS)
-    return federation.lot_labels if of_lots else federation.task_labels
-
-
-def _place(key: str, given: Any, count: int) -> int | None:
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < count:
-        raise InvalidInput(
-            f"{key} must be a member from 0 to {count - 1}, or nobody in particular, got {short_repr(given)}"
-        )
-    return given
 
 
 def _short(number: float) -> float:

@@ -1,27 +1,22 @@
 """Cells of a spreadsheet put into the form, pasted or from a CSV file.
 
 The first row may name the columns ("name", "cost", "cap", "value", ...) or, of weights, the members; else cells go
-where they are pasted. Rows beyond the last member make new members. Whatever is not taken is said: nothing is dropped
-in silence. Numbers may be written with decimal commas or percent signs; what is no number stays as it was typed, and
-the form marks it.
+where they are pasted. Rows beyond the last member make new members. The page says which cells it did not take. Numbers
+may be written with decimal commas or percent signs; what is no number stays as it was typed, and the form marks it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
-from types import MappingProxyType
 
-from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, MEMBER_COLUMNS, Draft, typed_text, with_agent, without_agent
+from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, TAKING_PART, Draft, typed_text, with_agent, without_agent
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.tables import NumberFormat, is_missing, is_number, text_cells
 from fedpact.utils.words import count_text
 
-FIELD = re.compile(
-    r"(?P<label>names|costs|quadratic|caps|values|home|joining_costs|budgets|weights|payoff\.\w+)\[(?P<row>\d+)(?:,(?P<column>\d+))?\]"
-)
+FIELD = re.compile(rf"({'|'.join((*COLUMNS, *TAKING_PART, 'weights'))}|payoff\.\w+)\[(\d+)(?:,(\d+))?\]")
 HEADS: Mapping[str, frozenset[str]] = {
     "names": frozenset({"name", "names", "member", "members", "agent", "agents", "who"}),
     "costs": frozenset({"cost", "costs", "cost per unit", "cost per unit of data", "unit cost", "price"}),
@@ -29,53 +24,54 @@ HEADS: Mapping[str, frozenset[str]] = {
     "caps": frozenset({"cap", "caps", "limit", "most", "data", "records", "the most it can give"}),
     "values": frozenset({"value", "values", "worth"}),
     "home": frozenset({"home", "at home", "data at home"}),
-    "joining_costs": frozenset({"joining cost", "joining costs", "joining_costs", "joining"}),
+    "joining_costs": frozenset({"joining cost", "joining costs", "joining"}),
     "budgets": frozenset({"budget", "budgets", "the most it can pay"}),
 }
 MAX_TEXTS_TOLD = 5
 LONE_NUMBERS = re.compile(r"\s*[+\-−]?\d*[.,]?\d+\s*%?\s*(\r?\n\s*[+\-−]?\d*[.,]?\d+\s*%?\s*)*")
 Cells = list[list[str]]
+Filled = tuple[Draft, list[str]]
 
 
-def paste_cells(draft: Draft, start: str, text: str) -> tuple[Draft, list[str]]:
+def paste_cells(draft: Draft, start: str, text: str) -> Filled:
     """Cells pasted into a field of a table; the draft with them, and what was added or not taken."""
     at = FIELD.fullmatch(start)
     if at is None:
         raise InvalidInput(f"cells are pasted into a table's field, got {short_repr(start)}")
-    _require_no_lots(draft)
     cells = _cells(text)
     if not cells:
         raise InvalidInput("there is nothing in the cells that were pasted")
-    row = int(at["row"])
+    label, row = at[1], int(at[2])
     heads = _head_columns(cells[0], draft)
     if heads:
-        return _put_members(draft, cells[1:], heads, cells[0], [row + place for place in range(len(cells) - 1)])
+        return _put_members(draft, cells[1:], heads, range(row, row + len(cells) - 1), head=cells[0])
     names = _matrix_names(cells)
     if names:
         return _put_named_weights(draft, cells, names)
-    if at["label"] == "weights":
-        return _put_weights(draft, cells, row, int(at["column"] or 0))
-    shown = MEMBER_COLUMNS if at["label"] in MEMBER_COLUMNS else _shown_columns(draft)
-    columns = shown[shown.index(at["label"]) :] if at["label"] in shown else []
-    return _put_members(draft, cells, columns, [], [row + place for place in range(len(cells))])
+    if label == "weights":
+        return _put_weights(draft, cells, row, int(at[3] or 0))
+    own = [f"payoff.{parameter}" for parameter in draft.parameters] if draft.own_curves else []
+    shown = TAKING_PART if label in TAKING_PART else (*COLUMNS, *own)
+    columns = shown[shown.index(label) :] if label in shown else []
+    return _put_members(draft, cells, columns, range(row, row + len(cells)))
 
 
-def open_table(draft: Draft, name: str, text: str) -> tuple[Draft, list[str]]:
+def open_table(draft: Draft, name: str, text: str) -> Filled:
     """The members or the weights of a CSV file in a draft; members it has already are known by their names."""
-    _require_no_lots(draft)
     cells = _cells(text)
     if not cells:
         raise InvalidInput(f"{name}: the file has no rows")
     heads = _head_columns(cells[0], draft)
+    if heads and "names" not in heads:
+        return _put_members(draft, cells[1:], heads, range(len(cells) - 1), head=cells[0])
     if heads:
-        if "names" not in heads:
-            return _put_members(draft, cells[1:], heads, cells[0], list(range(len(cells) - 1)))
         column = heads.index("names")
         named = [row[column].strip() if column < len(row) else "" for row in cells[1:]]
-        if len(set(named)) < len(named):
-            raise InvalidInput(f"{name}: two rows are called {short_repr(_twice(named))}; give each member one row")
+        twice = [each for place, each in enumerate(named) if each in named[:place]]
+        if twice:
+            raise InvalidInput(f"{name}: two rows are called {short_repr(twice[0])}; give each member one row")
         draft, places = _places(draft, named)
-        found, notes = _put_members(draft, cells[1:], heads, cells[0], places)
+        found, notes = _put_members(draft, cells[1:], heads, places, head=cells[0])
         return found, [*notes, *_left_alone(found, named)]
     names = _matrix_names(cells)
     if names:
@@ -91,14 +87,6 @@ def open_table(draft: Draft, name: str, text: str) -> tuple[Draft, list[str]]:
     )
 
 
-def _require_no_lots(draft: Draft) -> None:
-    if draft.has_lots:
-        raise InvalidInput(
-            "tables go into members with one lot of data each; type the numbers of lots, or open a scenario file, "
-            "which `fedpact new --lots` writes"
-        )
-
-
 def _cells(text: str) -> Cells:
     """Rows of cells; a single column of numbers may have decimal commas."""
     if LONE_NUMBERS.fullmatch(text):
@@ -107,7 +95,7 @@ def _cells(text: str) -> Cells:
 
 
 def _typed(cell: str, written: NumberFormat) -> str:
-    """A cell as it would be typed; what is no number, or may be two, as it is."""
+    """A number as it would be typed into the form; any other cell stays as it is."""
     plain = cell.strip().replace("−", "-")
     try:
         return cell.strip() if is_missing(plain) else typed_text(written.number(plain))
@@ -115,43 +103,34 @@ def _typed(cell: str, written: NumberFormat) -> str:
         return cell.strip()
 
 
-def _shown_columns(draft: Draft) -> list[str]:
-    own = [f"payoff.{label}" for label in draft.parameters] if draft.own_curves else []
-    return [*COLUMNS, *own]
-
-
 def _head_columns(head: Sequence[str], draft: Draft) -> list[str | None]:
-    """The column of the form that each cell of a head names, None where it names none; empty if it is no head."""
+    """The form's column that each heading names, or None; an empty list if the cells are no headings."""
     written = NumberFormat.of(head)
     if any(is_number(cell, written) for cell in head):
         return []
     known = {each: label for label, names in HEADS.items() for each in names}
     known |= {label: f"payoff.{label}" for label in draft.parameters if draft.own_curves}
-    found = [known.get(_plain_head(cell)) for cell in head]
+    # Without the unit: "Cost (EUR per record)", "Cost, EUR", "Cost [EUR]".
+    plain = [re.split(r"[(\[,:/]", cell, maxsplit=1)[0].strip().lower().replace("_", " ") for cell in head]
+    found = [known.get(cell) for cell in plain]
     named = [label for label in found if label is not None]
     enough = len(named) >= 2 or (len(named) == 1 and len([cell for cell in head if cell.strip()]) == 1)
     return found if enough and len(set(named)) == len(named) else []
 
 
-def _plain_head(cell: str) -> str:
-    """Without the unit: "Cost (EUR per record)", "Cost, EUR", "Cost [EUR]"."""
-    return re.split(r"[(\[,:/]", cell, maxsplit=1)[0].strip().lower().replace("_", " ")
-
-
 def _matrix_names(cells: Cells) -> list[str]:
-    """The members that stand along the top and down the side of a table of weights; none if it is no such table."""
+    """The members' names, if they stand along the top and down the side of the cells."""
     if len(cells) < 2 or len(cells[0]) < 2:
         return []
-    top = [cell.strip() for cell in cells[0][1:]]
+    top, side = [cell.strip() for cell in cells[0][1:]], [row[0].strip() for row in cells[1:]]
     written = NumberFormat.of(chain.from_iterable(row[1:] for row in cells[1:]))
-    side = [row[0].strip() for row in cells[1:]]
     is_named = all(top) and len(set(top)) == len(top) and sorted(side) == sorted(top)
     return top if is_named and not any(is_number(name, written) for name in top) else []
 
 
 def _put_members(
-    draft: Draft, rows: Cells, columns: Sequence[str | None], head: Sequence[str], places: Sequence[int]
-) -> tuple[Draft, list[str]]:
+    draft: Draft, rows: Cells, columns: Sequence[str | None], places: Sequence[int], *, head: Sequence[str] = ()
+) -> Filled:
     """Rows of members, whose columns are called as on the form; None is a column that is not known."""
 
     def field(place: int, column: int) -> str | None:
@@ -167,17 +146,17 @@ def _put_members(
     return found, notes
 
 
-def _put_weights(draft: Draft, rows: Cells, first_row: int, first_column: int) -> tuple[Draft, list[str]]:
+def _put_weights(draft: Draft, rows: Cells, first_row: int, first_column: int) -> Filled:
     """A block of weights."""
 
     def field(place: int, column: int) -> str | None:
         return f"weights[{place},{first_column + column}]" if first_column + column < MAX_MEMBERS else None
 
     last = max(first_row + len(rows), first_column + max(map(len, rows)))
-    return _fill(draft, rows, [first_row + row for row in range(len(rows))], field, count=last)
+    return _fill(draft, rows, range(first_row, first_row + len(rows)), field, count=last)
 
 
-def _put_named_weights(draft: Draft, cells: Cells, names: Sequence[str]) -> tuple[Draft, list[str]]:
+def _put_named_weights(draft: Draft, cells: Cells, names: Sequence[str]) -> Filled:
     """Weights with the members' names along both sides."""
     draft, places = _places(draft, names)
     where = dict(zip(names, places, strict=True))
@@ -187,10 +166,8 @@ def _put_named_weights(draft: Draft, cells: Cells, names: Sequence[str]) -> tupl
             return None
         return f"weights[{place},{places[column]}]" if places[column] < MAX_MEMBERS else ""
 
-    called = {f"names[{place}]": name for name, place in where.items() if place < MAX_MEMBERS}
     receivers = [where[row[0].strip()] for row in cells[1:]]
-    rows = [row[1:] for row in cells[1:]]
-    found, notes = _fill(draft, rows, receivers, field, count=max(places) + 1, texts=called)
+    found, notes = _fill(draft, [row[1:] for row in cells[1:]], receivers, field, count=max(places) + 1, called=where)
     return found, [*notes, *_left_alone(found, names)]
 
 
@@ -201,8 +178,8 @@ def _fill(
     field: Callable[[int, int], str | None],
     *,
     count: int,
-    texts: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[Draft, list[str]]:
+    called: Mapping[str, int] | None = None,
+) -> Filled:
     """Cells into the fields of a draft with `count` members or as many as the page takes, and what is to be said.
 
     `field` names the field of a row's place and a column: empty for a cell that is left, None for one beyond the last.
@@ -210,18 +187,17 @@ def _fill(
     before, written, outside = draft.n_agents, NumberFormat.of(chain.from_iterable(rows)), 0
     while draft.n_agents < min(count, MAX_MEMBERS):
         draft = with_agent(draft)
-    typed = dict(texts)
+    typed = {f"names[{place}]": name for name, place in (called or {}).items() if place < MAX_MEMBERS}
     for place, row in zip(places, rows, strict=True):
         for column, cell in enumerate(row if place < MAX_MEMBERS else ()):
             name = field(place, column) if cell.strip() else ""
             outside += name is None
             if name:
                 typed[name] = cell.strip() if name.startswith("names") else _typed(cell, written)
-    draft = replace(draft, texts={**draft.texts, **typed})
+    draft = draft.with_texts(typed)
     notes, too_many = [], sum(place >= MAX_MEMBERS for place in places)
     if draft.n_agents > before:
-        added = [draft[f"names[{agent}]"] for agent in range(before, draft.n_agents)]
-        notes.append(f"Added {count_text(len(added), 'member')}: {_listed(added)}.")
+        notes.append(f"Added {count_text(draft.n_agents - before, 'member')}: {_listed(draft.names[before:])}.")
     if too_many:
         rest = count_text(too_many, "row")
         notes.append(f"Not taken: {rest} at the end, since the explorer takes up to {MAX_MEMBERS} members.")
@@ -231,30 +207,22 @@ def _fill(
 
 
 def _places(draft: Draft, names: Sequence[str]) -> tuple[Draft, list[int]]:
-    """Where members stand by their names, new ones behind the others; if nobody is known, all are new."""
-    here = {draft[f"names[{agent}]"].strip(): agent for agent in range(draft.n_agents)}
+    """The places of members by name, with new ones at the end; if no name is known, all members are replaced."""
+    here = {name: agent for agent, name in enumerate(draft.names)}
     if not any(name in here for name in names):
         while draft.n_agents > max(len(names), 1):
             draft = without_agent(draft, draft.n_agents - 1)
         return draft, list(range(len(names)))
-    places, new = [], draft.n_agents
-    for name in names:
-        places.append(here.get(name, new))
-        new += name not in here
-    return draft, places
+    new = iter(range(draft.n_agents, draft.n_agents + len(names)))
+    return draft, [here[name] if name in here else next(new) for name in names]
 
 
 def _left_alone(draft: Draft, names: Sequence[str]) -> list[str]:
-    others = [own for agent in range(draft.n_agents) if (own := draft[f"names[{agent}]"].strip()) not in names]
+    others = [name for name in draft.names if name not in names]
     return [f"Not in the table, and as before: {_listed(others)}."] if others else []
-
-
-def _twice(names: Sequence[str]) -> str:
-    return next(name for place, name in enumerate(names) if name in names[:place])
 
 
 def _listed(names: Iterable[str]) -> str:
     texts = [f"“{name}”" for name in names]
-    return ", ".join(texts[:MAX_TEXTS_TOLD]) + (
-        f" and {len(texts) - MAX_TEXTS_TOLD} more" if len(texts) > MAX_TEXTS_TOLD else ""
-    )
+    more = f" and {len(texts) - MAX_TEXTS_TOLD} more" if len(texts) > MAX_TEXTS_TOLD else ""
+    return ", ".join(texts[:MAX_TEXTS_TOLD]) + more

@@ -21,7 +21,7 @@ SHUTDOWN_SECONDS = 1  # seconds for open connections when the explorer ends
 
 
 def open_socket(port: int | None) -> socket.socket:
-    """A socket on this machine alone: on the port asked for, or on the usual one, or on any if that is taken."""
+    """Open a socket on 127.0.0.1, on the given port, or else on the usual one, or any if that is taken."""
     for wanted in [USUAL_PORT, 0] if port is None else [port]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -94,7 +94,7 @@ def serve(
         finally:
             for worker in set(active_children()) - others:  # of a map that nobody will see
                 worker.terminate()
-    return questions.service.is_busy
+    return questions.results.turns.is_taken
 
 
 def _prepare(questions: Questions, scenario: Scenario) -> None:

@@ -1,7 +1,7 @@
 """From what was typed to a scenario, or to an error at every field that is wrong.
 
-A text that is no number is an error at its field, and a stand-in takes its place while the rules of `Federation` and
-`Money` look at the others.
+Texts become numbers here; everything else is checked by the reader of scenario files. A text that is no number is an
+error at its field, and something takes its place while the others are checked.
 """
 
 from __future__ import annotations
@@ -9,57 +9,31 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fedpact.explorer.draft import ALL_AT_HOME, LOT_COLUMNS, MEMBER_COLUMNS, UNLIMITED, Draft, field_names
-from fedpact.federation import Federation, Payoff, Quadratic
+from fedpact.explorer.draft import ALL_AT_HOME, TAKING_PART, UNLIMITED, Draft, field_names
 from fedpact.federation.costs import MUST_RISE
-from fedpact.federation.payoffs import FAMILIES
-from fedpact.scenario import Measured, Money, Scenario
-from fedpact.scenario.fields import name, text
-from fedpact.scenario.members_words import DataUnit, parse_sum
-from fedpact.scenario.scenario import MODELS
-from fedpact.utils.errors import ErrorCollector, InvalidInput
+from fedpact.scenario import Measured, Scenario, parse_scenario
+from fedpact.scenario.members_words import parse_sum
+from fedpact.utils.errors import InvalidInput
 from fedpact.utils.tables import typed_number as written_number
 
 NUMBER = re.compile(r"[+-]?[\d.,' ]+(e[+-]?\d+)?\s*%?", re.ASCII | re.IGNORECASE)
 SHOWN = 40  # characters of a wrong text
-
-
-def _unit_of_data(field: str, given: str) -> str:
-    """What contributions are counted in; nothing if the field is empty."""
-    if given.strip():
-        DataUnit.parse(text(field, given), field)
-    return given.strip()
-
-
-TEXTS: Mapping[str, Callable[[str, str], str]] = {
-    "names": name,
-    "lot_names": name,
-    "task_names": name,
-    "title": text,
-    "description": text,
-    "not_recommended": text,
-    "unit": _unit_of_data,
-    "money.currency": text,
-}
+TEXTS = ("names", "title", "description", "not_recommended", "unit", "money.currency", "models", "family")
 INFINITE = ("inf", "infinity", "∞", UNLIMITED)
-# What stands in for a refused entry while the others are looked at.
-STAND_INS = {"costs": 1.0, "quadratic": 0.0, "caps": 1.0, "values": 1.0, "money.per_payoff": 1.0}
-STAND_INS |= {"home": 0.0, "joining_costs": 0.0, "budgets": math.inf}
 EMPTY = {"joining_costs": 0.0, "budgets": math.inf}  # what nothing typed means
 HOME = "must be a number or “all”; leave it empty for everybody where using one’s own data costs as sharing it does"
-FALLBACK = FAMILIES["log"]()
 # The page has other words than the library for these.
-LABELS = {"costs.linear": "costs", "costs.quadratic": "quadratic"}
+LABELS = {"costs.linear": "costs", "costs.quadratic": "quadratic", "payoff.family": "family"}
 BOTH_ZERO = f"{MUST_RISE}: cost and rising cost are both 0; give one a positive number"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reading:
-    """What a draft says: a scenario, or what is wrong by field; "" is for what belongs to no single field."""
+    """A scenario, or errors by field; the field of an error about the whole federation is ""."""
 
     scenario: Scenario | None
     errors: Mapping[str, str]
@@ -92,11 +66,10 @@ def read_draft(draft: Draft) -> Reading:
 
     Examples
     --------
-    >>> from dataclasses import replace
     >>> from fedpact import load_scenario
     >>> from fedpact.explorer.draft import draft_of
     >>> draft = draft_of(load_scenario("hospitals"))
-    >>> wrong = replace(draft, texts={**draft.texts, "caps[0]": "-1", "weights[0,1]": "half"})
+    >>> wrong = draft.with_texts({"caps[0]": "-1", "weights[0,1]": "half"})
     >>> for field, error in read_draft(wrong).errors.items():
     ...     print(field, error)
     weights[0,1] must be a number, got “half”
@@ -105,129 +78,87 @@ def read_draft(draft: Draft) -> Reading:
     errors: dict[str, str] = {}
     entries: dict[str, Any] = {}
     for field in field_names(draft):
-        entries[field], problem = _entry(draft, field)
-        if problem is not None:
-            errors[field] = problem
-    refused = ErrorCollector()
-    scenario = _scenario(draft, entries, refused)
-    for error in refused.errors:
-        field = _field(error)
-        problem = BOTH_ZERO if error.rule == MUST_RISE else error.problem
-        errors.setdefault(*((field, problem) if field in entries else ("", str(error))))
-    return Reading(scenario=None if errors else scenario, errors=errors)
-
-
-def _entry(draft: Draft, field: str) -> tuple[Any, str | None]:
-    """What a field holds, and what is wrong with it as a text."""
-    given, label = draft[field], field.partition("[")[0]
-    if label == "family":
-        return given, None if given in FAMILIES else f"must be one of {', '.join(FAMILIES)}"
-    if label == "money.per_payoff" and not given.strip() and not draft["money.currency"].strip():
-        return None, None
-    if label == "models":
-        return given or MODELS[0], None if given in ("", *MODELS) else f"must be one of {', '.join(MODELS)}"
-    if label in ("caps", "budgets") and given.strip().lower() in INFINITE:
-        return math.inf, None
-    if label in EMPTY and not given.strip():
-        return EMPTY[label], None
-    if label == "home" and not given.strip():
-        return None, HOME if draft.has_home else None
-    if label == "home" and given.strip().lower() == ALL_AT_HOME:
-        return ALL_AT_HOME, None
+        try:
+            entries[field] = _entry(draft, field)
+        except InvalidInput as error:
+            errors[field], entries[field] = error.problem, field if field.startswith("names") else 1.0
+    scenario = None
     try:
-        if label in MEMBER_COLUMNS and (stated := parse_sum(label, given)) is not None:
-            return _in_payoff(draft, *stated), None
-        return TEXTS[label](label, given) if label in TEXTS else typed_number(given), None
-    except InvalidInput as error:
-        return _stand_in(field), error.problem
+        scenario = parse_scenario(_document(draft, entries), where="the federation")
+    except InvalidInput as refused:
+        for each in refused.errors:
+            field = LABELS.get(each.field or "", f"{each.field}")
+            field += f"[{','.join(map(str, each.index))}]" if each.index else ""
+            problem = BOTH_ZERO if each.rule == MUST_RISE else each.problem
+            errors.setdefault(field if field in entries else "", problem)
+    if errors or scenario is None:
+        return Reading(scenario=None, errors=errors)
+    return Reading(scenario=replace(scenario, measured=_measured(draft, scenario)), errors=errors)
 
 
-def _in_payoff(draft: Draft, amount: float, currency: str) -> float:
-    """A sum of money in units of payoff."""
+def _entry(draft: Draft, field: str) -> Any:
+    """What a field holds."""
+    given, label = draft[field], field.partition("[")[0]
+    plain = given.strip()
+    if label == "names" and not plain:
+        raise InvalidInput("must not be blank")
+    if label in TEXTS:
+        return given
+    if label in EMPTY and not plain:
+        return EMPTY[label]
+    if label == "money.per_payoff" and not plain and not draft["money.currency"].strip():
+        return None
+    if label in ("caps", "budgets") and plain.lower() in INFINITE:
+        return math.inf
+    if label == "home" and not plain:
+        if _has_home(draft):
+            raise InvalidInput(HOME)
+        return None
+    if label == "home" and plain.lower() == ALL_AT_HOME:
+        return ALL_AT_HOME
+    stated = parse_sum(label, given) if label in TAKING_PART else None
+    if stated is None:
+        return typed_number(given)
+    amount, currency = stated
     if currency != draft["money.currency"].strip():
         raise InvalidInput(f"must be a number, or a sum in the currency below, got one in {currency}")
     return amount / typed_number(draft["money.per_payoff"])
 
 
-def _stand_in(field: str) -> Any:
-    label, _, place = field.partition("[")
-    if label in TEXTS:
-        return f"\N{REPLACEMENT CHARACTER}{place}"
-    if label == "weights":
-        row, column = place.removesuffix("]").split(",")
-        return 1.0 if row == column else 0.0
-    return STAND_INS.get(label, 1.0)
+def _has_home(draft: Draft) -> bool:
+    """Whether data is used at home: something is typed there."""
+    return any(draft[f"home[{agent}]"].strip() for agent in range(draft.n_agents))
 
 
-def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector) -> Scenario | None:
-    """The scenario, if nothing is refused."""
-    lots, tasks = range(len(draft.lots)), range(len(draft.tasks))
-    columns = {label: [entries[f"{label}[{lot}]"] for lot in lots] for label in LOT_COLUMNS}
-    columns["values"] = [entries[f"values[{task}]"] for task in tasks]
-    columns |= {label: [entries[f"{label}[{agent}]"] for agent in range(draft.n_agents)] for label in MEMBER_COLUMNS}
-    home = [cap if own == ALL_AT_HOME else own for own, cap in zip(columns["home"], columns["caps"], strict=True)]
-    columns["names"] = [entries[f"names[{agent}]"] for agent in range(draft.n_agents)]
-    owned: dict[str, Any] = {}
-    if draft.has_lots:
-        owned = {"lot_owners": list(draft.lots), "task_owners": list(draft.tasks)}
-        owned["lot_names"] = [entries[f"lot_names[{lot}]"] for lot in lots]
-        owned["task_names"] = [entries[f"task_names[{task}]"] for task in tasks]
-    costs: Any = columns["costs"]
-    if any(columns["quadratic"]):
-        costs = refused.attempt(Quadratic, costs, columns["quadratic"]) or 1.0
-    payoff: Payoff | None = None
-    if draft["family"] in FAMILIES:
-        payoff = refused.attempt(FAMILIES[draft["family"]], **_parameters(draft, entries))
-    federation = refused.attempt(
-        Federation,
-        [[entries[f"weights[{receiver},{giver}]"] for giver in lots] for receiver in tasks],
-        costs=costs,
-        payoff=payoff or FALLBACK,
-        caps=columns["caps"],
-        names=columns["names"],
-        values=columns["values"],
-        home=[own or 0.0 for own in home] if draft.has_home else None,
-        joining_costs=columns["joining_costs"],
-        budgets=columns["budgets"],
-        **owned,
-    )
-    money = refused.attempt(_money, entries)
-    if federation is None or refused.errors:
-        return None
-    return Scenario(
-        federation=federation,
-        title=entries["title"],
-        description=entries["description"],
-        not_recommended=entries["not_recommended"],
-        unit=entries["unit"],
-        models=entries["models"],
-        money=money,
-        measured=_measured(draft, federation),
-    )
+def _document(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a scenario file."""
+    members = range(draft.n_agents)
+
+    def column(label: str) -> list[Any]:
+        return [entries[f"{label}[{agent}]"] for agent in members]
+
+    document = {key: entries[key] for key in ("title", "description", "not_recommended", "unit", "models")}
+    document = {key: text for key, text in document.items() if text.strip()}
+    document |= {key: column(key) for key in ("names", "caps", "values", *TAKING_PART)}
+    document["costs"] = column("costs")
+    if any(column("quadratic")):
+        document["costs"] = {"linear": column("costs"), "quadratic": column("quadratic")}
+    if _has_home(draft):
+        pairs = zip(column("home"), document["caps"], strict=True)
+        document["home"] = [cap if home == ALL_AT_HOME else home for home, cap in pairs]
+    document["weights"] = [[entries[f"weights[{receiver},{giver}]"] for giver in members] for receiver in members]
+    parameters = [f"payoff.{label}" for label in draft.parameters]
+    curves = {each: column(each) if draft.own_curves else entries[each] for each in parameters}
+    document["payoff"] = {"family": draft["family"]} | {key.removeprefix("payoff."): at for key, at in curves.items()}
+    if entries["money.per_payoff"] is not None:
+        document["money"] = {"currency": draft["money.currency"], "per_payoff": entries["money.per_payoff"]}
+    return document
 
 
-def _measured(draft: Draft, federation: Federation) -> Measured | None:
-    """What a pilot measured of this federation; of one that was changed nothing was measured."""
+def _measured(draft: Draft, scenario: Scenario) -> Measured | None:
+    """What a pilot measured, unless the federation was changed since."""
     if not draft["measured"]:
         return None
     kept = json.loads(draft["measured"])
-    return Measured.parse("measured", kept["measured"]) if kept["scenario"] == federation.fingerprint else None
-
-
-def _parameters(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:
-    if not draft.own_curves:
-        return {label: entries[f"payoff.{label}"] for label in draft.parameters}
-    return {
-        label: [entries[f"payoff.{label}[{task}]"] for task in range(len(draft.tasks))] for label in draft.parameters
-    }
-
-
-def _money(entries: Mapping[str, Any]) -> Money | None:
-    rate = entries["money.per_payoff"]
-    return None if rate is None else Money(entries["money.currency"], rate)
-
-
-def _field(error: InvalidInput) -> str:
-    """What the page calls the field an error is about."""
-    label = LABELS.get(error.field or "", error.field)
-    return f"{label}[{','.join(map(str, error.index))}]" if error.index else f"{label}"
+    fits = kept["scenario"] == scenario.federation.fingerprint
+    return Measured.parse("measured", kept["measured"]) if fits else None

@@ -1,4 +1,4 @@
-"""What the page is shown in answer to its questions, as HTML: the deal, what if, maps, departures, negotiations."""
+"""The explorer's answers as HTML: the deal, what if, maps, departures."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fedpact.certificates.assumptions import BOUND_TOLERANCE
-from fedpact.certificates.claims import agent_values, claim_title, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, StableFederation, Sweep
 from fedpact.comparison.sweeps import unit_of
-from fedpact.deals import Deal, Outcome
-from fedpact.deals.deal import Event
-from fedpact.deals.diagnosis import budget_sentences
+from fedpact.deals import Outcome
 from fedpact.explorer.charts import (
     BarRow,
     ChartLine,
@@ -26,20 +22,14 @@ from fedpact.explorer.charts import (
     heat_cells,
     tick_marks,
 )
-from fedpact.explorer.files import PACKAGE, brought_texts
-from fedpact.explorer.service import GainCurves
+from fedpact.explorer.files import PACKAGE
 from fedpact.federation import Federation
-from fedpact.federation.arrays import times_transposed
-from fedpact.negotiation.check import CheckedDeal, CheckedTranscript
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
-from fedpact.report.sections import MAX_NAMES, STAYS_AT_HOME
-from fedpact.report.tables import ResultTable, claims_table
+from fedpact.report.sections import MAX_NAMES
 from fedpact.report.view import View
-from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
-from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.jsonl import jsonable
 
@@ -56,7 +46,6 @@ GAIN_CURVE_POINTS = 121
 CURVE_REACH = 1.15  # the curve goes on beyond the most data anybody reaches
 MAX_CURVES_DRAWN = 6  # of a picture
 LINE_ROOM = 1.5  # of the deals as they are now, on the lines of bars
-MAX_ROUNDS_SHOWN = 120  # rounds of a negotiation that are shown; of more, evenly spaced ones
 MOVED: Mapping[str, str] = {"ir_gaps": "Gain", "payments": "Payment", "contributions": "Contribution"}
 MAPPED: Mapping[str, tuple[str, bool]] = {
     "individual-rationality": ("Smallest gain of anybody", False),
@@ -90,39 +79,7 @@ def view_of(scenario: Scenario, comparison: Comparison) -> View:
 def deal_view(view: View) -> Markup:
     """Recommendation, headline numbers, and a section for every question about the deal."""
     parts = [render_section(ident, view) for ident in SECTIONS]
-    summary, contents = render_section("summary", view), dict(SECTIONS)
-    if view.federation.has_lots:
-        parts.insert(0, lots_view(view))
-        contents = {"lots": "Lots", **contents}
-    return render("deal.html", package=PACKAGE, summary=summary, contents=contents, parts=parts)
-
-
-def lots_view(view: View) -> Markup:
-    """Which lots are worth bringing, at the welfare optimum: brought, worth to others and to the owner, and cost.
-
-    One more unit of a lot is worth bringing if what it is worth to all others (its price) and to its owner is more than
-    it costs; at a lot that is brought in part the two are equal.
-    """
-    federation = view.federation
-    given = social_optimum(federation).contributions
-    arrays = federation.arrays
-    own = times_transposed(arrays.own_weights, arrays.marginal_payoffs(given))
-    price, cost = arrays.net_externality(given), arrays.marginal_costs(given)
-    whole = given >= federation.caps * (1.0 - BOUND_TOLERANCE)
-    home = given <= STAYS_AT_HOME * given.max(initial=0.0)
-    columns = {
-        "brought": number_texts(given),
-        "of": ["no limit" if np.isinf(cap) else number_texts([cap])[0] for cap in federation.caps],
-        f"price, {view.unit.label} per unit": view.unit.column(price),
-        "worth to the owner": view.unit.column(own),
-        "cost": view.unit.column(cost),
-        "": [
-            "stays at home" if at_home else "all of it" if all_of_it else "a part"
-            for at_home, all_of_it in zip(home, whole, strict=True)
-        ],
-    }
-    table = ResultTable(title="Lots", names=federation.lot_labels, columns=columns, kind="lot")
-    return render("lots.html", package=PACKAGE, table=table)
+    return render("deal.html", package=PACKAGE, summary=render_section("summary", view), contents=SECTIONS, parts=parts)
 
 
 def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
@@ -131,117 +88,66 @@ def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
     across = np.linspace(0.0, CURVE_REACH * (most if most > 0 else 1.0), GAIN_CURVE_POINTS)
     own = any(np.ndim(numbers) for numbers in federation.payoff.parameters.values())
     curves = [
-        federation.payoff.take([task]).value(across) if own else federation.payoff.value(across)
-        for task in range(federation.n_tasks)
+        federation.payoff.take([agent]).value(across) if own else federation.payoff.value(across)
+        for agent in range(federation.n_agents)
     ]
     worth = federation.values[:, None] * np.array(curves)
     alike = bool((worth == worth[0]).all())
-    shown = [0] if alike else range(min(federation.n_tasks, MAX_CURVES_DRAWN))
-    lines = [ChartLine(label="all" if alike else federation.task_labels[task], points=worth[task]) for task in shown]
+    shown = [0] if alike else range(min(federation.n_agents, MAX_CURVES_DRAWN))
+    lines = [ChartLine(label="all" if alike else federation.names[agent], points=worth[agent]) for agent in shown]
     below = "Payoff over the weighted data that reaches a member"
     return curve_chart(across, lines, title="The payoff curve", below=below)
-
-
-# A deal from a file
-
-
-def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
-    """Whether the deal of a file holds and what does not; who gives, is paid and gains what; its certificates."""
-    outcome = found.outcome
-    unit = Unit.of(scenario.money, outcome.payoffs)
-    columns = {
-        "contributes": brought_texts(outcome.deal),
-        "is paid": unit.column(outcome.payments, signed=True),
-        "gains against alone": unit.column(outcome.ir_gaps, signed=True),
-    }
-    title = f"Who contributes, and who is paid what, in {unit.label}: plus is received, minus is paid"
-    return render(
-        "check.html",
-        package=PACKAGE,
-        name=name,
-        found=found,
-        unit=unit,
-        deal=ResultTable(title=title, names=outcome.agents, columns=columns),
-        absent=found.out,
-        budgets=budget_sentences(outcome, unit.text),
-        is_recomputed=isinstance(found.record, CheckedTranscript),
-        findings={} if found.record is None else found.record.findings,
-        claims=claims_table({"verdict": (outcome, found.claims)}, unit),
-        claim_title=claim_title,
-        not_certified=NOT_CERTIFIED,
-    )
 
 
 # What if
 
 
-def what_if(view: View, there: Sweep) -> Markup:
-    """The deals at one value of a parameter; ticks mark the deals as they are now."""
+def what_if(view: View, there: Mapping[str, Outcome | None]) -> Markup:
+    """The deals at one value of a parameter, None where there is none; ticks mark the deals as they are now."""
     panels = []
-    for mechanism in there.metrics:
-        solved = bool(there.solved[mechanism][0])
-        outcome = view.comparison[mechanism]
-        panel = {
-            "title": view.title_of(outcome),
-            "colour": colour_class(view, outcome),
-            "solved": solved,
-            "tables": [],
-        }
-        if solved:
-            panel |= _change(view, there, mechanism)
-            panel["tables"] = [_moved_bars(view, there, mechanism, metric) for metric in MOVED]
+    for mechanism, outcome in there.items():
+        now = view.comparison[mechanism]
+        panel: dict[str, Any] = {"title": view.title_of(now), "colour": colour_class(now), "outcome": outcome}
+        if outcome is not None:
+            panel["change"] = view.unit.text(outcome.welfare - now.welfare, signed=True)
+            panel["tables"] = [_moved_bars(view, there, outcome, metric) for metric in MOVED]
         panels.append(panel)
-    return render("whatif.html", package=PACKAGE, panels=panels)
+    return render("whatif.html", package=PACKAGE, panels=panels, unit=view.unit, max_leavers=MAX_NAMES)
 
 
-def _change(view: View, there: Sweep, mechanism: str) -> dict[str, Any]:
-    """The welfare there, its change against now, and who would leave."""
-    found, now = there.metrics[mechanism], view.comparison[mechanism]
-    welfare = float(found["welfare"][0])
-    payoffs, costs, payments = (found[metric][0] for metric in ("payoffs", "costs", "payments"))
-    values = agent_values(now.federation.arrays)
-    leaves = would_leave(found["ir_gaps"][0], utility_tolerances(payoffs, costs, payments, values))
-    return {
-        "welfare": view.unit.text(welfare),
-        "change": view.unit.text(welfare - now.welfare, signed=True),
-        "leavers": [agent for agent, goes in zip(there.agents, leaves, strict=True) if goes],
-        "max_leavers": MAX_NAMES,
-    }
-
-
-def _moved_bars(view: View, there: Sweep, mechanism: str, metric: str) -> dict[str, Any]:
-    label, outcome, amounts = MOVED[metric], view.comparison[mechanism], metric != "contributions"
-    before: FloatArray = getattr(outcome, metric)
+def _moved_bars(view: View, there: Mapping[str, Outcome | None], outcome: Outcome, metric: str) -> dict[str, Any]:
+    label, now = MOVED[metric], view.comparison[outcome.mechanism]
     # The same line for both mechanisms, with room around the deals of now: bars move, and the line mostly stays.
-    known = [LINE_ROOM * getattr(view.comparison[rules], metric) for rules in there.metrics]
-    line = NumberLine.over(*known, *(found[metric] for found in there.metrics.values()))
-    numbers = there.metrics[mechanism][metric][0]
+    known = [LINE_ROOM * getattr(view.comparison[rules], metric) for rules in there]
+    line = NumberLine.over(*known, *(getattr(each, metric) for each in there.values() if each is not None))
+    before, numbers = getattr(now, metric), getattr(outcome, metric)
+    amounts = metric != "contributions"
     texts = view.unit.column(numbers, signed=True) if amounts else number_texts(numbers)
-    css = None if amounts else colour_class(view, outcome)
+    css = None if amounts else colour_class(now)
     rows = [
-        agent_bar(line, there.labels(metric)[agent], float(numbers[agent]), text, css=css, mark=float(before[agent]))
-        for agent, text in enumerate(texts)
+        agent_bar(line, name, float(number), text, css=css, mark=float(mark))
+        for name, number, text, mark in zip(outcome.agents, numbers, texts, before, strict=True)
     ]
     return {"label": label, "rows": rows, "head": f"{label}, {view.unit.label}" if amounts else label}
 
 
-def gain_charts(view: View, found: GainCurves, words: str) -> Markup:
+def gain_charts(view: View, found: Sweep, words: str) -> Markup:
     """How the members' gains change over the whole range of a parameter, one picture per mechanism."""
-    panels = []
-    for mechanism, gaps in found.gaps.items():
-        outcome = view.comparison[mechanism]
+    panels, points = [], found.axes[0].points
+    for mechanism, metrics in found.metrics.items():
+        outcome, gaps = view.comparison[mechanism], metrics["ir_gaps"]
         lines = [ChartLine(label=view.names[agent], points=gaps[:, agent]) for agent in _most_moved(gaps)]
         rest = len(view.names) - len(lines)
         note = f" The {len(lines)} members it moves most; {rest} more." if rest else ""
         chart = curve_chart(
-            found.points,
+            points,
             lines,
             title=f"Gains under {view.title_of(outcome)}",
             below=f"Gain in {view.unit.label}, over the {words}.{note}",
             scale=view.unit.per_payoff,
-            marker=float(found.points[0]),
+            marker=float(points[0]),
         )
-        panels.append((view.title_of(outcome), colour_class(view, outcome), chart))
+        panels.append((view.title_of(outcome), colour_class(outcome), chart))
     return render("gain_curves.html", package=PACKAGE, panels=panels)
 
 
@@ -283,7 +189,7 @@ def heat_map(found: Sweep, *, agent: int, unit: Unit, words: tuple[str, str]) ->
     measure, scale = unit.of_measure(unit_of(metric))
     values = map_values(found, agent) * scale
     if of_member:
-        label = f"{label} ({found.labels(metric)[agent]})"
+        label = f"{label} ({found.agents[agent]})"
     up, right = (axis.points for axis in found.axes)
     y_ticks, x_ticks = (tick_marks(float(side.min()), float(side.max()), cells=side.size) for side in (up, right))
     picture = render(
@@ -341,76 +247,5 @@ def _gain_bars(outcome: Outcome, leavers: Sequence[str], unit: Unit, line: Numbe
         outcome.agents, outcome.ir_gaps, unit.column(outcome.ir_gaps, signed=True), strict=True
     ):
         css = "loss" if agent in outcome.leavers else "gain"
-        word, text_css = ("leaves", "loss-text") if agent in leavers else (None, "")
-        rows.append(agent_bar(line, agent, float(gap), text, css=css, word=word, text_css=text_css))
+        rows.append(agent_bar(line, agent, float(gap), text, css=css, word="leaves" if agent in leavers else None))
     return rows
-
-
-# Negotiations
-
-
-def negotiation_steps(view: View, deal: Deal) -> list[Markup]:
-    """What is on the table in every round, or in evenly spaced ones of many, and the deal at the end."""
-    rounds = negotiation_rounds(deal)
-    line = NumberLine.over(*(each["contributions"] for each in rounds), deal.contributions)
-    steps = []
-    for place in np.unique(np.linspace(0, len(rounds) - 1, min(len(rounds), MAX_ROUNDS_SHOWN)).astype(int)):
-        given, welfare = rounds[place]["contributions"], rounds[place]["welfare"]
-        rows = [
-            agent_bar(line, agent, float(number), text, css="mech0", mark=float(goal))
-            for agent, number, goal, text in zip(
-                deal.lot_labels, given, deal.contributions, number_texts(given), strict=True
-            )
-        ]
-        step = {
-            "place": int(place) + 1,
-            "count": len(rounds),
-            "welfare": "not known yet" if welfare is None else view.unit.text(welfare),
-            "apart": _distance_text(deal.provenance.protocol, rounds[place]["residual"]),
-            "rows": rows,
-        }
-        steps.append(render("round.html", package=PACKAGE, **step))
-    return [*steps, _agreement(deal, view.unit)]
-
-
-def negotiation_rounds(deal: Deal) -> list[Event]:
-    """The rounds of a negotiation."""
-    return [event for event in deal.trace if event["event"] == "round"]
-
-
-def _distance_text(protocol: str | None, residual: float | None) -> str:
-    """How far from agreement a round was: a share of what is at stake, or of what is on the table."""
-    if residual is None:
-        return "this round went too far and is taken back"
-    share = "more than all of it" if residual > 1.0 else f"{100.0 * residual:.2g} %"
-    return f"gain still promised, of what is at stake: {share}"
-
-
-def _agreement(deal: Deal, unit: Unit) -> Markup:
-    line = NumberLine.over(deal.payments)
-    texts, given = unit.column(deal.payments, signed=True), brought_texts(deal)
-    rows = [
-        agent_bar(
-            line,
-            agent,
-            float(payment),
-            text,
-            word="trains alone" if agent in deal.excluded else f"gives {contribution}",
-        )
-        for agent, payment, text, contribution in zip(deal.agents, deal.payments, texts, given, strict=True)
-    ]
-    return render("agreement.html", package=PACKAGE, deal=deal, unit=unit, rows=rows)
-
-
-def negotiation_chart(unit: Unit, deal: Deal) -> Markup:
-    """How the negotiation went, as a picture over its rounds."""
-    welfare = np.array([np.nan if each["welfare"] is None else each["welfare"] for each in negotiation_rounds(deal)])
-    return curve_chart(
-        np.arange(1.0, welfare.size + 1),
-        [ChartLine(label="welfare", points=welfare)],
-        title="Welfare by round",
-        below=f"Welfare of what is on the table, in {unit.label}, by round",
-        scale=unit.per_payoff,
-        marker=1.0,
-        zero=False,
-    )

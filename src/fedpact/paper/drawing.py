@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, cast
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.paper.results import Result
@@ -25,26 +23,16 @@ MARKS: dict[str, dict[str, Any]] = {
 }
 # In force while a figure is drawn and saved: sizes for a page of 7 inches.
 STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
     "font.size": 8.0,
     "axes.titlesize": 9.0,
-    "axes.labelsize": 8.0,
     "axes.titlelocation": "left",
     "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "legend.fontsize": 8.0,
     "legend.frameon": False,
     "legend.handlelength": 3.2,
     "lines.linewidth": 1.4,
     "lines.markersize": 4.2,
     "svg.hashsalt": "fedpact",
-    "svg.fonttype": "path",
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color"), INK),
 }
 PICTURE_DPI = 300
 # Nothing that changes from day to day or from machine to machine.
@@ -107,10 +95,3 @@ def mechanism_legend(figure: Any, *extra: Any) -> None:
 
     handles = [Line2D([], [], **mark) for mark in MARKS.values()]
     figure.legend(handles=[*handles, *extra], loc="outside lower center", ncols=len(handles) + len(extra))
-
-
-def split(flags: Sequence[bool]) -> list[np.ndarray]:
-    """Indices of the stretches of equal flags, each sharing its last index with the next."""
-    changes = [place for place in range(1, len(flags)) if flags[place] != flags[place - 1]]
-    edges = [0, *changes, len(flags)]
-    return [np.arange(start, min(end + 1, len(flags))) for start, end in pairwise(edges)]

@@ -10,15 +10,24 @@ import numpy as np
 
 from fedpact.comparison import Sweep, sweep
 from fedpact.federation import Federation, PowerLaw
-from fedpact.paper.markdown import pipe_table
-from fedpact.paper.results import CAP, ZERO_AMOUNT, Judgement, PaperFinding, Result, judge, number, within
+from fedpact.paper.results import (
+    CAP,
+    ZERO_AMOUNT,
+    Judgement,
+    Result,
+    Statements,
+    Verdict,
+    judge,
+    number,
+    within,
+)
 from fedpact.report.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
 from fedpact.utils.arrays import FloatArray
 
 GRID_POINTS = 121
 CERTIFIED_POINTS = 13  # along each axis, at which equilibria are certified
 BETA, COST = 0.02, 0.001
-FIG_3 = "section 7.1, Fig. 3"
+FIG_3 = Statements("section 7.1, Fig. 3")
 ROWS = {"shapley": "M$^\\mathrm{Shap}$", "externality": "M$^\\mathrm{E}$"}
 LOW, HIGH = 0.05, 3.0
 
@@ -28,13 +37,10 @@ w_10 to agent 1, both from −3 to 3; the other weights are the paper's, γ = 0.
 points, each solved exactly; the Nash gain left at any of those certified, {certified} × {certified}, is {regret} of a
 unit of payoff.
 
-Red is below zero, blue above, the black line is zero. Hatched is where somebody contributes nothing, so that interior
-formulas do not apply; dotted is where, at the optimum, some coalition without its helpers would leave the domain
-(ξ > 0), so that Shapley values are undefined there. Actions that would leave the domain are not admissible; with them
-excluded there is an equilibrium at every point. The paper's own condition, ξ > 0 at every profile up to the caps,
-holds only where no weight is below −1/τ.
-
-{counts}
+Red is below zero, blue above, the black line is zero. In hatched areas somebody contributes nothing, and interior
+formulas do not apply. In dotted areas some coalition would leave the domain (ξ > 0) at the optimum, and Shapley values
+are undefined. No agent may take an action that leaves the domain; then there is an equilibrium at every point. The
+paper's own condition, ξ > 0 at every profile up to the caps, holds only where no weight is below −1/τ.
 """
 
 
@@ -73,17 +79,8 @@ def fig3_result(points: int = GRID_POINTS) -> Result:
             points=points,
             certified=min(points, CERTIFIED_POINTS),
             regret=within(regret),
-            counts=_counts_table(found),
         ),
-        findings=[
-            _shapley_loses(found),
-            _even_where_all_help(found),
-            _who_loses_where_all_help(found),
-            _the_example(found),
-            _externality_keeps_all(found),
-            _theorem_applies(found),
-            _which_way_weights_go(),
-        ],
+        findings=FIG_3.judge(found),
     )
 
 
@@ -135,66 +132,29 @@ def _share(flags: np.ndarray) -> str:
     return f"{number(100.0 * float(flags.mean()), '.1f')} %"
 
 
-def _counts_table(found: Sweep) -> str:
-    helping = _helping(found)
-    rows = []
-    for mechanism, title in (("shapley", "M^Shap"), ("externality", "M^E")):
-        gaps = _gaps(found, mechanism)
-        for agent in range(3):
-            loses = gaps[..., agent] < -ZERO_AMOUNT
-            rows.append(
-                [
-                    f"{title}, agent {agent}",
-                    _share(loses),
-                    f"{int(loses[helping].sum())} of {int(helping.sum())}",
-                    number(float(gaps[..., agent].min())),
-                    number(float(gaps[..., agent].max())),
-                ]
-            )
-    return pipe_table(["", "Δ_i < 0", "Δ_i < 0, both weights positive", "smallest Δ_i", "largest Δ_i"], rows)
-
-
-def _somebody_loses(found: Sweep) -> np.ndarray:
-    return np.asarray((_gaps(found, "shapley") < -ZERO_AMOUNT).any(axis=-1))
-
-
-def _shapley_loses(found: Sweep) -> PaperFinding:
-    loses = _somebody_loses(found)
-    return PaperFinding(
-        FIG_3,
-        "M^Shap does not always keep everybody: there are instances in which an agent would rather train alone.",
-        judge(bool(loses.any())),
-        f"Somebody would leave at {_share(loses)} of the points; the largest loss is "
-        f"{number(-float(_gaps(found, 'shapley').min()))}.",
-        expected=Judgement.CONFIRMED,
+@FIG_3.statement()
+def _shapley_loses(found: Sweep) -> Verdict:
+    """Under M^Shap an agent may be better off alone, even where all weights are positive."""
+    loses = np.asarray((_gaps(found, "shapley") < -ZERO_AMOUNT).any(axis=-1))
+    helped = loses[_helping(found)]
+    return judge(bool(helped.any()), partly=bool(loses.any())), (
+        f"Somebody would leave at {_share(loses)} of the points, and at {int(helped.sum())} of the {helped.size} with "
+        f"both weights positive; the largest loss is {number(-float(_gaps(found, 'shapley').min()))}, there "
+        f"{number(-float(_gaps(found, 'shapley')[_helping(found)].min()))}."
     )
 
 
-def _even_where_all_help(found: Sweep) -> PaperFinding:
-    loses = _somebody_loses(found)[_helping(found)]
-    return PaperFinding(
-        FIG_3,
-        "Under M^Shap agents lose even where all weights are positive.",
-        judge(bool(loses.any())),
-        f"Somebody loses at {int(loses.sum())} of the {loses.size} points with both weights positive, up to "
-        f"{number(-float(_gaps(found, 'shapley')[_helping(found)].min()))}.",
-        expected=Judgement.CONFIRMED,
-    )
-
-
-def _who_loses_where_all_help(found: Sweep) -> PaperFinding:
+@FIG_3.statement(Judgement.NOT_CONFIRMED)
+def _who_loses_where_all_help(found: Sweep) -> Verdict:
+    """Where all weights are positive it is agents 0 and 1 that lose under M^Shap."""
     helping = _helping(found)
     counts = [int((_gaps(found, "shapley")[..., agent] < -ZERO_AMOUNT)[helping].sum()) for agent in range(3)]
     turned = grid(found.shape[0], text_reading=True)
     others = [int((_gaps(turned, "shapley")[..., agent] < -ZERO_AMOUNT)[_helping(turned)].sum()) for agent in range(3)]
-    return PaperFinding(
-        FIG_3,
-        "Where all weights are positive it is agents 0 and 1 that lose under M^Shap.",
-        judge(counts[0] > 0 and counts[1] > 0 and counts[2] == 0),
+    return judge(counts[0] > 0 and counts[1] > 0 and counts[2] == 0), (
         f"Agents 0, 1 and 2 lose at {counts[0]}, {counts[1]} and {counts[2]} points; agent 1's smallest gain there is "
         f"{number(float(_gaps(found, 'shapley')[..., 1][helping].min()))}. With giver and receiver exchanged, as the "
-        f"text reads the weights, it is {others[0]}, {others[1]} and {others[2]}: never both.",
-        expected=Judgement.NOT_CONFIRMED,
+        f"text reads the weights, it is {others[0]}, {others[1]} and {others[2]}: never both."
     )
 
 
@@ -203,59 +163,49 @@ def _at(found: Sweep, w01: float, w10: float) -> tuple[int, int]:
     return near(found.axes[0].points, w10), near(found.axes[1].points, w01)
 
 
-def _the_example(found: Sweep) -> PaperFinding:
+@FIG_3.statement(Judgement.NOT_CONFIRMED)
+def _the_example(found: Sweep) -> Verdict:
+    """With w_01 low and w_10 high agent 0 gives much to agent 1, is paid too little, and loses under M^Shap."""
     gaps = _gaps(found, "shapley")[..., 0]
     said, mirrored = float(gaps[_at(found, LOW, HIGH)]), float(gaps[_at(found, HIGH, LOW)])
     losing = (gaps < -ZERO_AMOUNT) & _helping(found)
-    return PaperFinding(
-        FIG_3,
-        "With w_01 low and w_10 high agent 0 gives much to agent 1, is paid too little, and loses under M^Shap.",
-        judge(said < 0),
+    return judge(said < 0), (
         f"At w_01 = {LOW:g} and w_10 = {HIGH:g} it gains {number(said)}. It loses where it gives little: at "
         f"w_01 = {HIGH:g} and w_10 = {LOW:g} its gain is {number(mirrored)}, and with both weights positive it never "
-        f"loses above w_10 = {number(float(_w10(found)[losing].max(initial=-np.inf)))}.",
-        expected=Judgement.NOT_CONFIRMED,
+        f"loses above w_10 = {number(float(_w10(found)[losing].max(initial=-np.inf)))}."
     )
 
 
-def _externality_keeps_all(found: Sweep) -> PaperFinding:
+@FIG_3.statement()
+def _externality_keeps_all(found: Sweep) -> Verdict:
+    """Under M^E everybody gains strictly, over the whole range of weights."""
     gaps = _gaps(found, "externality")
     smallest = [number(float(gaps[..., agent].min()), ".4f") for agent in range(3)]
-    return PaperFinding(
-        FIG_3,
-        "Under M^E everybody gains strictly, over the whole range of weights.",
-        judge(bool((gaps > ZERO_AMOUNT).all())),
-        f"The smallest gains of agents 0, 1 and 2 are {', '.join(smallest)}.",
-        expected=Judgement.CONFIRMED,
+    return judge(bool((gaps > ZERO_AMOUNT).all())), (
+        f"The smallest gains of agents 0, 1 and 2 are {', '.join(smallest)}."
     )
 
 
-def _theorem_applies(found: Sweep) -> PaperFinding:
+@FIG_3.statement(Judgement.CONDITIONAL)
+def _theorem_applies(found: Sweep) -> Verdict:
+    """That M^E keeps everybody follows from Theorem 3."""
     inside = ~found.on_boundary["externality"].any(axis=-1)
     applies = inside & (_w01(found) >= -ZERO_AMOUNT) & (_w10(found) >= -ZERO_AMOUNT)
-    return PaperFinding(
-        FIG_3,
-        "That M^E keeps everybody follows from Theorem 3.",
-        judge(bool(applies.all()), partly=bool(applies.any())),
+    return judge(bool(applies.all()), partly=bool(applies.any())), (
         f"Theorem 3 asks for weights that do not harm and an optimum with everybody strictly inside its range: both "
-        f"hold at {_share(applies)} of the points. Elsewhere that nobody loses is a fact of this instance, not of the "
-        f"theorem.",
-        expected=Judgement.CONDITIONAL,
+        f"hold at {_share(applies)} of the points. Elsewhere nobody loses either, but the theorem does not say so."
     )
 
 
-def _which_way_weights_go() -> PaperFinding:
-    """Equation 3 itself: raise w_01 alone, at a fixed profile, and see whose payoff moves."""
+@FIG_3.statement(Judgement.NOT_CONFIRMED)
+def _which_way_weights_go(_: Sweep) -> Verdict:
+    """A positive W_ij says that agent i benefits agent j."""
     weights = np.array([[1.0, 0.5, 2.0], [0.5, 1.0, 0.5], [1.0, 3.0, 1.0]])
     base = Federation(weights, costs=COST, payoff=PowerLaw(beta=BETA))
     weights[0, 1] += 1.0
     profile = np.ones(3)
     moved = base.replace(weights=weights).payoffs(profile) - base.payoffs(profile)
-    return PaperFinding(
-        FIG_3,
-        "A positive W_ij says that agent i benefits agent j.",
-        judge(bool(moved[1] > 0 and moved[0] == 0)),
+    return judge(bool(moved[1] > 0 and moved[0] == 0)), (
         f"By equation 3 it is the other way round: raising W_01 by one changes the payoffs of agents 0 and 1 by "
-        f"{number(float(moved[0]))} and {number(float(moved[1]))}. The definition is used here.",
-        expected=Judgement.NOT_CONFIRMED,
+        f"{number(float(moved[0]))} and {number(float(moved[1]))}. The definition is used here."
     )

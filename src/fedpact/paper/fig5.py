@@ -6,7 +6,7 @@ weight w_0k to agent 0 (incoming). beta = 0.5, costs (0.1, 0.3, 0.3, 0.3), caps 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -19,16 +19,16 @@ from fedpact.deals import Outcome
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
 from fedpact.paper import drawing
-from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import (
-    SYMBOLS,
     ZERO_AMOUNT,
     Judgement,
-    PaperFinding,
     Result,
+    Statements,
+    Verdict,
     judge,
     number,
     numbers,
+    pipe_table,
     span,
     within,
 )
@@ -59,28 +59,43 @@ class Panel:
     outgoing: FloatArray
     outcomes: Mapping[str, Sequence[Outcome]]
 
-    def of_agent_0(self, mechanism: str, value: Callable[[Outcome], FloatArray]) -> FloatArray:
-        """Something of agent 0's at every outgoing weight."""
-        return np.array([value(outcome)[0] for outcome in self.outcomes[mechanism]])
-
     def gaps(self, mechanism: str) -> FloatArray:
-        """Delta_0, with rounding set to zero."""
-        found = self.of_agent_0(mechanism, lambda outcome: outcome.ir_gaps)
-        return np.where(np.abs(found) <= ZERO_AMOUNT, 0.0, found)
+        """Delta_0."""
+        return self._of_agent_0(mechanism, "ir_gaps")
 
     def payments(self, mechanism: str) -> FloatArray:
-        """p_0, with rounding set to zero."""
-        found = self.of_agent_0(mechanism, lambda outcome: outcome.payments)
-        return np.where(np.abs(found) <= ZERO_AMOUNT, 0.0, found)
+        """p_0."""
+        return self._of_agent_0(mechanism, "payments")
 
     def contributions(self, mechanism: str) -> FloatArray:
         """s_0."""
-        return self.of_agent_0(mechanism, lambda outcome: outcome.contributions)
+        return self._of_agent_0(mechanism, "contributions")
 
     def at_bound(self, mechanism: str) -> NDArray[np.bool_]:
         """Where agent 0 contributes nothing or all it has."""
         given = self.contributions(mechanism)
-        return (given <= ZERO_AMOUNT) | (given >= CAP - ZERO_AMOUNT)
+        return (given == 0.0) | (given >= CAP - ZERO_AMOUNT)
+
+    @property
+    def externality(self) -> FloatArray:
+        """T_0 under M^E: what one more sample of agent 0's is worth to the others."""
+        return self._of_agent_0("externality", "net_externality")
+
+    @property
+    def in_domain(self) -> NDArray[np.bool_]:
+        """Where every profile within the caps leaves every payoff defined, as Proposition 1 asks."""
+        return 1.0 + CAP * np.minimum(np.minimum(self.outgoing, 3.0 * self.incoming), 0.0) > ZERO_AMOUNT
+
+    @property
+    def deficits(self) -> FloatArray:
+        """What the payments of equation 12 sum to under M^E: zero where the optimum is interior."""
+        outcomes = self.outcomes["externality"]
+        return np.array([interior_payments(each.federation, each.contributions).sum() for each in outcomes])
+
+    def _of_agent_0(self, mechanism: str, quantity: str) -> FloatArray:
+        """Something of agent 0's at every outgoing weight, with rounding set to zero."""
+        found = np.array([getattr(outcome, quantity)[0] for outcome in self.outcomes[mechanism]])
+        return np.where(np.abs(found) <= ZERO_AMOUNT, 0.0, found)
 
     @cached_property
     def crossings(self) -> Mapping[str, Sequence[float]]:
@@ -91,30 +106,6 @@ class Panel:
         """The one crossing of a curve; undefined if there are more or none."""
         places = self.crossings[mechanism]
         return places[0] if len(places) == 1 else float("nan")
-
-    @cached_property
-    def externality(self) -> FloatArray:
-        """T_0 under M^E: what one more sample of agent 0's is worth to the others; rounding set to zero."""
-        found = self.of_agent_0("externality", lambda outcome: outcome.net_externality)
-        return np.where(np.abs(found) <= ZERO_AMOUNT, 0.0, found)
-
-    @cached_property
-    def in_domain(self) -> NDArray[np.bool_]:
-        """Where every profile within the caps leaves every payoff defined, as Proposition 1 asks."""
-        weights = [outcome.federation.weights for outcome in self._externality]
-        lowest = [1.0 + (np.minimum(each, 0.0) * CAP).sum(axis=1) for each in weights]
-        return np.array([float(reach.min()) > ZERO_AMOUNT for reach in lowest])
-
-    @cached_property
-    def deficits(self) -> FloatArray:
-        """What the payments of equation 12 sum to under M^E: zero where the optimum is interior."""
-        return np.array(
-            [interior_payments(outcome.federation, outcome.contributions).sum() for outcome in self._externality]
-        )
-
-    @property
-    def _externality(self) -> Sequence[Outcome]:
-        return self.outcomes["externality"]
 
     def _crossings(self, mechanism: str) -> list[float]:
         from scipy.optimize import brentq  # noqa: PLC0415 - heavy, and only needed here
@@ -143,7 +134,7 @@ def panel(incoming: float, points: int = PANEL_POINTS) -> Panel:
     )
 
 
-FIG_5 = "section 8, Fig. 5"
+FIG_5 = Statements("section 8, Fig. 5")
 AT_ZERO = 1e-6  # a crossing this near to zero is at zero
 
 FIG_5_TEXT = """\
@@ -155,99 +146,49 @@ Where the curves cross zero, by computation (the paper gives the signs, and 0 fo
 
 {crossings}
 
-Thin dotted stretches of a curve are where agent 0 contributes nothing or its cap, so that interior formulas do not
-apply:
-
-{bounds}
+A curve is dotted where agent 0 contributes nothing or its cap: interior formulas do not apply there.
 
 Agents 1, 2 and 3 may share their contributions in many ways under M^E; Δ_0 is the same at all of them. Where w_k0 ≤ 0
-nobody but agent 0 draws value from its data, so the paper's game form, which asks for three beneficiaries, has no
-prices for it; M^E stands here for the welfare optimum and its payments.
+only agent 0 benefits from its data. The paper's game form asks for three beneficiaries and has no prices for such data;
+M^E stands here for the welfare optimum and its payments.
 """
 
 
-def fig5_result(points: int = PANEL_POINTS, *, progress: Callable[[int, int], None] | None = None) -> Result:
-    """The sweep, drawn and judged.
-
-    Parameters
-    ----------
-    points
-        How many values of w_k0 from -1 to 0.3, both included.
-    progress
-        Told how many of how many panels are done.
-    """
-    panels = []
-    for done, incoming in enumerate(INCOMING, start=1):
-        panels.append(panel(incoming, points))
-        if progress is not None:
-            progress(done, len(INCOMING))
+def fig5_result(points: int = PANEL_POINTS) -> Result:
+    """The sweep, drawn and judged; `points` is how many values of w_k0 there are from -1 to 0.3, both included."""
+    panels = [panel(incoming, points) for incoming in INCOMING]
     return Result(
         name="fig5",
         title="Fig. 5: the gain of an agent whose data may harm the others",
         columns=_columns(panels),
         draw=lambda figure: _draw(figure, panels),
         size=(7.2, 2.9),
-        text=FIG_5_TEXT.format(crossings=_crossings_table(panels), bounds=_bounds_table(panels)),
-        findings=[
-            _threshold(panels),
-            _externality_at_zero(panels),
-            _shapley_below_zero(panels[0]),
-            _paid_throughout(panels[0]),
-            _both_at_zero(panels[1]),
-            _shapley_above_zero(panels[2]),
-            _pays(panels[2]),
-            _shift(panels),
-            _proposition(panels),
-            _payment_rule(panels),
-            _what_they_look_at(panels),
-        ],
+        text=FIG_5_TEXT.format(crossings=_crossings_table(panels)),
+        findings=FIG_5.judge(panels),
     )
 
 
 def _columns(panels: Sequence[Panel]) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {"w_0k": [], "w_k0": []}
+    columns: dict[str, list[Any]] = {}
     for each in panels:
-        columns["w_0k"] += [each.incoming] * each.outgoing.size
-        columns["w_k0"] += each.outgoing.tolist()
-    for name in MECHANISMS:
-        columns[f"{name}_ir_gap"] = [gap for each in panels for gap in each.gaps(name)]
-        columns[f"{name}_payment"] = [amount for each in panels for amount in each.payments(name)]
-        columns[f"{name}_contribution"] = [amount for each in panels for amount in each.contributions(name)]
-        columns[f"{name}_at_bound"] = [flag for each in panels for flag in each.at_bound(name)]
-    columns["net_externality"] = [amount for each in panels for amount in each.externality]
+        parts = {"w_0k": np.full(each.outgoing.size, each.incoming), "w_k0": each.outgoing}
+        for name in MECHANISMS:
+            parts |= {f"{name}_ir_gap": each.gaps(name), f"{name}_payment": each.payments(name)}
+            parts |= {f"{name}_contribution": each.contributions(name), f"{name}_at_bound": each.at_bound(name)}
+        parts["net_externality"] = each.externality
+        for label, numbers_there in parts.items():
+            columns.setdefault(label, []).extend(numbers_there.tolist())
     return columns
 
 
 def _crossings_table(panels: Sequence[Panel]) -> str:
-    said = {-0.1: "below 0", 0.0: "0", 0.1: "above 0"}
+    said = ("below 0", "0", "above 0")
     rows = [
-        [
-            number(each.incoming, "g"),
-            "0",
-            numbers_text(each.crossings["externality"]),
-            said[each.incoming],
-            numbers_text(each.crossings["shapley"]),
-        ]
-        for each in panels
-    ]
+        [number(each.incoming, "g"), "0", numbers_text(each.crossings["externality"]), sign,
+         numbers_text(each.crossings["shapley"])]
+        for each, sign in zip(panels, said, strict=True)
+    ]  # fmt: skip
     return pipe_table(["w_0k", "M^E, paper", "M^E, computed", "M^Shap, paper", "M^Shap, computed"], rows)
-
-
-def _bounds_table(panels: Sequence[Panel]) -> str:
-    rows = [
-        [number(each.incoming, "g"), *(_stretch(each, name, high) for name in MECHANISMS for high in (False, True))]
-        for each in panels
-    ]
-    heads = ["w_0k", *(f"{SYMBOLS[name]}, s_0 = {amount}" for name in MECHANISMS for amount in ("0", "τ"))]
-    return pipe_table(heads, rows)
-
-
-def _stretch(each: Panel, mechanism: str, high: bool) -> str:
-    given = each.contributions(mechanism)
-    there = each.outgoing[given >= CAP - ZERO_AMOUNT if high else given <= ZERO_AMOUNT]
-    if not there.size:
-        return "nowhere"
-    return f"w_k0 ≥ {number(there.min(), 'g')}" if high else f"w_k0 ≤ {number(there.max(), 'g')}"
 
 
 def numbers_text(crossings: Sequence[float]) -> str:
@@ -255,121 +196,95 @@ def numbers_text(crossings: Sequence[float]) -> str:
     return ", ".join("0" if abs(place) <= AT_ZERO else number(place, ".4f") for place in crossings) or "none"
 
 
-def _at_zero(places: Sequence[float]) -> str:
-    return f"Computed at 0 to {within(float(np.abs(places).max()))}"
-
-
-def _threshold(panels: Sequence[Panel]) -> PaperFinding:
+@FIG_5.statement()
+def _threshold(panels: Sequence[Panel]) -> Verdict:
+    """Each curve crosses zero at a threshold: below it agent 0 would leave, above it would stay."""
     single = sum(len(each.crossings[name]) == 1 for each in panels for name in MECHANISMS)
     ordered = sum(
         bool((np.sign(each.gaps(name)) == np.sign(np.round(each.outgoing - each.crossing(name), 6))).all())
         for each in panels
         for name in MECHANISMS
     )
-    return PaperFinding(
-        FIG_5,
-        "Each curve crosses zero at a threshold: below it agent 0 would leave, above it would stay.",
-        judge(single == ordered == 2 * len(panels)),
+    return judge(single == ordered == 2 * len(panels)), (
         f"{single} of {2 * len(panels)} curves cross once, and {ordered} are negative at every point below the "
-        f"crossing and positive at every point above.",
-        expected=Judgement.CONFIRMED,
+        f"crossing and positive at every point above."
     )
 
 
-def _externality_at_zero(panels: Sequence[Panel]) -> PaperFinding:
-    found = [each.crossing("externality") for each in panels]
-    return PaperFinding(
-        f"{FIG_5}a; Proposition 1",
-        "The crossing of M^E is at w_k0 = 0, whatever agent 0 draws from the others.",
-        judge(all(abs(place) <= AT_ZERO for place in found)),
-        f"{_at_zero(found)}, for w_0k = −0.1, 0 and 0.1.",
-        expected=Judgement.CONFIRMED,
-    )
+@FIG_5.statement(where=f"{FIG_5}a; Proposition 1")
+def _externality_at_zero(panels: Sequence[Panel]) -> Verdict:
+    """The crossing of M^E is at w_k0 = 0 whatever agent 0 draws from the others, that of M^Shap if it draws nothing."""
+    found = [*(each.crossing("externality") for each in panels), panels[1].crossing("shapley")]
+    within_zero = f"Computed at 0 to {within(float(np.abs(found).max()))}, for w_0k = −0.1, 0 and 0.1."
+    return judge(all(abs(place) <= AT_ZERO for place in found)), within_zero
 
 
-def _shapley_below_zero(harmed: Panel) -> PaperFinding:
+@FIG_5.statement(where=f"{FIG_5}a")
+def _shapley_below_zero(panels: Sequence[Panel]) -> Verdict:
+    """If the others harm agent 0, M^Shap keeps it even where it does them mild harm: its crossing is below 0."""
+    harmed = panels[0]
     place = harmed.crossing("shapley")
     between = (harmed.outgoing > place) & (harmed.outgoing < 0)
-    return PaperFinding(
-        f"{FIG_5}a",
-        "If the others harm agent 0, M^Shap keeps it even where it does them mild harm: its crossing is below 0.",
-        judge(place < -AT_ZERO and bool((harmed.gaps("shapley")[between] > 0).all())),
-        f"The crossing is at w_k0 = {number(place, '.4f')}.",
-        expected=Judgement.CONFIRMED,
+    return judge(place < -AT_ZERO and bool((harmed.gaps("shapley")[between] > 0).all())), (
+        f"The crossing is at w_k0 = {number(place, '.4f')}."
     )
 
 
-def _paid_throughout(harmed: Panel) -> PaperFinding:
+@FIG_5.statement(where=f"{FIG_5}a")
+def _paid_throughout(panels: Sequence[Panel]) -> Verdict:
+    """If the others harm agent 0, M^Shap pays it over the whole range, because the harm keeps a_0 below φ_0."""
+    harmed = panels[0]
     payments = harmed.payments("shapley")
     least = int(np.argmin(payments))
     idle = harmed.contributions("shapley") <= ZERO_AMOUNT
-    return PaperFinding(
-        f"{FIG_5}a",
-        "If the others harm agent 0, M^Shap pays it over the whole range, because the harm keeps a_0 below φ_0.",
-        judge(bool((payments > 0).all())),
+    return judge(bool((payments > 0).all())), (
         f"p_0 = φ_0 − a_0 is smallest at w_k0 = {number(harmed.outgoing[least], 'g')}, {number(payments[least])}. "
-        f"Where agent 0 contributes nothing it is paid {number(payments[idle].max(initial=0.0))}.",
-        expected=Judgement.CONFIRMED,
+        f"Where agent 0 contributes nothing it is paid {number(payments[idle].max(initial=0.0))}."
     )
 
 
-def _both_at_zero(neutral: Panel) -> PaperFinding:
-    found = [neutral.crossing(name) for name in MECHANISMS]
-    return PaperFinding(
-        f"{FIG_5}b",
-        "If agent 0 draws nothing from the others, both mechanisms' curves cross at w_k0 = 0.",
-        judge(all(abs(place) <= AT_ZERO for place in found)),
-        f"{_at_zero(found)}, both.",
-        expected=Judgement.CONFIRMED,
-    )
-
-
-def _shapley_above_zero(helped: Panel) -> PaperFinding:
+@FIG_5.statement(where=f"{FIG_5}c")
+def _shapley_above_zero(panels: Sequence[Panel]) -> Verdict:
+    """If agent 0 benefits from the others, M^Shap keeps it only if it benefits them: its crossing is above 0."""
+    helped = panels[2]
     place = helped.crossing("shapley")
-    return PaperFinding(
-        f"{FIG_5}c",
-        "If agent 0 benefits from the others, M^Shap keeps it only if it benefits them: its crossing is above 0.",
-        judge(place > AT_ZERO),
-        f"The crossing is at w_k0 = {number(place, '.4f')}.",
-        expected=Judgement.CONFIRMED,
-    )
+    return judge(place > AT_ZERO), f"The crossing is at w_k0 = {number(place, '.4f')}."
 
 
-def _pays(helped: Panel) -> PaperFinding:
+@FIG_5.statement(Judgement.CONDITIONAL, where=f"{FIG_5}c")
+def _pays(panels: Sequence[Panel]) -> Verdict:
+    """If agent 0 benefits from the others, M^Shap makes it pay, because the benefit lifts a_0 above φ_0."""
+    helped = panels[2]
     payments = helped.payments("shapley")
     place = helped.crossing("shapley")
     there = None if np.isnan(place) else MECHANISMS["shapley"].solve(four_agents(helped.incoming, place))
     at_crossing = np.nan if there is None else float(there.payments[0])
     below = payments[helped.outgoing <= place]
     received = helped.outgoing[payments > 0]
-    return PaperFinding(
-        f"{FIG_5}c",
-        "If agent 0 benefits from the others, M^Shap makes it pay, because the benefit lifts a_0 above φ_0.",
-        judge(bool((payments < 0).all()), partly=bool((below < 0).all()) and at_crossing < 0),
+    return judge(bool((payments < 0).all()), partly=bool((below < 0).all()) and at_crossing < 0), (
         f"p_0 is {number(at_crossing)} at the crossing and {span(below.tolist())} below it; it turns into an amount "
         f"received by w_k0 = {number(received.min(initial=np.inf), 'g')} and is {number(payments[-1])} at "
-        f"w_k0 = {number(HIGHEST, 'g')}.",
-        expected=Judgement.CONDITIONAL,
+        f"w_k0 = {number(HIGHEST, 'g')}."
     )
 
 
-def _shift(panels: Sequence[Panel]) -> PaperFinding:
+@FIG_5.statement()
+def _shift(panels: Sequence[Panel]) -> Verdict:
+    """It is the payment that shifts the curve of M^Shap: up where agent 0 is paid, down where it pays."""
     zero = [int(np.argmin(np.abs(each.outgoing))) for each in panels]
     paid = [float(each.payments("shapley")[place]) for each, place in zip(panels, zero, strict=True)]
     gaps = [float(each.gaps("shapley")[place]) for each, place in zip(panels, zero, strict=True)]
     signs = [
         [int(np.sign(amount if abs(amount) > ZERO_AMOUNT else 0.0)) for amount in amounts] for amounts in (paid, gaps)
     ]
-    return PaperFinding(
-        FIG_5,
-        "It is the payment that shifts the curve of M^Shap: up where agent 0 is paid, down where it pays.",
-        judge(signs == [[1, 0, -1]] * 2),
-        f"At w_k0 = 0, for w_0k = −0.1, 0, 0.1: p_0 = {numbers(paid)} and Δ_0 = {numbers(gaps)}.",
-        expected=Judgement.CONFIRMED,
+    return judge(signs == [[1, 0, -1]] * 2), (
+        f"At w_k0 = 0, for w_0k = −0.1, 0, 0.1: p_0 = {numbers(paid)} and Δ_0 = {numbers(gaps)}."
     )
 
 
-def _proposition(panels: Sequence[Panel]) -> PaperFinding:
+@FIG_5.statement(Judgement.CONDITIONAL, where="section 8, Proposition 1")
+def _proposition(panels: Sequence[Panel]) -> Verdict:
+    """The sweep shows Proposition 1: M^E keeps agent 0 exactly where its net externality T_0 is not negative."""
     agrees = [bool(flag) for each in panels for flag in (each.externality >= 0) == (each.gaps("externality") >= 0)]
     in_domain = np.concatenate([each.in_domain for each in panels])
     interior = ~np.concatenate([each.at_bound("externality") for each in panels])
@@ -377,49 +292,43 @@ def _proposition(panels: Sequence[Panel]) -> PaperFinding:
     outgoing = np.concatenate([each.outgoing for each in panels])
     first = number(outgoing[in_domain].min(initial=HIGHEST), "g")
     capped = number(outgoing[~interior].min(initial=HIGHEST), "g")
-    return PaperFinding(
-        "section 8, Proposition 1",
-        "The sweep shows Proposition 1: M^E keeps agent 0 exactly where its net externality T_0 is not negative.",
-        judge(all(agrees) and bool(asked.all()), partly=all(agrees)),
+    return judge(all(agrees) and bool(asked.all()), partly=all(agrees)), (
         f"True at {sum(agrees)} of {len(agrees)} points. What the proposition asks for holds at {int(asked.sum())}: "
         f"payoffs are defined at every profile within the caps only where w_k0 > −1/3 (here from {first} on), "
-        f"and agent 0 gives its cap where w_k0 ≥ {capped}.",
-        expected=Judgement.CONDITIONAL,
+        f"and agent 0 gives its cap where w_k0 ≥ {capped}."
     )
 
 
-def _payment_rule(panels: Sequence[Panel]) -> PaperFinding:
+@FIG_5.statement(Judgement.CONDITIONAL, where="section 8; equation 12")
+def _payment_rule(panels: Sequence[Panel]) -> Verdict:
+    """Negative weights leave the payment rule of M^E as it is."""
     deficits = np.abs(np.concatenate([each.deficits for each in panels]))
     interior = ~np.concatenate([each.at_bound("externality") for each in panels])
     capped = number(np.concatenate([each.outgoing for each in panels])[~interior].min(initial=HIGHEST), "g")
     balanced = max(float(abs(outcome.payments.sum())) for each in panels for outcome in each.outcomes["externality"])
-    return PaperFinding(
-        "section 8; equation 12",
-        "Negative weights leave the payment rule of M^E as it is.",
-        judge(bool((deficits <= AT_ZERO).all()), partly=bool((deficits[interior] <= AT_ZERO).all())),
+    return judge(bool((deficits <= AT_ZERO).all()), partly=bool((deficits[interior] <= AT_ZERO).all())), (
         f"Equation 12 balances to {within(deficits[interior].max(initial=0.0))} at the {int(interior.sum())} interior "
         f"points. At the {int((~interior).sum())} where agent 0 gives its cap (w_k0 ≥ {capped}) its payments are off "
         f"balance by up to {number(deficits.max())}: the cap's multiplier is missing. With it they balance to "
-        f"{within(balanced)}.",
-        expected=Judgement.CONDITIONAL,
+        f"{within(balanced)}."
     )
 
 
-def _what_they_look_at(panels: Sequence[Panel]) -> PaperFinding:
+@FIG_5.statement()
+def _what_they_look_at(panels: Sequence[Panel]) -> Verdict:
+    """Under M^E staying depends on what agent 0 gives alone; under M^Shap on what it draws as well."""
     found = {name: np.array([each.crossing(name) for each in panels]) for name in MECHANISMS}
     spread = {name: float(places.max() - places.min()) for name, places in found.items()}
     rising = bool((np.diff(found["shapley"]) > AT_ZERO).all())
-    return PaperFinding(
-        FIG_5,
-        "Under M^E staying depends on what agent 0 gives alone; under M^Shap on what it draws as well.",
-        judge(spread["externality"] <= AT_ZERO and rising),
+    return judge(spread["externality"] <= AT_ZERO and rising), (
         f"From w_0k = −0.1 to 0.1 the crossing of M^E moves by {within(spread['externality'])}, that of M^Shap from "
-        f"{number(found['shapley'][0], '.4f')} to {number(found['shapley'][-1], '.4f')}.",
-        expected=Judgement.CONFIRMED,
+        f"{number(found['shapley'][0], '.4f')} to {number(found['shapley'][-1], '.4f')}."
     )
 
 
 def _draw(figure: Any, panels: Sequence[Panel]) -> None:
+    from matplotlib.lines import Line2D  # noqa: PLC0415 - optional dependency
+
     axes = figure.subplots(1, len(panels), sharey=True)
     words = ("harmed by the others' data", "indifferent to the others' data", "helped by the others' data")
     for place, (ax, each) in enumerate(zip(axes, panels, strict=True)):
@@ -432,52 +341,26 @@ def _draw(figure: Any, panels: Sequence[Panel]) -> None:
         ax.set_xticks([-1, -0.5, 0], ["−1", "−0.5", "0"])
         ax.set_xticks([-0.75, -0.25, 0.25], minor=True)
         ax.tick_params(axis="x", which="minor", length=2)
-    for height, align, word in ((4, "bottom", "would stay"), (-4, "top", "would leave")):
-        aside = {"xytext": (3, height), "textcoords": "offset points", "va": align}
-        axes[0].annotate(word, (LOWEST, 0.0), fontsize=7, color=FAINT, **aside)
     axes[0].set_ylabel("gain of agent 0 over\ntraining alone, $Δ_0$")
     axes[1].set_xlabel("weight of agent 0's data to the others, $w_{k0}$")
-    drawing.mechanism_legend(figure, _bound_handle())
+    at_bound = Line2D([], [], color=FAINT, linestyle=":", label="agent 0 contributes 0 or its cap")
+    drawing.mechanism_legend(figure, at_bound)
 
 
 def _draw_curve(ax: Any, each: Panel, name: str) -> None:
     """Solid or dashed where agent 0's contribution is interior, dotted where it is at a bound."""
-    mark = drawing.MARKS[name]
-    gaps = each.gaps(name)
-    for stretch in drawing.split(each.at_bound(name).tolist()):
-        at_bound = bool(each.at_bound(name)[stretch[0]])
-        style = ":" if at_bound else mark["linestyle"]
-        ax.plot(each.outgoing[stretch], gaps[stretch], color=mark["color"], linestyle=style)
+    mark, at_bound = drawing.MARKS[name], each.at_bound(name)
+    beside = at_bound & np.roll(at_bound, 1) & np.roll(at_bound, -1)  # stretches share their ends
+    beside[[0, -1]] = at_bound[[0, -1]]
+    for hidden, style in ((beside, mark["linestyle"]), (~at_bound, ":")):
+        ax.plot(each.outgoing, np.where(hidden, np.nan, each.gaps(name)), color=mark["color"], linestyle=style)
 
 
 def _mark_crossings(ax: Any, each: Panel) -> None:
-    """A marker at every crossing; its number to the left of the first and to the right of the last."""
-    for name in ("shapley", "externality"):
-        mark, size = drawing.MARKS[name], 7.0 if name == "shapley" else 4.5
+    for name, size in (("shapley", 7.0), ("externality", 4.5)):
+        mark = drawing.MARKS[name]
         for place in each.crossings[name]:
             ax.plot([place], [0.0], marker=mark["marker"], color=mark["color"], markersize=size, zorder=3, **EDGE)
-    places = {name: places[0] for name, places in each.crossings.items() if places}
-    together = max(places.values()) - min(places.values()) <= AT_ZERO
-    for name, place in places.items():
-        first = place <= min(places.values())
-        if together and name != "externality":
-            continue
-        ax.annotate(
-            f"{'both ' if together else ''}{'0' if abs(place) <= AT_ZERO else number(place, '.3f')}",
-            (place, 0.0),
-            xytext=(-6, 6) if first else (6, -6),
-            textcoords="offset points",
-            ha="right" if first else "left",
-            va="bottom" if first else "top",
-            fontsize=7.5,
-            color=INK if together else drawing.MARKS[name]["color"],
-        )
 
 
 EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.7, "linestyle": "none"}
-
-
-def _bound_handle() -> Any:
-    from matplotlib.lines import Line2D  # noqa: PLC0415 - optional dependency
-
-    return Line2D([], [], color=FAINT, linestyle=":", label="agent 0 contributes 0 or its cap")

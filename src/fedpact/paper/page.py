@@ -5,6 +5,7 @@ The page is Markdown for a repository, and the same as HTML for people.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
@@ -15,13 +16,17 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.paper.drawing import pictures
-from fedpact.paper.markdown import pipe_table, to_html
-from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.paper.results import Judgement, PaperFinding, Result, pipe_table
 from fedpact.report.markup import render
 from fedpact.report.page import style_sheet
-from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
 from fedpact.utils.files import replace_files
 from fedpact.utils.tables import csv_rows
+
+try:
+    from markdown_it import MarkdownIt
+except ImportError as error:
+    raise MissingExtra("What makes the paper's pages", "paper") from error
 
 CSV_DIGITS = ".10g"
 TITLE = "The paper's results, computed anew"
@@ -30,6 +35,17 @@ LEAD = (
     "Chen, Liu). Every model-based figure and table, and what the paper says of them, judged by the numbers."
 )
 JUDGEMENT_SIGNS = {Judgement.CONFIRMED: "✓", Judgement.CONDITIONAL: "◐", Judgement.NOT_CONFIRMED: "✗"}
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+INDEX = re.compile(r"(?<!\w)([^\W\d_])([\^_])(−?[^\W_]+)")  # M^E, w_k0
+# Tables scroll sideways, with their numbers to the right.
+TABLE_TAGS = {
+    "<table>": '<div class="scroll" tabindex="0" role="group" aria-label="Table; scrolls sideways if narrow"><table>',
+    "</table>": "</table></div>",
+    ' style="text-align:right"': ' class="num"',
+    ' style="text-align:left"': "",
+    "<th": '<th scope="col"',
+    '<th scope="col"ead': "<thead",
+}
 FINDING_HEADS = ("The paper says", "Judgement", "What the numbers say")
 
 
@@ -80,7 +96,7 @@ def page_markdown(results: Sequence[Result]) -> str:
     parts = [f"# {TITLE}", LEAD, _tally_markdown(results)]
     for result in results:
         parts += [f"## {result.title}", *_picture_markdown(result)]
-        parts += [text for text in (result.text.strip(), *_tables_markdown(result)) if text]
+        parts += [result.text.strip()] if result.text else []
         parts += [_findings_markdown(result.findings)] if result.findings else []
     return "\n\n".join(parts) + "\n"
 
@@ -90,6 +106,16 @@ def page_html(results: Sequence[Result]) -> str:
     style = style_sheet() + Markup(files("fedpact.paper").joinpath("page.css").read_text(encoding="utf-8"))
     content = to_html(page_markdown(results))
     return str(render("paper.html", package="fedpact.paper", title=TITLE, style=style, content=content))
+
+
+def to_html(text: str) -> Markup:
+    """Markdown as HTML; letters with an index, such as M^E and w_k0, get it raised or lowered."""
+    html = MARKDOWN.render(text)
+    for tag, better in TABLE_TAGS.items():
+        html = html.replace(tag, better)
+    return Markup(
+        INDEX.sub(lambda found: f"{found[1]}<{(tag := 'sup' if found[2] == '^' else 'sub')}>{found[3]}</{tag}>", html)
+    )
 
 
 def _tally_markdown(results: Sequence[Result]) -> str:
@@ -105,31 +131,16 @@ def _tally_markdown(results: Sequence[Result]) -> str:
 
 
 def _picture_markdown(result: Result) -> list[str]:
-    links = [f"[{name}]({name})" for name in _file_names(result)]
+    kinds = ("csv",) if result.draw is None else ("png", "svg", "csv")
+    links = [f"[{name}]({name})" for name in (f"{result.name}.{kind}" for kind in kinds)]
     shown = [f"![{result.title}]({result.name}.png)"] if result.draw is not None else []
     return [*shown, f"Files: {', '.join(links)}"]
 
 
-def _tables_markdown(result: Result) -> list[str]:
-    return [pipe_table(heads, rows) for heads, rows in result.tables]
-
-
 def _findings_markdown(findings: Sequence[PaperFinding]) -> str:
-    rows = [
-        [f"{found.statement} *({found.where})*", f"{_judged(found)}{_surprise(found)}", found.evidence]
-        for found in findings
-    ]
+    rows = []
+    for found in findings:
+        surprise = "" if found.as_expected else f" (known before: {found.expected})"
+        judged = f"{JUDGEMENT_SIGNS[found.judgement]} {found.judgement}{surprise}"
+        rows.append([f"{found.statement} *({found.where})*", judged, found.evidence])
     return pipe_table(FINDING_HEADS, rows)
-
-
-def _judged(found: PaperFinding) -> str:
-    return f"{JUDGEMENT_SIGNS[found.judgement]} {found.judgement}"
-
-
-def _surprise(found: PaperFinding) -> str:
-    return "" if found.as_expected else f" (known before: {found.expected})"
-
-
-def _file_names(result: Result) -> list[str]:
-    kinds = ("csv",) if result.draw is None else ("png", "svg", "csv")
-    return [f"{result.name}.{kind}" for kind in kinds]

@@ -1,8 +1,8 @@
 """Random federations whose equilibrium is known without solving.
 
-A profile is drawn first; then each agent's marginal cost is set to what one more sample earns it at that profile, which
-makes the profile an equilibrium: for M^E a sample earns sum_k w_ki a_k', for M^Shap d phi_i / d s_i. An agent drawn at
-zero gets a higher marginal cost, one drawn at its cap a lower one.
+We draw a profile first, and set each agent's marginal cost to what one more sample earns it there: sum_k w_ki a_k' for
+M^E, d phi_i / d s_i for M^Shap. Then the profile is an equilibrium. An agent drawn at zero gets a higher marginal cost,
+one drawn at its cap a lower one.
 """
 
 from __future__ import annotations

@@ -6,14 +6,15 @@ what is said of a number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import wraps
 from importlib import import_module
-from inspect import signature
 from math import isfinite, isnan
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from fedpact.utils.errors import InvalidInput
 
@@ -55,8 +56,8 @@ class PaperFinding:
     evidence
         The number that shows it, in words.
     expected, or_better
-        What we know the judgement to be; `fedpact paper --check` fails where it comes out otherwise. Trained models
-        differ from machine to machine, so that of some of their statements more may hold.
+        The judgement we know; `fedpact paper --check` fails where it comes out otherwise. Trained models differ from
+        machine to machine, so some of their statements may come out better.
     """
 
     where: str
@@ -70,6 +71,46 @@ class PaperFinding:
     def as_expected(self) -> bool:
         """Whether the judgement is the one we know."""
         return self.judgement is self.expected or (self.or_better and self.judgement is Judgement.CONFIRMED)
+
+
+Verdict = tuple[Judgement, str]
+
+
+class Statements:
+    """What the paper says of one result: functions that judge it by the numbers, in the paper's order.
+
+    The docstring of such a function is the statement, in our words; it returns the judgement and the evidence for it.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._all: list[Callable[..., PaperFinding]] = []
+
+    def __str__(self) -> str:
+        return self._where
+
+    def statement(
+        self, expected: Judgement = Judgement.CONFIRMED, *, where: str = "", or_better: bool = False
+    ) -> Callable[[Callable[..., Verdict]], Callable[..., PaperFinding]]:
+        """Make the decorated function judge what its docstring says."""
+
+        def decorate(judged: Callable[..., Verdict]) -> Callable[..., PaperFinding]:
+            said = " ".join((judged.__doc__ or "").split())
+
+            @wraps(judged)
+            def finding(*results: Any) -> PaperFinding:
+                verdict, evidence = judged(*results)
+                place = where or self._where
+                return PaperFinding(place, said, verdict, evidence, expected=expected, or_better=or_better)
+
+            self._all.append(finding)
+            return finding
+
+        return decorate
+
+    def judge(self, *results: Any) -> list[PaperFinding]:
+        """Every statement, judged by these results."""
+        return [finding(*results) for finding in self._all]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +140,6 @@ class Result:
     draw: Callable[[Any], None] | None = None
     size: tuple[float, float] = (9.0, 3.2)
     text: str = ""
-    tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]] = field(default=())
 
 
 def choose_results(names: Iterable[str]) -> list[str]:
@@ -124,17 +164,14 @@ def reproduce(
 
     Parameters
     ----------
-    progress
-        Told how many of how many parts are done, where a result has parts.
-    quick
-        A shorter version, where there is one.
-    folder
-        Where what was trained is kept, where anything is.
+    progress, quick, folder
+        For what trains models: told how many of how many parts are done, a shorter version, where models are kept.
     """
     module, function = RESULTS[name].split(":")
-    make = cast(Callable[..., Result], getattr(import_module(module), function))
-    offered = {"progress": progress, "quick": quick, "folder": folder}
-    return make(**{option: given for option, given in offered.items() if option in signature(make).parameters})
+    make = getattr(import_module(module), function)
+    options = {"progress": progress, "quick": quick, "folder": folder} if name in ON_REQUEST else {}
+    made: Result = make(**options)
+    return made
 
 
 MINUS = "\N{MINUS SIGN}"
@@ -185,6 +222,31 @@ def span(amounts: Sequence[float], form: str = ".3g") -> str:
     if not amounts:
         return "nothing"
     return f"{number(min(amounts), form)} to {number(max(amounts), form)}"
+
+
+NUMERIC_CELL = re.compile(r"^[−+-]?[\d,.]+([eE][−+-]?\d+)?( ?%)?$|^∞$|^undefined$")
+
+
+def pipe_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; columns of numbers are set to the right.
+
+    Examples
+    --------
+    >>> print(pipe_table(["agent", "ratio"], [["0", "0.896"]]))
+    | agent | ratio |
+    |--:|--:|
+    | 0 | 0.896 |
+    """
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in heads]
+    rule = "|".join("--:" if _is_numeric(column) else ":--" for column in columns)
+    cells = [[" ".join(text.split()).replace("|", "\\|") for text in row] for row in (heads, *rows)]
+    head, *body = [f"| {' | '.join(line)} |" for line in cells]
+    return "\n".join([head, f"|{rule}|", *body])
+
+
+def _is_numeric(column: Sequence[str]) -> bool:
+    filled = [text for text in column if text]
+    return bool(filled) and all(NUMERIC_CELL.match(text) for text in filled)
 
 
 def within(amount: float) -> str:

@@ -1,37 +1,53 @@
 """The paper's theorems on random federations: a statement, a way to draw federations it speaks of, and a margin.
 
-A claim that allows equality holds down to minus rounding; a strict one must exceed it.
+A margin is the slack of the claim at an instance, as a share of what is at stake for the average agent, the mean of
+|a_i| + c_i, unless its docstring names another measure. A claim that allows equality holds down to minus rounding; a
+strict one must exceed it. The first paragraph of a margin's docstring is the theorem's statement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedpact.paper import margins
-from fedpact.paper.margins import MARGIN_ROUNDING
-from fedpact.paper.markdown import pipe_table
+from fedpact.certificates.claims import Claim
+from fedpact.certificates.reciprocity import reciprocity_ratios
+from fedpact.mechanisms.externality import ExternalityMechanism
+from fedpact.mechanisms.shapley import ShapleyMechanism
+from fedpact.paper import table1
 from fedpact.paper.random_instances import (
     Instance,
     any_profile,
+    earned_socially,
     homogeneous_optimum,
     homogeneous_shapley,
+    renamable_optimum,
     shapley_equilibrium,
+    stakes,
     welfare_optimum,
 )
 from fedpact.paper.results import Judgement, PaperFinding, Result, number
+from fedpact.shapley import shapley_values
+from fedpact.solvers.groups import standalone_optimum
+from fedpact.utils.arrays import FloatArray
+
+# Margins are differences of sums of at most 2^7 numbers of the size of the stakes.
+MARGIN_ROUNDING = 1e-11
+EASINGS = 2.0 ** -np.arange(1, 15)  # by which share those strictly inside contribute less
+CLEAR = 1e-9  # of what a sample earns: net externalities below it have no sign
+EQUAL_CONTRIBUTION = 1e-9  # of the largest contribution
+STEP = 1e-3  # of a contribution, either way
 
 THEOREMS_TEXT = """\
-Each claim is held against random federations that meet its assumptions by construction: a profile is drawn, and the
-costs that make it an equilibrium follow. The margin is the slack of the claim as a share of what is at stake for the
+We try each claim on random federations that meet its assumptions by construction: we draw a profile, and choose the
+costs that make it an equilibrium. The margin is by how much the claim holds, as a share of what is at stake for the
 average agent; below zero the claim fails, and a strict claim needs more than zero.
-
-{table}
 """
 
+Draw = Callable[[np.random.Generator], Instance]
 Margin = Callable[[Instance], float]
 
 
@@ -62,7 +78,7 @@ class Theorem:
     condition
         What the claim needs that the paper does not state, where we know of something.
     rounding
-        What a margin may be off by: more than sums of numbers are where it comes from a program solved to a tolerance.
+        The rounding error that a margin may have; larger where it comes from a program solved to a tolerance.
     expected
         The judgement we know.
     """
@@ -71,7 +87,7 @@ class Theorem:
     where: str
     statement: str
     assumptions: str
-    draw: Callable[[np.random.Generator], Instance]
+    draw: Draw
     margin: Margin
     strict: bool = False
     condition: Condition | None = None
@@ -81,6 +97,42 @@ class Theorem:
     def holds(self, margin: float) -> bool:
         """Whether a margin is that of a claim that holds; an undefined one is not."""
         return bool(margin > self.rounding) if self.strict else bool(margin >= -self.rounding)
+
+    def rounded(self, margin: float) -> float:
+        """Six digits, and rounding counts as zero: the same on every machine."""
+        return 0.0 if abs(margin) <= self.rounding else float(f"{margin:.6g}")
+
+
+THEOREMS: dict[str, Theorem] = {}
+
+
+def theorem(
+    name: str,
+    where: str,
+    draw: Draw,
+    assumptions: str,
+    *,
+    strict: bool = False,
+    condition: Condition | None = None,
+    expected: Judgement | None = None,
+) -> Callable[[Margin], Margin]:
+    """Make the decorated margin that of a theorem, which its docstring begins with."""
+
+    def register(margin: Margin) -> Margin:
+        THEOREMS[name] = Theorem(
+            name=name,
+            where=where,
+            statement=" ".join((margin.__doc__ or "").split("\n\n")[0].split()),
+            assumptions=assumptions,
+            draw=draw,
+            margin=margin,
+            strict=strict,
+            condition=condition,
+            expected=expected or (Judgement.CONDITIONAL if condition else Judgement.CONFIRMED),
+        )
+        return margin
+
+    return register
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,6 +161,16 @@ class Check:
             return Judgement.NOT_CONFIRMED
         return Judgement.CONDITIONAL if self.failures else Judgement.CONFIRMED
 
+    @property
+    def evidence(self) -> str:
+        """How many federations refute it, in words."""
+        within = ""
+        if self.theorem.condition is not None:
+            rest = number(self.theorem.rounded(self.worst_within), ".2g")
+            within = f"; if {self.theorem.condition.words}: {self.failures_within} refute it, worst margin {rest}"
+        worst = number(self.theorem.rounded(self.worst), ".2g")
+        return f"{self.failures} of {self.count} random federations refute it, worst margin {worst}{within}."
+
 
 def check(theorem: Theorem, *, count: int, seed: int) -> Check:
     """Hold a theorem against `count` random instances."""
@@ -130,248 +192,409 @@ def check(theorem: Theorem, *, count: int, seed: int) -> Check:
     )
 
 
-def theorems_result(*, count: int = 300, seed: int = 1, progress: Callable[[int, int], None] | None = None) -> Result:
-    """Hold every theorem against `count` random federations; `progress` is told how many of how many are done."""
-    checks = []
-    for done, theorem in enumerate(THEOREMS.values()):
-        if progress is not None:
-            progress(done, len(THEOREMS))
-        checks.append(check(theorem, count=count, seed=seed + done))
-    if progress is not None:
-        progress(len(THEOREMS), len(THEOREMS))
+def theorems_result(*, count: int = 300, seed: int = 1) -> Result:
+    """Hold every theorem against `count` random federations."""
+    checks = [check(claim, count=count, seed=seed + index) for index, claim in enumerate(THEOREMS.values())]
     return Result(
         name="theorems",
         title="The theorems, on random federations",
-        columns=_columns(checks),
+        columns={
+            "theorem": [each.theorem.name for each in checks],
+            "where": [each.theorem.where for each in checks],
+            "federations": [each.count for each in checks],
+            "failures": [each.failures for each in checks],
+            "worst_margin": [each.theorem.rounded(each.worst) for each in checks],
+            "condition": [each.theorem.condition.words if each.theorem.condition else "" for each in checks],
+            "failures_within_condition": [each.failures_within for each in checks],
+            "worst_margin_within_condition": [each.theorem.rounded(each.worst_within) for each in checks],
+            "judgement": [str(each.judgement) for each in checks],
+        },
         findings=[_finding(each) for each in checks],
-        text=THEOREMS_TEXT.format(table=_table(checks)),
+        text=THEOREMS_TEXT,
     )
-
-
-def _columns(checks: Sequence[Check]) -> dict[str, Sequence[Any]]:
-    theorems = [each.theorem for each in checks]
-    return {
-        "theorem": [theorem.name for theorem in theorems],
-        "where": [theorem.where for theorem in theorems],
-        "federations": [each.count for each in checks],
-        "failures": [each.failures for each in checks],
-        "worst_margin": [_settled(each.theorem, each.worst) for each in checks],
-        "condition": [theorem.condition.words if theorem.condition else "" for theorem in theorems],
-        "failures_within_condition": [each.failures_within for each in checks],
-        "worst_margin_within_condition": [_settled(each.theorem, each.worst_within) for each in checks],
-        "judgement": [str(each.judgement) for each in checks],
-    }
 
 
 def _finding(found: Check) -> PaperFinding:
-    theorem = found.theorem
-    return PaperFinding(
-        where=theorem.where,
-        statement=f"{theorem.statement} Assumed: {theorem.assumptions}.",
-        judgement=found.judgement,
-        evidence=_evidence(found),
-        expected=theorem.expected,
-    )
+    claim = found.theorem
+    said = f"{claim.statement} Assumed: {claim.assumptions}."
+    return PaperFinding(claim.where, said, found.judgement, found.evidence, expected=claim.expected)
 
 
-def _evidence(found: Check) -> str:
-    theorem = found.theorem
-    said = f"{found.failures} of {found.count} random federations refute it, worst margin {_told(theorem, found.worst)}"
-    if theorem.condition is not None:
-        said += (
-            f"; if {theorem.condition.words}: {found.failures_within} refute it, worst margin "
-            f"{_told(theorem, found.worst_within)}"
-        )
-    return f"{said}."
+# What margins are made of
 
 
-def _table(checks: Sequence[Check]) -> str:
-    heads = ("claim", "where", "refuted by", "of", "worst margin")
-    rows = [
-        (
-            each.theorem.name,
-            each.theorem.where,
-            str(each.failures),
-            str(each.count),
-            _told(each.theorem, each.worst),
-        )
-        for each in checks
-    ]
-    return pipe_table(heads, rows)
+def inside(instance: Instance) -> NDArray[np.bool_]:
+    """Who contributes something, but not all it has."""
+    return (instance.contributions > 0) & (instance.contributions < instance.federation.caps)
 
 
-def _settled(theorem: Theorem, margin: float) -> float:
-    """Six digits, and rounding counts as zero: the same on every machine."""
-    return 0.0 if abs(margin) <= theorem.rounding else float(f"{margin:.6g}")
+def interior_payments(instance: Instance) -> FloatArray:
+    """Equation (12), without the multipliers of caps."""
+    return table1.interior_payments(instance.federation, instance.contributions)
 
 
-def _told(theorem: Theorem, margin: float) -> str:
-    return number(_settled(theorem, margin), ".2g")
+def externality_payments(instance: Instance) -> FloatArray:
+    """The payments of M^E, right on the boundary too."""
+    return instance.federation.arrays.price_payments(instance.contributions)
 
 
-_PAPER = (
-    Theorem(
-        name="theorem-1",
-        where="Theorem 1, section 4",
-        statement="A Shapley equilibrium strictly inside the caps never maximises welfare.",
-        assumptions="weights at least zero, three beneficiaries each, power-law payoffs, linear costs, everybody "
-        "strictly between zero and its cap",
-        draw=shapley_equilibrium,
-        margin=margins.welfare_missed,
-        strict=True,
-    ),
-    Theorem(
-        name="corollary-1",
-        where="Corollary 1, section 4",
-        statement="Against every welfare optimum some agent contributes more at an interior Shapley equilibrium.",
-        assumptions="as for Theorem 1",
-        draw=shapley_equilibrium,
-        margin=margins.over_contribution,
-        strict=True,
-    ),
-    Theorem(
-        name="corollary-1-total",
-        where="Corollary 1, section 4, second half",
-        statement="Equal agents with equal costs contribute more in total at the Shapley equilibrium than is optimal.",
-        assumptions="all weights 1, equal costs, everybody strictly inside",
-        draw=lambda rng: homogeneous_shapley(rng, edges=False),
-        margin=margins.over_contribution_of_equals,
-        strict=True,
-    ),
-    Theorem(
-        name="theorem-2",
-        where="Theorem 2, section 5",
-        statement="Under M^Shap equal agents with interchangeable data all do at least as well as alone.",
-        assumptions="all weights 1 and equal costs; caps may differ and may bind",
-        draw=homogeneous_shapley,
-        margin=margins.shapley_gap,
-    ),
-    Theorem(
-        name="equal-agents",
-        where="section 1, third contribution",
-        statement="Where agents are alike in data and cost, nobody loses under M^Shap.",
-        assumptions="equal agents with equal costs, who value each other's data alike",
-        draw=margins.draw_equals,
-        margin=margins.shapley_gap,
-        condition=Condition(words="the others' data is worth at least one's own", met=margins.values_others_as_self),
-        expected=Judgement.CONDITIONAL,
-    ),
-    Theorem(
-        name="lemma-2",
-        where="Lemma 2, appendix C",
-        statement="At an optimum without harm everybody reaches at least the data it would gather alone.",
-        assumptions="weights at least zero, everybody strictly inside together and alone",
-        draw=lambda rng: welfare_optimum(rng, alone=True),
-        margin=margins.reach_beyond_alone,
-    ),
-    Theorem(
-        name="theorem-3",
-        where="Theorem 3, section 5",
-        statement="Under M^E, with payments by equation (12), everybody does at least as well as alone.",
-        assumptions="weights at least zero, three beneficiaries each, everybody strictly inside together and alone",
-        draw=lambda rng: welfare_optimum(rng, alone=True),
-        margin=margins.interior_gap,
-    ),
-    Theorem(
-        name="proposition-1",
-        where="Proposition 1, section 8",
-        statement="Under M^E an agent gains by taking part exactly if its data does the others good on net.",
-        assumptions="weights of any sign with every profile in the domain, everybody strictly inside together and "
-        "alone, and xi_i >= 1 for the agent spoken of",
-        draw=lambda rng: welfare_optimum(rng, harm=True, alone=True),
-        margin=margins.same_sign_where_helped,
-    ),
-    Theorem(
-        name="harmful-lose",
-        where="section 9, after Proposition 1",
-        statement="Whoever harms the others on net is worse off under M^E than alone.",
-        assumptions="weights of any sign with every profile in the domain",
-        draw=margins.draw_harmful,
-        margin=margins.loss_of_the_harmful,
-        strict=True,
-        condition=Condition(
-            words="the agent is strictly inside, together and alone, and xi_i >= 1", met=margins.harm_is_interior
-        ),
-        expected=Judgement.CONDITIONAL,
-    ),
-    Theorem(
-        name="lemma-3",
-        where="Lemma 3, appendix D",
-        statement="Equal agents have an optimum at which all contribute the same, more than nothing.",
-        assumptions="all weights 1, equal costs and caps, an interior optimum, standalone optima inside",
-        draw=homogeneous_optimum,
-        margin=margins.symmetric_optimum,
-    ),
-    Theorem(
-        name="theorem-4",
-        where="Theorem 4, section 6",
-        statement="At a symmetric equilibrium of equal agents M^E gives everybody exactly its Shapley share.",
-        assumptions="all weights 1, equal costs and caps, everybody strictly inside and contributing the same",
-        draw=homogeneous_optimum,
-        margin=margins.share_missed,
-    ),
-    Theorem(
-        name="homogeneous-reciprocity",
-        where="section 7.1 and Table 1, first row",
-        statement="M^E is perfectly reciprocal in the homogeneous setting, reciprocity being the lowest over all "
-        "equilibria.",
-        assumptions="all weights 1, equal costs and caps, any interior equilibrium",
-        draw=margins.draw_homogeneous,
-        margin=lambda instance: margins.reciprocity(instance) - 1.0,
-        condition=Condition(words="only symmetric equilibria are counted", met=margins.is_symmetric),
-        expected=Judgement.CONDITIONAL,
-    ),
-    Theorem(
-        name="only-homogeneous",
-        where="section 6, last sentence",
-        statement="M^E reaches reciprocity 1 in homogeneous federations only; elsewhere it falls below.",
-        assumptions="interior equilibria with weights that differ",
-        draw=margins.draw_heterogeneous,
-        margin=lambda instance: 1.0 - margins.reciprocity(instance),
-        strict=True,
-        expected=Judgement.NOT_CONFIRMED,
-    ),
-    Theorem(
-        name="reciprocity-at-most-one",
-        where="section 6, after Theorem 4",
-        statement="No payments that balance give everybody more than its Shapley share: r is at most 1.",
-        assumptions="payments sum to zero; any profile, weights of any sign",
-        draw=margins.draw_payments,
-        margin=lambda instance: 1.0 - margins.reciprocity(instance),
-        condition=Condition(words="every Shapley value is above zero", met=margins.shares_are_positive),
-        expected=Judgement.CONDITIONAL,
-    ),
-    Theorem(
-        name="equation-11",
-        where="equation (11), section 3.2",
-        statement="The prices are the marginal utilities at the optimum, and for each agent's data they sum to zero.",
-        assumptions="an interior welfare optimum",
-        draw=lambda rng: welfare_optimum(rng, harm=bool(rng.integers(2))),
-        margin=margins.prices_are_marginal,
-    ),
-    Theorem(
-        name="equation-12",
-        where="equation (12), section 3.2",
-        statement="Payments at these prices are c_i' s_i - a_i' (xi_i - 1), and they sum to zero.",
-        assumptions="an interior welfare optimum",
-        draw=lambda rng: welfare_optimum(rng, harm=bool(rng.integers(2))),
-        margin=margins.interior_formula,
-    ),
-    Theorem(
-        name="balance-shapley",
-        where="section 3.1",
-        statement="Payments under M^Shap sum to zero at every profile.",
-        assumptions="nothing is earned without data; any family, weights of any sign",
-        draw=any_profile,
-        margin=margins.shapley_balance,
-    ),
-    Theorem(
-        name="balance-externality",
-        where="section 3.2, last sentence",
-        statement="Payments under M^E sum to zero at every profile, optimal or not.",
-        assumptions="own prices are l_jj = -sum of the others' for j's data; any family, weights of any sign",
-        draw=any_profile,
-        margin=margins.externality_balance,
+def utilities(instance: Instance, payments: FloatArray) -> FloatArray:
+    """a_i - c_i + p_i."""
+    federation, profile = instance.federation, instance.contributions
+    return federation.payoffs(profile) - federation.costs.value(profile) + payments
+
+
+def gaps(instance: Instance, payments: FloatArray) -> FloatArray:
+    """u_i - v_i*, as a share of what is at stake."""
+    return np.asarray(utilities(instance, payments) - standalone_optimum(instance.federation)[1]) / stakes(instance)
+
+
+def signs(instance: Instance) -> FloatArray:
+    """The sign of each T_i; zero where it is not clear."""
+    net = instance.federation.net_externality(instance.contributions)
+    size = np.abs(earned_socially(instance.federation, instance.contributions)).max()
+    return np.asarray(np.where(np.abs(net) > CLEAR * size, np.sign(net), 0.0))
+
+
+def shares(instance: Instance) -> FloatArray:
+    """The Shapley values at the profile."""
+    return shapley_values(instance.federation, instance.contributions, method="enumeration").values
+
+
+def benefits(instance: Instance) -> FloatArray:
+    """a_i + p_i, with the payments given or else those of M^E."""
+    payments = externality_payments(instance) if instance.payments is None else instance.payments
+    return instance.federation.payoffs(instance.contributions) + payments
+
+
+def reciprocity(instance: Instance) -> float:
+    """r(s), the lowest (a_i + p_i) / phi_i."""
+    return float(reciprocity_ratios(benefits(instance), shares(instance)).min())
+
+
+def is_symmetric(instance: Instance) -> bool:
+    """Whether everybody contributes the same."""
+    return bool(np.ptp(instance.contributions) <= EQUAL_CONTRIBUTION * instance.contributions.max())
+
+
+# Theorem 1 and Corollary 1
+
+
+@theorem(
+    "theorem-1",
+    "Theorem 1, section 4",
+    shapley_equilibrium,
+    "weights at least zero, three beneficiaries each, power-law payoffs, linear costs, everybody strictly between zero "
+    "and its cap",
+    strict=True,
+)
+def welfare_missed(instance: Instance) -> float:
+    """A Shapley equilibrium strictly inside the caps never maximises welfare.
+
+    How much welfare rises when those strictly inside ease off: a profile that does better is the proof.
+    """
+    federation, profile = instance.federation, instance.contributions
+    eased = profile * (1.0 - EASINGS[:, None] * inside(instance))
+    payoffs = federation.values * federation.payoff.value(eased @ federation.weights.T)
+    welfare = (payoffs - federation.costs.value(eased)).sum(axis=1)
+    return float(welfare.max() - federation.welfare(profile)) / stakes(instance)
+
+
+@theorem("corollary-1", "Corollary 1, section 4", shapley_equilibrium, "as for Theorem 1", strict=True)
+def over_contribution(instance: Instance) -> float:
+    """Against every welfare optimum some agent contributes more at an interior Shapley equilibrium.
+
+    Above zero, no optimum has everybody contribute at least this much. Welfare is concave, so it gains at most
+    max(0, dW/ds_i) (cap_i - s_i) from agents that contribute more; where somebody's easing off gains more than that,
+    every optimum lies below the profile for some agent.
+    """
+    federation, profile = instance.federation, instance.contributions
+    slopes = earned_socially(federation, profile) - federation.costs.slope(profile)
+    more = float((np.maximum(slopes, 0.0) * (federation.caps - profile)).sum())
+    return welfare_missed(instance) - more / stakes(instance)
+
+
+@theorem(
+    "corollary-1-total",
+    "Corollary 1, section 4, second half",
+    lambda rng: homogeneous_shapley(rng, edges=False),
+    "all weights 1, equal costs, everybody strictly inside",
+    strict=True,
+)
+def over_contribution_of_equals(instance: Instance) -> float:
+    """Equal agents with equal costs contribute more in total at the Shapley equilibrium than is optimal.
+
+    Their total above that of the optimum, (n beta / gamma)^(1 / (beta + 1)) - 1, as a share.
+    """
+    federation = instance.federation
+    beta, cost = float(federation.payoff.parameters["beta"]), float(np.mean(federation.costs.linear))
+    total = max((federation.n_agents * beta / cost) ** (1.0 / (beta + 1.0)) - 1.0, 0.0)
+    best = min(total, float(federation.caps.sum()))
+    return float(1.0 - best / instance.contributions.sum())
+
+
+# Theorems 2 and 3, Proposition 1
+
+
+@theorem(
+    "theorem-2",
+    "Theorem 2, section 5",
+    homogeneous_shapley,
+    "all weights 1 and equal costs; caps may differ and may bind",
+)
+def shapley_gap(instance: Instance) -> float:
+    """Under M^Shap equal agents with interchangeable data all do at least as well as alone."""
+    return float(gaps(instance, shares(instance) - instance.federation.payoffs(instance.contributions)).min())
+
+
+def draw_equals(rng: np.random.Generator) -> Instance:
+    """Equal agents that value each other's data alike, at anything up to twice their own."""
+    return homogeneous_shapley(rng, weight=float(np.exp(rng.uniform(np.log(0.01), np.log(2.0)))), edges=False)
+
+
+def values_others_as_self(instance: Instance) -> bool:
+    """Whether everybody's data is worth at least as much to the others as to itself."""
+    federation = instance.federation
+    return bool((federation.weights >= federation.weights.diagonal()[None, :] - MARGIN_ROUNDING).all())
+
+
+@theorem(
+    "equal-agents",
+    "section 1, third contribution",
+    draw_equals,
+    "equal agents with equal costs, who value each other's data alike",
+    condition=Condition(words="the others' data is worth at least one's own", met=values_others_as_self),
+)
+def gap_of_equals(instance: Instance) -> float:
+    """Where agents are alike in data and cost, nobody loses under M^Shap."""
+    return shapley_gap(instance)
+
+
+@theorem(
+    "lemma-2",
+    "Lemma 2, appendix C",
+    lambda rng: welfare_optimum(rng, alone=True),
+    "weights at least zero, everybody strictly inside together and alone",
+)
+def reach_beyond_alone(instance: Instance) -> float:
+    """At an optimum without harm everybody reaches at least the data it would gather alone.
+
+    The lowest xi_i - 1 - s_i^solo, as a share of xi_i.
+    """
+    federation = instance.federation
+    alone, _ = standalone_optimum(federation)
+    reach = federation.reach(instance.contributions)
+    return float(((reach - 1.0 - federation.weights.diagonal() * alone) / reach).min())
+
+
+@theorem(
+    "theorem-3",
+    "Theorem 3, section 5",
+    lambda rng: welfare_optimum(rng, alone=True),
+    "weights at least zero, three beneficiaries each, everybody strictly inside together and alone",
+)
+def interior_gap(instance: Instance) -> float:
+    """Under M^E, with payments by equation (12), everybody does at least as well as alone."""
+    return float(gaps(instance, interior_payments(instance)).min())
+
+
+@theorem(
+    "proposition-1",
+    "Proposition 1, section 8",
+    lambda rng: welfare_optimum(rng, harm=True, alone=True),
+    "weights of any sign with every profile in the domain, everybody strictly inside together and alone, and xi_i >= 1 "
+    "for the agent spoken of",
+)
+def same_sign_where_helped(instance: Instance) -> float:
+    """Under M^E an agent gains by taking part exactly if its data does the others good on net.
+
+    The lowest sign(T_i) Delta_i among the agents with xi_i >= 1.
+    """
+    helped = instance.federation.data(instance.contributions) >= 0
+    return float(np.min((signs(instance) * gaps(instance, externality_payments(instance)))[helped], initial=np.inf))
+
+
+def draw_harmful(rng: np.random.Generator) -> Instance:
+    """An optimum, agents at bounds allowed, with somebody who harms the others on net."""
+    while True:
+        instance = welfare_optimum(rng, harm=True, edges=True)
+        if (signs(instance) < 0).any():
+            return instance
+
+
+def harm_is_interior(instance: Instance) -> bool:
+    """Whether all who harm on net are strictly inside, together and alone, and reach xi_i >= 1."""
+    federation = instance.federation
+    alone, _ = standalone_optimum(federation)
+    free = inside(instance) & (alone > 0) & (alone < federation.caps)
+    return bool((free & (federation.data(instance.contributions) >= 0))[signs(instance) < 0].all())
+
+
+@theorem(
+    "harmful-lose",
+    "section 9, after Proposition 1",
+    draw_harmful,
+    "weights of any sign with every profile in the domain",
+    strict=True,
+    condition=Condition(words="the agent is strictly inside, together and alone, and xi_i >= 1", met=harm_is_interior),
+)
+def loss_of_the_harmful(instance: Instance) -> float:
+    """Whoever harms the others on net is worse off under M^E than alone."""
+    return float(np.min(-gaps(instance, externality_payments(instance))[signs(instance) < 0], initial=np.inf))
+
+
+# Theorem 4 and the sentences round it
+
+
+@theorem(
+    "lemma-3",
+    "Lemma 3, appendix D",
+    homogeneous_optimum,
+    "all weights 1, equal costs and caps, an interior optimum, standalone optima inside",
+)
+def symmetric_optimum(instance: Instance) -> float:
+    """Equal agents have an optimum at which all contribute the same, more than nothing.
+
+    The welfare of a symmetric profile less the most there is; minus infinity if the profile is not symmetric.
+    """
+    if not is_symmetric(instance) or not 0 < instance.contributions[0] < instance.federation.caps.min():
+        return -np.inf
+    outcome = ExternalityMechanism().outcome_at(instance.federation, instance.contributions)
+    return outcome.certificates[Claim.SOCIAL_OPTIMALITY].margin / stakes(instance)
+
+
+@theorem(
+    "theorem-4",
+    "Theorem 4, section 6",
+    homogeneous_optimum,
+    "all weights 1, equal costs and caps, everybody strictly inside and contributing the same",
+)
+def share_missed(instance: Instance) -> float:
+    """At a symmetric equilibrium of equal agents M^E gives everybody exactly its Shapley share."""
+    return -float(np.abs(benefits(instance) - shares(instance)).max()) / stakes(instance)
+
+
+@theorem(
+    "homogeneous-reciprocity",
+    "section 7.1 and Table 1, first row",
+    lambda rng: homogeneous_optimum(rng, symmetric=bool(rng.integers(2))),
+    "all weights 1, equal costs and caps, any interior equilibrium",
+    condition=Condition(words="only symmetric equilibria are counted", met=is_symmetric),
+)
+def reciprocity_of_equals(instance: Instance) -> float:
+    """M^E is perfectly reciprocal in the homogeneous setting, reciprocity being the lowest over all equilibria."""
+    return reciprocity(instance) - 1.0
+
+
+@theorem(
+    "only-homogeneous",
+    "section 6, last sentence",
+    lambda rng: renamable_optimum(rng) if rng.integers(2) else welfare_optimum(rng),
+    "interior equilibria with weights that differ",
+    strict=True,
+    expected=Judgement.NOT_CONFIRMED,
+)
+def reciprocity_missed(instance: Instance) -> float:
+    """M^E reaches reciprocity 1 in homogeneous federations only; elsewhere it falls below."""
+    return 1.0 - reciprocity(instance)
+
+
+def draw_payments(rng: np.random.Generator) -> Instance:
+    """Any profile and balanced payments; every other time whoever has the lowest Shapley value pays all the others."""
+    instance = any_profile(rng)
+    owed = shares(instance) - instance.federation.payoffs(instance.contributions)
+    moved = np.full(owed.size, 1.0) if rng.integers(2) else rng.normal(size=owed.size)
+    poorest = int(np.argmin(shares(instance)))
+    moved[poorest] -= moved.sum()
+    return replace(instance, payments=owed + rng.uniform(0.1, 1.0) * stakes(instance) * moved)
+
+
+@theorem(
+    "reciprocity-at-most-one",
+    "section 6, after Theorem 4",
+    draw_payments,
+    "payments sum to zero; any profile, weights of any sign",
+    condition=Condition(
+        words="every Shapley value is above zero", met=lambda instance: bool((shares(instance) > 0).all())
     ),
 )
-THEOREMS: Mapping[str, Theorem] = {theorem.name: theorem for theorem in _PAPER}
+def reciprocity_below_one(instance: Instance) -> float:
+    """No payments that balance give everybody more than its Shapley share: r is at most 1."""
+    return 1.0 - reciprocity(instance)
+
+
+# Equations (11) and (12), budget balance
+
+
+def draw_interior(rng: np.random.Generator) -> Instance:
+    """An interior welfare optimum, every other time with harm."""
+    return welfare_optimum(rng, harm=bool(rng.integers(2)))
+
+
+def interior_prices(instance: Instance) -> FloatArray:
+    """Equation (11): da_i/ds_j, less the marginal cost where i = j."""
+    federation, profile = instance.federation, instance.contributions
+    slopes = federation.marginal_payoffs(profile)[:, None] * federation.weights
+    return np.asarray(slopes - np.diag(federation.costs.slope(profile)))
+
+
+@theorem("equation-11", "equation (11), section 3.2", draw_interior, "an interior welfare optimum")
+def prices_are_marginal(instance: Instance) -> float:
+    """The prices are the marginal utilities at the optimum, and for each agent's data they sum to zero.
+
+    How far prices lie between the difference quotients of a_i - c_i, which is concave in each contribution, to either
+    side; minus how far columns are from zero sums.
+    """
+    federation, profile = instance.federation, instance.contributions
+    prices = interior_prices(instance)
+
+    def worth(changed: FloatArray) -> FloatArray:
+        return federation.payoffs(changed) - federation.costs.value(changed)
+
+    here, slack = worth(profile), np.inf
+    for shift, price in zip(np.diag(STEP * profile), prices.T, strict=True):
+        forward, backward = worth(profile + shift) - here, here - worth(profile - shift)
+        gained = shift.sum() * price
+        slack = min(slack, float(np.minimum(backward - gained, gained - forward).min()))
+    unbalanced = float(np.abs(prices.sum(axis=0) * profile).max())
+    return min(slack, -unbalanced) / stakes(instance)
+
+
+@theorem("equation-12", "equation (12), section 3.2", draw_interior, "an interior welfare optimum")
+def interior_formula(instance: Instance) -> float:
+    """Payments at these prices are c_i' s_i - a_i' (xi_i - 1), and they sum to zero.
+
+    Minus how far equation (12) is from -sum_j l_ij s_j, from the mechanism's payments, and from a sum of zero.
+    """
+    payments = interior_payments(instance)
+    off = [
+        np.abs(payments + interior_prices(instance) @ instance.contributions).max(),
+        np.abs(payments - externality_payments(instance)).max(),
+        abs(payments.sum()),
+    ]
+    return -float(max(off)) / stakes(instance)
+
+
+@theorem(
+    "balance-shapley", "section 3.1", any_profile, "nothing is earned without data; any family, weights of any sign"
+)
+def shapley_balance(instance: Instance) -> float:
+    """Payments under M^Shap sum to zero at every profile."""
+    payments = ShapleyMechanism().payments(instance.federation.arrays, instance.contributions)
+    return -abs(float(payments.sum())) / stakes(instance)
+
+
+@theorem(
+    "balance-externality",
+    "section 3.2, last sentence",
+    any_profile,
+    "own prices are l_jj = -sum of the others' for j's data; any family, weights of any sign",
+)
+def externality_balance(instance: Instance) -> float:
+    """Payments under M^E sum to zero at every profile, optimal or not.
+
+    Rounding is measured by what is bought and sold.
+    """
+    federation, profile = instance.federation, instance.contributions
+    bought = np.abs(federation.weights) * profile * federation.marginal_payoffs(profile)[:, None]
+    return -abs(float(externality_payments(instance).sum())) / (stakes(instance) + float(bought.sum()))

@@ -61,7 +61,7 @@ def test_questions_without_the_token_are_not_answered(call, ask, path, token):
     assert call("POST", path, json=ask(), headers={TOKEN_HEADER: token}).status_code == 403
 
 
-@pytest.mark.parametrize("name", ["main.js", "ask.js", "opened.js", "explorer.css", "report.css", "icon.svg"])
+@pytest.mark.parametrize("name", ["main.js", "ask.js", "explorer.css", "report.css", "icon.svg"])
 def test_files_of_the_page_are_served(call, name):
     response = call("GET", f"/static/{name}")
     assert response.status_code == 200 and response.content
@@ -71,11 +71,6 @@ def test_files_of_the_page_are_served(call, name):
 @pytest.mark.parametrize("name", ["nothing.js", "..%2fapp.py", "../app.py", "draft.py", "%2e%2e%2fdraft.py", "report"])
 def test_other_files_are_not(call, name):
     assert call("GET", f"/static/{name}").status_code == 404
-
-
-def test_questions_are_answered(call, ask):
-    answer = call("POST", "/ask/deal", json=ask({"caps[0]": "-1"})).json()
-    assert [entry["field"] for entry in answer["errors"]] == ["caps[0]"]
 
 
 def test_refusals_are_messages(call):
@@ -272,10 +267,3 @@ def test_an_error_nobody_foresaw_asks_for_a_report(path, caplog):
 def test_half_characters_in_a_draft_are_refused(call, ask, path):
     question = json.dumps(ask({"names[0]": "City\ud800"}, file="scenario.toml")).encode()
     assert call("POST", path, content=question).status_code == 400
-
-
-def test_a_deal_that_is_refused_is_no_failure_of_the_server(call, ask):
-    for name, text in (("talk.jsonl", "{"), ("deal.json", '{"contributions": [], "payments": []}')):
-        assert call("POST", "/ask/upload", json={"name": name, "text": text}).json() == {"is_deal": True}
-        response = call("POST", "/ask/check", json=ask(name=name, text=text))
-        assert response.status_code == 422 and response.json()["error"].startswith(f"{name}: ")

@@ -14,19 +14,18 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.deals.deal_file import deal_record
 from fedpact.explorer.draft import Draft, draft_of
 from fedpact.explorer.files import DOWNLOADS
-from fedpact.explorer.form import EXAMPLE_TITLES, page_view
+from fedpact.explorer.form import EXAMPLE_TITLES, MAX_STEP, page_view
 from fedpact.explorer.parameters import Parameter, points_between
 from fedpact.explorer.questions import Questions, Unfinished, initial_draft
-from fedpact.explorer.service import MAX_STEP, Cancelled, Service
+from fedpact.explorer.service import Cancelled
 from fedpact.explorer.validation import read_draft
-from fedpact.explorer.views import negotiation_rounds
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario import example as built_in
 from old_hospitals import hospitals
-from random_cases import some
 
 WEIGHT = {"kind": "weights", "receiver": 0, "giver": 1}
 COST = {"kind": "costs", "agent": 1}
@@ -60,18 +59,22 @@ def test_examples_are_there_to_start_from(answers, name):
     assert "<form" in answer["form"] and answer["notes"] == []
 
 
+@pytest.mark.slow
+def test_a_saved_scenario_can_be_opened_again(answers, ask):
+    saved = answers.file(ask({"caps[0]": "unlimited"}, file="scenario.toml")).data.decode()
+    answer = answers.upload({"name": "mine.toml", "text": "\ufeff" + saved})
+    assert answer["draft"]["texts"]["caps[0]"] == "unlimited"
+    assert answer["draft"]["texts"]["weights[0,1]"] == "0.54"
+
+
+def test_members_with_several_lots_are_refused_with_the_way_out(answers):
+    with pytest.raises(fp.InvalidInput, match="one lot of data each, and some here have several; `fedpact compare`"):
+        answers.example({"name": "hospitals-lots"})
+
+
 def test_an_unknown_example_is_refused(answers):
     with pytest.raises(fp.InvalidInput, match="there is no built-in federation"):
         answers.example({})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["toml", "json"])
-def test_a_saved_scenario_can_be_opened_again(answers, ask, kind):
-    saved = answers.file(ask({"caps[0]": "unlimited"}, file=f"scenario.{kind}")).data.decode()
-    answer = answers.upload({"name": f"mine.{kind}", "text": "\ufeff" + saved})
-    assert answer["draft"]["texts"]["caps[0]"] == "unlimited"
-    assert answer["draft"]["texts"]["weights[0,1]"] == "0.54"
 
 
 @pytest.mark.parametrize(
@@ -81,6 +84,7 @@ def test_a_saved_scenario_can_be_opened_again(answers, ask, kind):
         ("a.txt", "x", "must end in .toml or .json"),
         ("a.toml", "title =", "not valid TOML"),
         ("a.json", "[1]", "a scenario must be an object"),
+        ("a.json", json.dumps(deal_record(fp.Standalone().solve(FEDERATION).deal)), "a deal; `fedpact check SCENARIO"),
         ("a.toml", "weights = 'w.csv'\ncosts = 1", "fedpact explore a.toml"),
         ("a.toml", "weights = [[1.0]]\ncosts = -1.0\npayoff = {family = 'log'}", "costs must be positive"),
     ],
@@ -127,18 +131,10 @@ def test_a_deal_that_was_measured_to_lose_is_not_recommended(answers):
     assert f'not_recommended = "{reason}"' in saved
 
 
-def test_errors_come_with_their_place_and_their_name(answers, ask):
-    answer = answers.deal(
-        ask({"weights[0,1]": "x", "costs[2]": "-1", "payoff.beta": "", "money.per_payoff": "0", "names[4]": ""})
-    )
-    found = {entry["field"]: (entry["part"], entry["words"]) for entry in answer["errors"]}
-    assert found == {
-        "weights[0,1]": ("weights", "City to University"),
-        "costs[2]": ("members", "Cost of County"),
-        "payoff.beta": ("payoff", "beta"),
-        "money.per_payoff": ("words", "Money per unit of payoff"),
-        "names[4]": ("members", "Name of member 5"),
-    }
+def test_errors_come_with_their_field(answers, ask):
+    wrong = {"weights[0,1]": "x", "costs[2]": "-1", "payoff.beta": "", "money.per_payoff": "0", "names[4]": ""}
+    answer = answers.deal(ask(wrong))
+    assert {entry["field"] for entry in answer["errors"]} == set(wrong)
     assert "deal" not in answer
 
 
@@ -150,11 +146,11 @@ def test_a_federation_without_a_deal_is_a_problem_and_no_crash(answers):
 
 
 def test_what_the_solvers_refuse_is_told_and_is_no_ones_field(ask):
-    class Stuck(Service):
-        def comparison(self, scenario):
+    class Stuck(Questions):
+        def _comparison(self, scenario):
             raise fp.NotConverged("no equilibrium within 60 rounds")
 
-    assert Questions(Stuck()).deal(ask()) == {"errors": [], "problem": "no equilibrium within 60 rounds"}
+    assert Stuck().deal(ask()) == {"errors": [], "problem": "no equilibrium within 60 rounds"}
 
 
 @pytest.mark.parametrize("weights", [[[1.0]], [[1.0, 0.0], [0.0, 1.0]]])
@@ -170,10 +166,9 @@ def test_small_federations_have_every_view(weights):
         fresh.leaving(question | {"mechanism": "shapley", "leave": "all"})["members"]
         == ["agent 0", "agent 1"][: len(weights)]
     )
-    assert fresh.talks(question | {"protocol": "price-discovery"})["rounds"] >= 1
 
 
-@pytest.mark.parametrize("name", ["range", "whatif", "leaving", "talks", "file", "map_file"])
+@pytest.mark.parametrize("name", ["range", "whatif", "leaving", "file"])
 def test_drafts_with_errors_are_sent_back(answers, ask, name):
     with pytest.raises(Unfinished, match="mend those marked"):
         getattr(answers, name)(ask({"caps[0]": "-1"}))
@@ -212,55 +207,14 @@ def test_a_slider_shows_the_deal_at_its_value(answers, ask, parameter, step):
             assert f"{abs(1e6 * gap):,.0f}" in text
 
 
-def test_a_slider_begins_where_things_are(answers, ask):
-    answer = answers.whatif(ask(parameter=WEIGHT, low="-0.46", high="1.54", step=None))
-    assert answer["value"] == "0.54" and answer["step"] == MAX_STEP // 2
-    assert "EUR 0 against now" in words(answer["moved"])
-
-
 def test_curves_go_through_the_gains(answers, ask):
     told = []
     answer = answers.curves(ask(parameter=WEIGHT, low="-0.46", high="1.54"), lambda *done: told.append(done))
     assert told and answer["curves"].count("<svg") == 2 and "marker" in answer["curves"]
-    parameter, points = Parameter(kind="weights", receiver=0, giver=1), np.array([-0.46, 0.54, 1.54])
-    found = answers.service.gains_along(hospitals(), parameter, points, quietly)
+    axis = Parameter("weights", (0, 1)).axis(FEDERATION, np.array([-0.46, 0.54, 1.54]))
     now = fp.compare(FEDERATION)
-    for mechanism, gaps in found.gaps.items():
-        np.testing.assert_allclose(gaps[1], now[mechanism].ir_gaps, atol=1e-8)
-
-
-@pytest.mark.slow
-def test_curves_of_many_members_go_through_fewer_points(answers):
-    rng = np.random.default_rng(0)
-    weights = rng.uniform(0.0, 1.0, (13, 13))
-    np.fill_diagonal(weights, 1.0)
-    many = fp.Scenario(federation=fp.Federation(weights, costs=0.05, caps=10.0, payoff=fp.Log()))
-    points, told = np.linspace(0.01, 0.1, 11), []
-    found = answers.service.gains_along(many, Parameter(kind="costs", agent=0), points, lambda *done: told.append(done))
-    np.testing.assert_array_equal(found.points, points[::5])
-    assert told == [(0, 1), (0, 3), (1, 3), (2, 3)]
-    assert {gaps.shape for gaps in found.gaps.values()} == {(3, 13)}
-
-
-def test_ones_own_beta_asks_for_own_curves(answers, ask):
-    answer = answers.whatif(ask(parameter={"kind": "beta", "agent": 2}, low="0.1", high="0.5", step=0))
-    kept = Draft.of_record(answer["kept"])
-    assert kept.own_curves
-    assert [kept[f"payoff.beta[{agent}]"] for agent in range(5)] == ["0.3", "0.3", "0.1", "0.3", "0.3"]
-
-
-@pytest.mark.slow
-def test_keeping_a_value_leaves_curves_typed_earlier_behind(answers, ask):
-    question = ask({"payoff.beta": "0.4", "payoff.beta[0]": "7"}, parameter={"kind": "beta", "agent": 2})
-    kept = Draft.of_record(answers.whatif(question | {"low": "0.1", "high": "0.5", "step": 0})["kept"])
-    assert [kept[f"payoff.beta[{agent}]"] for agent in range(5)] == ["0.4", "0.4", "0.1", "0.4", "0.4"]
-
-
-def test_own_curves_begin_with_what_all_had(answers, ask):
-    question = ask({"payoff.beta": "0.4", "payoff.beta[1]": "0.7"}, do="show")
-    question["draft"]["own_curves"] = True
-    texts = answers.form(question)["draft"]["texts"]
-    assert [texts[f"payoff.beta[{agent}]"] for agent in range(5)] == ["0.4", "0.7", "0.4", "0.4", "0.4"]
+    for mechanism, metrics in fp.sweep(FEDERATION, axis, metrics=["ir_gaps"]).metrics.items():
+        np.testing.assert_allclose(metrics["ir_gaps"][1], now[mechanism].ir_gaps, atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -290,30 +244,6 @@ def test_a_map_holds_the_numbers_of_the_sweep(answers, ask):
     assert answer["map"].count("<rect") == 9 + 1
     assert "Gain of one member (Clinic) under Shapley" in answer["map"]
     json.dumps(answer, allow_nan=False)
-
-
-@pytest.mark.slow
-def test_a_map_shows_where_groups_would_leave(answers, ask):
-    """Below zero where a group gains by leaving; where it is proved that none does, rounding is not shown as a loss."""
-    harm = mapped(ask, metric="core")
-    values = np.array(answers.map(harm, lambda done, total: None)["numbers"]["values"], dtype=float)
-    found = fp.sweep(
-        FEDERATION, ["weights[0,1]=-1:1:3", "costs[1]=0.001:0.01:3"], metrics=["core"], mechanisms=["shapley"]
-    )
-    np.testing.assert_allclose(values, 1e6 * found.metrics["shapley"]["core"], rtol=1e-9)
-    assert (values < 0).all(), "everybody together gains"
-    helpful = {"parameter": WEIGHT, "low": "0", "high": "1"}
-    kept = answers.map(mapped(ask, metric="core", mechanism="externality", up=helpful), lambda done, total: None)
-    assert (np.array(kept["numbers"]["values"]) >= 0).all()
-    assert "below zero" not in kept["map"] and "any group by staying" in kept["map"]
-
-
-@pytest.mark.slow
-def test_a_map_can_be_taken_home(answers, ask):
-    table = answers.map_file(mapped(ask, kind="csv")).data.decode()
-    rows = list(csv.DictReader(io.StringIO(table)))
-    assert len(rows) == 9 and "ir_gaps[Clinic]" in rows[0]
-    assert answers.map_file(mapped(ask, kind="png")).data.startswith(b"\x89PNG")
 
 
 def test_a_map_nobody_waits_for_is_stopped_and_leaves_the_desk_free(ask):
@@ -359,73 +289,10 @@ def test_leaving_is_followed_to_the_end(answers, ask, mechanism, leave):
     assert f"{1e6 * settled.welfare:,.0f}" in words(answer["steps"][-1])
 
 
-def test_groups_are_followed_where_all_can_be_listed():
-    service = Service()
+def test_groups_are_followed_where_all_can_be_listed(answers):
     many = fp.Scenario(federation=fp.Federation(np.ones((17, 17)), costs=0.001, caps=9.0, payoff=fp.PowerLaw(0.02)))
     with pytest.raises(fp.InvalidInput, match="groups are followed up to 16 members, got 17"):
-        service.departures(many, "shapley", "groups")
-
-
-def test_the_deal_says_who_would_leave_together(answers, ask):
-    text = words(answers.deal(ask())["deal"])
-    assert "Does the deal hold together?" in text
-    assert "all but Clinic +71,705" in text
-
-
-def test_leaving_needs_rules_and_an_order(answers, ask):
-    with pytest.raises(fp.InvalidInput, match="mechanism must be one of"):
-        answers.leaving(ask(mechanism="standalone", leave="all"))
-    with pytest.raises(fp.InvalidInput, match="leave must be one of"):
-        answers.leaving(ask(mechanism="shapley", leave="none"))
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "protocol"),
-    some(
-        [
-            ("externality", "price-discovery"),
-            ("externality", "sums"),
-            ("shapley", "price-discovery"),
-        ]
-    ),
-)
-def test_negotiations_are_played_to_their_deal(answers, ask, mechanism, protocol):
-    answer = answers.talks(ask(mechanism=mechanism, protocol=protocol))
-    deal = fp.negotiate(FEDERATION, mechanism=mechanism, protocol=protocol)
-    rounds = [event for event in deal.trace if event["event"] == "round"]
-    assert answer["rounds"] == len(rounds)
-    assert len(answer["steps"]) == len(rounds) + 1
-    last = words(answer["steps"][-1])
-    for payment in deal.payments:
-        assert f"{abs(1e6 * payment):,.0f}" in last
-    assert f"EUR {1e6 * rounds[-1]['welfare']:,.0f}" in words(answer["steps"][-2])
-    assert "<svg" in answer["curve"]
-
-
-def test_negotiations_show_what_is_on_the_table(answers, ask):
-    deal = answers.service.negotiation(hospitals(), "price-discovery")
-    rounds = negotiation_rounds(deal)
-    np.testing.assert_array_equal(rounds[0]["contributions"], 0.0)
-    for each in rounds:
-        welfare = FEDERATION.welfare(np.array(each["contributions"]))
-        assert each["welfare"] is None or np.isclose(welfare, each["welfare"], rtol=1e-9)
-    np.testing.assert_allclose(rounds[-1]["contributions"], deal.contributions, rtol=1e-6)
-
-
-def test_who_is_not_in_the_negotiated_deal_is_said(answers, ask):
-    """Some would be worse off under the Shapley deal than alone, and refuse it."""
-    last = words(answers.talks(ask(mechanism="shapley", protocol="price-discovery"))["steps"][-1])
-    excluded = fp.negotiate(FEDERATION, mechanism="shapley").excluded
-    assert "Not in the deal: " in last and excluded
-    for name, reason in excluded.items():
-        assert f"{name} ({reason})" in last
-    assert last.count("trains alone") == len(excluded)
-    assert "Not in the deal" not in words(answers.talks(ask(protocol="price-discovery"))["steps"][-1])
-
-
-def test_an_unknown_protocol_is_refused(answers, ask):
-    with pytest.raises(fp.InvalidInput, match="protocol must be one of"):
-        answers.talks(ask(protocol="auction"))
+        answers.leaving({"draft": draft_of(many).record(), "mechanism": "shapley", "leave": "groups"})
 
 
 def test_the_report_is_the_librarys(answers, ask):
@@ -456,51 +323,10 @@ def test_data_files_hold_the_numbers(answers, ask, tmp_path):
     assert tomllib.loads(answers.file(ask(file="scenario.toml")).data.decode())["title"] == "Five hospitals"
 
 
-@pytest.mark.parametrize(
-    ("file", "start"), some([("deal.png", b"\x89PNG"), ("weights.png", b"\x89PNG"), ("deal.svg", b"<?xml")], 1)
-)
-def test_pictures_are_pictures(answers, ask, file, start):
-    assert answers.file(ask(file=file)).data.startswith(start)
-
-
-def test_only_known_files_can_be_taken(answers, ask):
-    with pytest.raises(fp.InvalidInput, match="there is no file"):
-        answers.file(ask(file="../secrets"))
+def test_a_picture_is_a_picture(answers, ask):
+    assert answers.file(ask(file="deal.png")).data.startswith(b"\x89PNG")
 
 
 def test_the_page_offers_every_file():
     page = page_view(draft_of(hospitals()), token="", notes=[], source="x")
     assert re.findall(r'data-file="([^"]*)"', page) == list(DOWNLOADS)
-
-
-@pytest.mark.slow
-def test_all_mechanisms_are_held_against_what_they_keep(answers, ask, monkeypatch):
-    monkeypatch.setattr("fedpact.explorer.service.ALL", ["externality", "shapley", "vcg"])
-    shown = words(answers.mechanisms(ask())["properties"])
-    assert "VCG yes +344,427 yes yes no yes no no nobody" in shown
-    with pytest.raises(Unfinished):
-        answers.mechanisms(ask({"costs[0]": "x"}))
-
-
-def test_a_budget_that_an_opened_deal_exceeds_is_named(answers, ask):
-    outcome = fp.ExternalityMechanism().solve(FEDERATION)
-    payer = int(np.argmin(outcome.payments))
-    typed = {f"budgets[{payer}]": repr(float(-outcome.payments[payer] / 2))}
-    record = json.loads(answers.file(ask(typed, file="comparison.json")).data)
-    deals = {each["mechanism"]: json.dumps(each) for each in record["outcomes"]}
-    asked = {
-        name: words(answers.check(ask(typed, name="deal.json", text=deals[name]))["check"])
-        for name in ("externality", "fair")
-    }
-    said = f"{outcome.agents[payer]} is asked for EUR"
-    assert said in asked["externality"] and said not in asked["fair"]
-
-
-def test_a_map_of_the_lowest_share_of_a_fair_gain(answers, ask):
-    values = np.array(
-        answers.map(mapped(ask, metric="lowest_gain_share"), lambda *done: None)["numbers"]["values"], float
-    )
-    vary = ["weights[0,1]=-1:1:3", "costs[1]=0.001:0.01:3"]
-    found = fp.sweep(FEDERATION, vary, metrics=["lowest_gain_share"], mechanisms=["shapley"])
-    expected = np.maximum(found.metrics["shapley"]["lowest_gain_share"], 0.0)
-    np.testing.assert_allclose(values, expected, rtol=1e-9)

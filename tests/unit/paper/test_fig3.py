@@ -29,7 +29,7 @@ def with_gaps(mechanism: str, change) -> Sweep:
 
 def test_every_judgement_is_the_one_known(result: fig3.Result) -> None:
     assert [found.statement for found in result.findings if not found.as_expected] == []
-    assert len(result.findings) == 7
+    assert len(result.findings) == 6
 
 
 @pytest.mark.parametrize("place", [(0, 0), (0, 24), (24, 0), (24, 24), (12, 12), (13, 18)])
@@ -59,7 +59,6 @@ def test_judgements_follow_the_numbers() -> None:
     """Each is turned by numbers that say the opposite."""
     nobody_loses = with_gaps("shapley", np.abs)
     assert fig3._shapley_loses(nobody_loses).judgement is Judgement.NOT_CONFIRMED
-    assert fig3._even_where_all_help(nobody_loses).judgement is Judgement.NOT_CONFIRMED
     both_lose = with_gaps(
         "shapley", lambda gaps: np.stack([-np.abs(gaps[..., 0]), -np.abs(gaps[..., 1]), gaps[..., 2]], -1)
     )
@@ -67,11 +66,6 @@ def test_judgements_follow_the_numbers() -> None:
     assert fig3._the_example(both_lose).judgement is Judgement.CONFIRMED
     one_loses = with_gaps("externality", lambda gaps: gaps - gaps.min())
     assert fig3._externality_keeps_all(one_loses).judgement is Judgement.NOT_CONFIRMED
-
-
-def test_the_columns_have_a_row_per_point(result: fig3.Result) -> None:
-    assert {len(column) for column in result.columns.values()} == {POINTS**2}
-    assert {"w_01", "w_10", "shapley_ir_gap_0", "externality_in_domain"} <= set(result.columns)
 
 
 def test_the_picture_has_a_map_per_mechanism_and_agent(result: fig3.Result) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fedpact.paper.markdown import pipe_table, to_html
+from fedpact.paper.page import to_html
+from fedpact.paper.results import pipe_table
 
 TEXT = "First *line*\ngoes on.\n\n- one\n- two\n  goes on\n\n### Head\n\n| a | b |\n|:--|--:|\n| x | 1.0 |"
 

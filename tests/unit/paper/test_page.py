@@ -27,7 +27,6 @@ def made(judgement: Judgement = Judgement.CONFIRMED, name: str = "fig9", *, draw
         findings=[found],
         draw=(lambda figure: None) if drawn else None,
         text="First *line*\ngoes on.\n\n- one\n- two\n  goes on\n\n### Head\n\n| a | b |\n|:--|--:|\n| x | 1.0 |",
-        tables=[(("left", "right"), [("p", "q")])],
     )
 
 
@@ -79,7 +78,6 @@ def test_markdown_has_picture_text_tables_and_findings() -> None:
     assert "![Fig. 9: <script>](fig9.png)" in text
     assert "table9.png" not in text
     assert "[table9.csv](table9.csv)" in text
-    assert "| p | q |" in text
     assert "| a < b & M^E pays w_0k \\| twice *(section 9)* | ✓ confirmed | it is <0.5> |" in text
 
 
@@ -89,16 +87,3 @@ def test_a_judgement_that_is_not_known_stands_out(page) -> None:
     text = page([made(Judgement.NOT_CONFIRMED)])
     assert "Not as known before: 1" in text
     assert "known before: confirmed" in text
-
-
-def test_both_pages_count_the_same() -> None:
-    results = [made(), made(Judgement.CONDITIONAL)]
-    row = "| Fig. 9: <script> | 0 | 1 | 0 |"
-    assert row in page_markdown(results)
-    assert '<td class="num">0</td>\n<td class="num">1</td>\n<td class="num">0</td>' in page_html(results)
-
-
-def test_results_without_findings_have_no_empty_table() -> None:
-    bare = Result(name="table9", title="Table 9", columns={}, findings=[])
-    assert "The paper says" not in page_markdown([bare])
-    assert "The paper says" not in page_html([bare])

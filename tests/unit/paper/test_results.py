@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedpact.paper import results
-from fedpact.paper.results import Judgement, judge, number, numbers, span, within
+from fedpact.paper.results import number, numbers, span, within
 from fedpact.utils.errors import InvalidInput
 
 
@@ -29,20 +29,6 @@ def test_an_unknown_name_lists_the_known() -> None:
         results.choose_results(["fig1", "fig9"])
 
 
-@pytest.mark.parametrize("name", results.RESULTS)
-def test_a_name_leads_to_a_function(name: str) -> None:
-    from importlib import import_module
-
-    module, function = results.RESULTS[name].split(":")
-    assert callable(getattr(import_module(module), function))
-
-
-def test_judgements() -> None:
-    assert judge(True, partly=True) is Judgement.CONFIRMED
-    assert judge(False, partly=True) is Judgement.CONDITIONAL
-    assert judge(False) is Judgement.NOT_CONFIRMED
-
-
 def test_numbers_in_words() -> None:
     assert number(-0.0004, ".2f") == "0.00"
     assert numbers([1.0, -2.5]) == "(1, −2.5)"
@@ -60,12 +46,3 @@ def parted(*, progress) -> str:
 
 def whole() -> str:
     return "made"
-
-
-def test_progress_goes_to_those_who_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[int, int]] = []
-    fakes = {name: f"{__name__}:{name}" for name in ("parted", "whole")}
-    monkeypatch.setattr(results, "RESULTS", fakes)
-    for name in fakes:
-        assert results.reproduce(name, lambda done, of: told.append((done, of))) == "made"
-    assert told == [(1, 2)]

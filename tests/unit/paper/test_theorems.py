@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.margins import MARGIN_ROUNDING
 from fedpact.paper.random_instances import Instance
 from fedpact.paper.results import Judgement
-from fedpact.paper.theorems import THEOREMS, Condition, Theorem, check, theorems_result
+from fedpact.paper.theorems import MARGIN_ROUNDING, THEOREMS, Condition, Theorem, check, theorems_result
 from theorems.claims import CLAIMS
 
 PLANTED = 1e-6  # of what is at stake for the average agent
@@ -64,10 +63,6 @@ def test_refuted_claims_are_not_confirmed() -> None:
     assert found.judgement is Judgement.NOT_CONFIRMED
 
 
-def test_claims_nothing_refutes_are_confirmed() -> None:
-    assert check(always(0.3), count=3, seed=1).judgement is Judgement.CONFIRMED
-
-
 def test_a_condition_that_parts_them_makes_claims_conditional() -> None:
     right = Condition(words="the level is positive", met=lambda instance: bool(instance.contributions[0] > 0))
     found = check(claim(condition=right), count=40, seed=1)
@@ -78,37 +73,22 @@ def test_a_condition_that_parts_them_makes_claims_conditional() -> None:
     assert check(claim(condition=wrong), count=40, seed=1).judgement is Judgement.NOT_CONFIRMED
 
 
-def test_the_same_seed_gives_the_same_numbers() -> None:
-    assert check(claim(), count=10, seed=3).worst == check(claim(), count=10, seed=3).worst
-    assert check(claim(), count=10, seed=3).worst != check(claim(), count=10, seed=4).worst
-
-
 def test_the_result_has_a_row_and_a_finding_per_theorem() -> None:
-    told: list[tuple[int, int]] = []
-    result = theorems_result(count=2, seed=5, progress=lambda done, of: told.append((done, of)))
+    result = theorems_result(count=2, seed=5)
     assert result.name == "theorems"
     assert [len(column) for column in result.columns.values()] == [len(THEOREMS)] * len(result.columns)
     assert list(result.columns["theorem"]) == list(THEOREMS)
     assert set(result.columns["federations"]) == {2}
     assert [str(finding.judgement) for finding in result.findings] == list(result.columns["judgement"])
     assert [finding.expected for finding in result.findings] == [theorem.expected for theorem in THEOREMS.values()]
-    assert told[0] == (0, len(THEOREMS))
-    assert told[-1] == (len(THEOREMS), len(THEOREMS))
-    for theorem, finding in zip(THEOREMS.values(), result.findings, strict=True):
+    for finding in result.findings:
         assert "random federations refute it" in finding.evidence
-        assert theorem.name in result.text
 
 
 @pytest.mark.slow
 def test_judgements_come_out_as_known() -> None:
     result = theorems_result(count=40, seed=6)
     assert [finding.where for finding in result.findings if not finding.as_expected] == []
-
-
-def test_rounding_is_written_as_zero() -> None:
-    result = theorems_result(count=2, seed=7)
-    margins = zip(THEOREMS.values(), result.columns["worst_margin"], strict=True)
-    assert all(margin == 0.0 or abs(margin) > theorem.rounding for theorem, margin in margins)
 
 
 @pytest.mark.parametrize("theorem", CLAIMS.values(), ids=CLAIMS)
@@ -132,10 +112,3 @@ def test_claims_that_rest_on_solved_programs_hold_and_fail_by_a_planted_milliont
 def test_optima_known_to_a_solvers_tolerance_refute_nothing(name: str, seed: int, count: int) -> None:
     """The draws of these seeds come within 1e-10 of equality."""
     assert check(CLAIMS[name], count=count, seed=seed).failures == 0
-
-
-@pytest.mark.parametrize("theorem", THEOREMS.values(), ids=THEOREMS)
-def test_theorems_are_told_in_full(theorem: Theorem) -> None:
-    assert theorem.name == THEOREMS[theorem.name].name
-    assert theorem.statement.endswith(".")
-    assert theorem.assumptions and theorem.where

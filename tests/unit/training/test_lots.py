@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.measured_game import MeasuredGame
 from fedpact.report.records import run_record
 from fedpact.training import Experiment, Images, Training, train_under
 from fedpact.training.run import save_run
@@ -61,15 +60,6 @@ def test_lots_are_dealt_with_noise_of_their_own(images: Images) -> None:
     wrong = [held.labels != own.labels for held, own in zip(noisy.holdings, clean.holdings, strict=True)]
     np.testing.assert_array_equal(wrong[0], clean.holdings[0].lots == 1)
     assert not wrong[1].any()
-
-
-@pytest.mark.slow
-def test_measured_by_lot(sorted_images: Experiment) -> None:
-    game = MeasuredGame(sorted_images)
-    found = game.many([[16, 0, 24, 3, 0, 8], [0] * 6])
-    assert found.shape == (2, 3) and not found[1].any()
-    with pytest.raises(InvalidInput, match="one lot of data"):
-        game.shapley([1] * 6)
 
 
 def test_what_is_refused(sorted_images: Experiment, images: Images) -> None:

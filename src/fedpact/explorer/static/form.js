@@ -26,8 +26,7 @@ export function dress() {
   for (const each of document.querySelectorAll("[data-name]")) {
     const place = Number(each.dataset.name);
     const name = input(`names[${place}]`).value.trim() || `member ${place + 1}`;
-    const own = each.dataset.own ? input(each.dataset.own).value.trim() : "";
-    each.textContent = !own ? name : own.startsWith(name) ? own : `${name}: ${own}`;
+    each.textContent = name;
     each.title = each.textContent;
   }
 }
@@ -57,7 +56,7 @@ export function markErrors(errors) {
     item.id = `x-error-${place}`;
     const field = error.field && input(error.field);
     const words = document.createElement(field ? "button" : "b");
-    words.textContent = error.words;
+    words.textContent = field ? field.getAttribute("aria-label") : "The federation";
     item.append(words, ` ${error.message}`);
     if (field) {
       words.type = "button";
@@ -66,7 +65,7 @@ export function markErrors(errors) {
       field.setAttribute("aria-invalid", "true");
       field.setAttribute("aria-describedby", item.id);
     }
-    byId(`x-errors-${error.part}`).append(item);
+    byId(`x-errors-${field ? field.closest("fieldset").dataset.part : "payoff"}`).append(item);
   });
 }
 

@@ -3,10 +3,8 @@
 import { Refused, ask, byId, render, save, setNote } from "./ask.js";
 import { dealNow, dealSoon, onDeal } from "./deal.js";
 import { focusField, setDraft, typed, watchForm } from "./form.js";
-import { checkOpened, openDeal, startOpened } from "./opened.js";
 import { showMap, startMap } from "./map.js";
-import { showMechanisms } from "./mechanisms.js";
-import { showLeaving, showTalks, startSteps } from "./steps.js";
+import { showLeaving, startSteps } from "./steps.js";
 import { showWhatIf, startWhatIf } from "./whatif.js";
 
 const MOST_UNDONE = 50;
@@ -16,7 +14,7 @@ const past = keptBefore(`${kept}-past`) || [];
 let dealt = null;
 
 // What a tab shows is worked out when it is looked at, and again when the deal has changed.
-const shows = { mechanisms: showMechanisms, whatif: showWhatIf, map: showMap, leaving: showLeaving, talks: showTalks };
+const shows = { whatif: showWhatIf, map: showMap, leaving: showLeaving };
 const upToDate = new Set();
 
 async function refresh(tab) {
@@ -78,11 +76,6 @@ async function tried(work) {
 const load = (name, question) =>
   tried(async () => {
     const answer = await ask(name, question);
-    if (answer.is_deal) {
-      choose("deal");
-      await openDeal({ name: question.name, text: question.text }); // held against what is typed then
-      return;
-    }
     remember();
     await loaded(answer);
     if (answer.notes?.length) setNote(answer.notes.join(" "));
@@ -181,12 +174,6 @@ function startEditing() {
     } else if (button.dataset.remove) {
       remember();
       reform({ do: "remove", agent: Number(button.dataset.remove) });
-    } else if (button.dataset.addLot) {
-      remember();
-      reform({ do: "add-lot", agent: Number(button.dataset.addLot) });
-    } else if (button.dataset.removeLot) {
-      remember();
-      reform({ do: "remove-lot", lot: Number(button.dataset.removeLot) });
     }
   });
   place.addEventListener("change", (event) => {
@@ -220,7 +207,6 @@ startTabs();
 startLoading();
 startEditing();
 startFiles();
-startOpened();
 startMap();
 startSteps();
 startWhatIf(start.steps, async (answer) => {
@@ -230,7 +216,7 @@ startWhatIf(start.steps, async (answer) => {
 onDeal((answer) => {
   dealt = answer;
   upToDate.clear();
-  return Promise.all([checkOpened(), refresh(document.body.dataset.tab)]);
+  return refresh(document.body.dataset.tab);
 });
 if (start.notes.length) setNote(start.notes.join(" "));
 startDraft();

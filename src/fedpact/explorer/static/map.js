@@ -1,6 +1,6 @@
 // The heat map: drawn with progress, read with the pointer or the arrow keys.
 
-import { Refused, byId, render, save, setNote, told } from "./ask.js";
+import { Refused, byId, render, told } from "./ask.js";
 import { typed } from "./form.js";
 import { Picker, fillAgents } from "./pick.js";
 
@@ -44,7 +44,6 @@ function show(line, asked) {
   drawn = asked;
   render(byId("x-map-view"), line.map);
   byId("x-map-view").classList.remove("stale");
-  byId("x-map-save").hidden = false;
   byId("x-map-told").textContent = "Done.";
   const canvas = byId("x-map-view").querySelector(".canvas");
   canvas.addEventListener("pointermove", (event) => {
@@ -100,29 +99,18 @@ async function draw() {
   }
 }
 
-async function take(kind, file) {
-  try {
-    await save("map_file", { ...drawn, kind }, file);
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    setNote(error.message);
-  }
-}
-
 export function startMap() {
   up = new Picker(byId("x-map-up"), { kind: "weights", receiver: "0", giver: "1" }, () => {});
   right = new Picker(byId("x-map-right"), { kind: "costs", agent: "0" }, () => {});
   byId("x-map-metric").addEventListener("change", arrange);
   byId("x-map-draw").addEventListener("click", draw);
   byId("x-map-stop").addEventListener("click", () => running?.abort());
-  byId("x-map-png").addEventListener("click", () => take("png", "map.png"));
-  byId("x-map-csv").addEventListener("click", () => take("csv", "map.csv"));
 }
 
 function arrange() {
   const metric = byId("x-map-metric").value;
   byId("x-map-agent").parentElement.hidden = !ONE_MEMBER.has(metric);
-  if (dealt) fillAgents(byId("x-map-agent"), metric === "contributions" ? dealt.lots : dealt.agents);
+  if (dealt) fillAgents(byId("x-map-agent"), dealt.agents);
 }
 
 export async function showMap(answer) {

@@ -4,8 +4,6 @@ import { Refused, ask } from "./ask.js";
 import { typed } from "./form.js";
 
 const EVERYBODY = "everybody";
-const OF_LOTS = new Set(["costs", "quadratic", "caps", "home"]);
-const OF_MEMBERS = new Set(["joining_costs"]);
 
 function fill(select, options) {
   const before = select.value;
@@ -45,15 +43,11 @@ export class Picker {
     return this.root.querySelector(`[data-pick="${name}"]`);
   }
 
-  // Kinds and names as the federation has them now; lots and tasks are the members where these have one of each.
-  async fill({ agents, lots, tasks, kinds }) {
-    this.agents = agents;
-    this.lots = lots;
-    this.tasks = tasks;
+  // Kinds and names as the federation has them now.
+  async fill({ agents, kinds }) {
     fill(this.part("kind"), Object.entries(kinds));
-    this.people("receiver", tasks);
-    this.people("giver", lots);
-    this.people("agent", this.owners());
+    const names = [...agents.map((name, place) => [String(place), name]), [EVERYBODY, "everybody"]];
+    for (const key of ["receiver", "giver", "agent"]) fill(this.part(key), names);
     if (!this.filled) {
       const wanted = kinds[this.start.kind] ? this.start : { kind: Object.keys(kinds)[0], agent: "0" };
       for (const [key, value] of Object.entries(wanted)) {
@@ -66,18 +60,7 @@ export class Picker {
     this.filled = true;
   }
 
-  people(key, names) {
-    fill(this.part(key), [...names.map((name, place) => [String(place), name]), [EVERYBODY, "everybody"]]);
-  }
-
-  // Whose a number of the chosen kind is: costs, caps and data at home are of lots.
-  owners() {
-    const kind = this.part("kind").value;
-    return OF_LOTS.has(kind) ? this.lots : OF_MEMBERS.has(kind) ? this.agents : this.tasks;
-  }
-
   arrange() {
-    if (this.lots) this.people("agent", this.owners());
     const weights = this.part("kind").value === "weights";
     for (const label of this.root.querySelectorAll("[data-place]")) {
       label.hidden = (label.dataset.place === "agent") === weights;

@@ -1,4 +1,4 @@
-// Things that happen step by step: who leaves, and the negotiation.
+// Who leaves, step by step.
 
 import { Refused, ask, byId, latest, render } from "./ask.js";
 import { typed } from "./form.js";
@@ -7,10 +7,9 @@ const PACE = 900;
 const HURRY = 6000;
 
 class Player {
-  constructor(root, view, moved = () => {}) {
+  constructor(root, view) {
     this.root = root;
     this.view = view;
-    this.moved = moved;
     this.steps = [];
     this.at = 0;
     this.timer = null;
@@ -54,7 +53,6 @@ class Player {
     const [back, next] = this.root.querySelectorAll("[data-step]");
     back.disabled = this.at === 0;
     next.disabled = this.at === this.steps.length - 1;
-    this.moved(this.at);
   }
 
   start() {
@@ -77,50 +75,18 @@ class Player {
 }
 
 let leaving = null;
-let talks = null;
-let frames = 1;
 
-function loader(name, player, details, then = () => {}, refused = () => {}) {
-  return latest(async (signal) => {
-    try {
-      const answer = await ask(name, { draft: typed(), ...details() }, signal);
-      then(answer);
-      player().load(answer.steps);
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      player().refuse(error.message);
-      refused();
-    }
-  });
-}
-
-const loadLeaving = loader("leaving", () => leaving, () => ({
-  mechanism: byId("x-leave-mechanism").value,
-  leave: byId("x-leave-order").value,
-}));
-
-const loadTalks = loader("talks", () => talks, () => ({
-  mechanism: byId("x-talk-mechanism").value,
-  protocol: byId("x-talk-protocol").value,
-}), (answer) => {
-  frames = answer.steps.length;
-  render(byId("x-talk-curve"), answer.curve);
-}, () => byId("x-talk-curve").replaceChildren());
-
-function mark(step) {
-  const at = frames > 2 ? Math.min(100, (100 * step) / (frames - 2)) : 0;
-  for (const marker of byId("x-talk-curve").querySelectorAll(".marker")) {
-    marker.setAttribute("x1", at);
-    marker.setAttribute("x2", at);
+export const showLeaving = latest(async (signal) => {
+  const choice = { mechanism: byId("x-leave-mechanism").value, leave: byId("x-leave-order").value };
+  try {
+    leaving.load((await ask("leaving", { draft: typed(), ...choice }, signal)).steps);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    leaving.refuse(error.message);
   }
-}
+});
 
 export function startSteps() {
   leaving = new Player(byId("x-leave-player"), byId("x-leave-view"));
-  talks = new Player(byId("x-talk-player"), byId("x-talk-view"), mark);
-  for (const id of ["x-leave-mechanism", "x-leave-order"]) byId(id).addEventListener("change", loadLeaving);
-  for (const id of ["x-talk-mechanism", "x-talk-protocol"]) byId(id).addEventListener("change", loadTalks);
+  for (const id of ["x-leave-mechanism", "x-leave-order"]) byId(id).addEventListener("change", () => showLeaving());
 }
-
-export const showLeaving = () => loadLeaving();
-export const showTalks = () => loadTalks();
