@@ -10,7 +10,7 @@ from fedpact.certificates.claims import quote_claim
 from fedpact.cli import screen
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import SETTLED, is_ledger
+from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.fitting.delivery import with_paid_shares
 from fedpact.negotiation.check import (
@@ -76,7 +76,7 @@ def _ledger_record(found: CheckedLedger) -> dict[str, Any]:
         "entries": [{key: getattr(entry, key) for key in ("seq", "time", "kind", "hash")} for entry in entries],
         "head": found.chain.head,
         "deal": None if found.deal is None else deal_record(found.deal),
-        "is_signed": found.chain.is_signed,
+        "is_signed": found.findings["signed"].holds is True,
         "signatures": [
             {"entry": part.entry, "about": part.about, "agent": part.name, "digest": part.digest, "holds": part.holds}
             for part in parts
@@ -111,10 +111,10 @@ def _show_ledger(found: CheckedLedger) -> None:
 
 def _show_deal(found: CheckedLedger, deal: Deal) -> None:
     """Who gave what, got which accuracy, and is paid how much."""
-    settled = found.last(SETTLED) if found.is_finished else None
+    settled = found.paid
     columns = paid_columns(found, deal)
     names = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
-    title = f"The deal (pay in {settled.content['currency'] if settled is not None else PAYOFF_LABEL})"
+    title = f"The deal (pay in {settled.currency if settled is not None else PAYOFF_LABEL})"
     screen.print_agents(title, names, columns, sizes=deal.contributions)
     screen.say()
 
