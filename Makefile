@@ -48,10 +48,11 @@ $(VENV)/.dev: $(VENV)/.core
 
 demo: $(VENV)/.core
 	@mkdir -p $(OUT)
-	@$(BIN)/fedpact compare hospitals --html $(OUT)/report.html --force
+	@$(BIN)/fedpact compare hospitals --html $(OUT)/report.html -o $(OUT)/deal.json --force
 	@$(BIN)/fedpact compare hospitals --html $(OUT)/clinic.html --member Clinic --force >/dev/null
 	@echo
 	@echo "Next: open $(OUT)/report.html in a browser, and $(OUT)/clinic.html, the page of one member."
+	@echo "Anybody can check the deal again: $(BIN)/fedpact check hospitals $(OUT)/deal.json"
 	@echo "fedpact is installed in $(VENV):"
 	@echo "  $(BIN)/fedpact new federation.toml    writes a file for your own numbers"
 	@echo "  source $(BIN)/activate                makes it plain 'fedpact' in this shell"

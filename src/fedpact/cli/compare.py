@@ -13,6 +13,7 @@ from fedpact.cli.per_agent import find_agent
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
+from fedpact.deals.deal_file import outcome_record
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
 from fedpact.report import tables
@@ -32,6 +33,7 @@ def compare(
     every: Annotated[bool, Option("--all", help="All of fedpact's own, with their properties.")] = False,
     html: Annotated[Path | None, Option("--html", help="Write a report for the members.")] = None,
     member: Annotated[str | None, Option("--member", help="With --html: the page of this member.")] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="Keep the recommended deal, as .json.")] = None,
     force: inputs.Force = False,
     as_json: inputs.AsJson = False,
 ) -> None:
@@ -41,6 +43,7 @@ def compare(
     measured instead.
     """
     inputs.check_output(html, force=force)
+    inputs.check_output(output, force=force, suffixes=(".json",))
     chosen = inputs.read_scenario(scenario)
     if member is not None and html is None:
         raise InvalidInput("--member needs --html FILE, the page to write")
@@ -52,6 +55,12 @@ def compare(
     if html is not None:
         only = compared.outcomes[0].mechanism if named is not None and len(named) == 1 else None
         replace_text(html, _page(chosen, compared, place, only))
+    deal, recommended = compared.recommended_deal, compared.recommended_outcome
+    if output is not None:
+        if deal is None or recommended is None:
+            raise InvalidInput(f"{output}: no deal is recommended, so there is none to keep; fedpact solve -m NAME -o")
+        record = outcome_record(recommended) | {"excluded": dict(deal.excluded)}
+        replace_text(output, screen.json_text(record) + "\n")
     if as_json:
         measured = {} if chosen.measured is None else {"measured": asdict(chosen.measured)}
         screen.print_json(comparison_record(compared) | (properties_record(compared) if every else {}) | measured)
@@ -60,6 +69,10 @@ def compare(
     if html is not None:
         screen.say()
         screen.say(f"{'Report' if member is None else 'Page'} written to {html}", path=True)
+    if output is not None:
+        screen.say(f"The recommended deal is kept in {output}", path=True)
+    elif deal is not None and deal.is_federated:
+        screen.say(f"To keep this deal in a file: fedpact compare {scenario} -o deal.json", path=True)
 
 
 def _page(scenario: Scenario, compared: Comparison, place: int | None, mechanism: str | None) -> str:

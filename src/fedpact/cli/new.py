@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,14 @@ from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
 from fedpact.scenario import EXAMPLES, example, load_scenario, save_scenario, schema, template
-from fedpact.scenario.members_words import DataUnit, Price
+from fedpact.scenario.members_words import DataUnit
 from fedpact.scenario.template import ScenarioAnswers, scenario_text
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
 from fedpact.utils.tables import decimal_text, typed_number
 
 MAX_ASKED = 8  # members whose every pair is asked about
+CURRENCY = re.compile(r"[^\W\d_]{1,12}|[$€£¥]")
 UNLIKELY_WEIGHT = 10.0
 
 
@@ -134,7 +136,9 @@ def _unit(text: str) -> str:
 
 
 def _currency(text: str) -> str:
-    return Price.parse(f"1 {text.strip()}/record", "the currency").currency
+    if CURRENCY.fullmatch(text.strip()) is None:
+        raise InvalidInput(f"letters such as EUR or CHF, please, not {text!r:.40}")
+    return text.strip()
 
 
 def _number(text: str) -> float:
@@ -146,15 +150,21 @@ def _number(text: str) -> float:
         raise InvalidInput(f"a number, please, not {text!r:.40}") from error
 
 
+def _amount(text: str) -> float:
+    if "%" in text:
+        raise InvalidInput(f"an amount, please, not the percentage {text!r:.40}")
+    return _number(text)
+
+
 def _not_negative(text: str) -> float:
-    number = _number(text)
+    number = _amount(text)
     if not 0.0 <= number < float("inf"):
         raise InvalidInput(f"a number of at least zero, please, not {text!r:.40}")
     return number
 
 
 def _positive(text: str) -> float:
-    number = _number(text)
+    number = _amount(text)
     if not 0.0 < number < float("inf"):
         raise InvalidInput(f"a number above zero, please, not {text!r:.40}")
     return number

@@ -29,7 +29,7 @@ from fedpact.utils.words import MAX_NAMES, group_text, join_names
 def solve(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     name: inputs.MechanismOption = inputs.DEFAULT_MECHANISM,
-    leave: Annotated[str | None, Option("--leave", help="Let members leave: all, worst first, or groups.")] = None,
+    leave: Annotated[str | None, Option("--leave", help="Let members leave: all, worst or groups.")] = None,
     details: Annotated[bool, Option("--details", help="Margins, scopes, and assumptions that fail.")] = False,
     output: Annotated[Path | None, Option("--output", "-o", help="Keep the deal, as .json.")] = None,
     force: inputs.Force = False,

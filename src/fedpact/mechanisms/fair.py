@@ -206,9 +206,9 @@ def _no_deal_error(federation: Federation, unkept: Unkept, least: FloatArray) ->
     if all(len(group) == 1 for group in groups):
         who = join_names([group[0] for group in groups], most=MAX_NAMES)
         why: tuple[str | float, ...] = (
-            f"{who} need ",
+            f"by themselves {who} have ",
             float(unkept.values.sum()),
-            " in all to stay, more than there is",
+            " in all, more than there is to share",
         )
     else:
         said = join_names([f"({join_names(group, most=MAX_NAMES)})" for group in groups], most=MAX_NAMES)

@@ -291,6 +291,8 @@ def lowest_gain_share_text(outcome: Outcome) -> str:
     if np.isnan(outcome.fair_gains).any():
         return UNDEFINED
     lowest = outcome.lowest_gain_share
+    if outcome.would_leave.any():  # those without a fair gain count too
+        return share_text(-1.0, 1.0)
     return "nobody has one" if np.isnan(lowest) else share_text(lowest, 1.0)
 
 

@@ -120,7 +120,9 @@ def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
     if settlement is not None and 0 < len(settlement.transfers) <= MAX_SIGNATURES:
         paid = [f"{each.payer} pays {each.payee} {money_text(settlement, each.cents)}" for each in settlement.transfers]
         facts.append(("Payments", f"{'; '.join(paid)}."))
-    return [*facts, numbers, ("Certified", f"{'; '.join(proved) or 'nothing'}."), ("Assumed", ASSUMED)]
+    file = f"The file of this deal names its scenario: {deal.federation.fingerprint}."
+    proof = ("Certified", f"{'; '.join(proved) or 'nothing'}.")
+    return [*facts, numbers, proof, ("Assumed", ASSUMED), ("File", file)]
 
 
 # The deals, mechanism by mechanism

@@ -153,7 +153,7 @@ MEMBER_COLUMNS: Mapping[str, Callable[[Outcome, Unit], Sequence[str]]] = {
 }
 """Everything told of a member of a deal, by head; empty where it does not apply."""
 BALANCE = ("brings", "price", "payoff", "cost", "joining", "is paid", "gain", "of its fair gain")
-TERMS = ("gives", "price", PAID, "gains", "of its fair gain")
+TERMS = ("gives", "price", PAID, "of it fixed", "gains", "of its fair gain")
 EVERYTHING = tuple(head for head in MEMBER_COLUMNS if head not in {"brings", PAID, "gains"})
 
 
