@@ -75,9 +75,9 @@ def test_a_deal_that_is_not_the_one_negotiated(run, tmp_path: Path, change: Any,
     some(
         [
             ("welfare", 9.0, "welfare is 214111, the file says 9"),
-            ("welfare", None, "welfare is 214111.02632416325, the file says None"),
+            ("welfare", None, "the file says None"),
             ("rounds", 99, "rounds is 3, the file says 99"),
-            ("residual", 1e-9, "residual is 0, the file says 1e-09"),
+            ("residual", 1e-9, "the file says 1e-09"),
             ("settled_by", "own payments", "settled_by is 'message game', the file says 'own payments'"),
             ("protocol", "sums", "protocol is 'price-discovery', the file says 'sums'"),
             ("source", "signed", "source is 'negotiated', the file says 'signed'"),
@@ -90,7 +90,7 @@ def test_how_a_deal_was_negotiated_is_stated_wrongly(run, tmp_path: Path, key: s
     changed(tmp_path / "said.jsonl", -1, lambda entry: entry["deal"].update({key: stated}))
     result = run("check", "said.jsonl")
     assert result.code == 1
-    assert f"stated is violated: {words}." in result.words
+    assert f"stated is violated: {key} is " in result.words and f"{words}." in result.words
     record = run("check", "said.jsonl", "--json").record
     assert record["failed"] == ["stated"]
     assert record["stated"][key] == stated

@@ -196,6 +196,7 @@ def counter(what: str, *, kept: bool = True) -> Iterator[Callable[[int, int], No
 
             yield count
     except KeyboardInterrupt:
-        said = f"; {done} of {total} {what} are kept, the same command goes on from there" if done and kept else ""
+        there = f"{done} of {total} {what} are" if done else "what is done is"
+        said = f"; {there} kept, the same command goes on from there" if kept else ""
         typer.echo(f"interrupted{said}", err=True)
         raise typer.Exit(INTERRUPTED) from None
