@@ -57,6 +57,8 @@ def test_a_failed_run_pays_nobody(run: Run, failed: Path, tmp_path: Path) -> Non
         assert "accuracy is paid" not in checked.words  # a column of the table
     assert "finished" in run("check", failed, "--json").record["failed"]
     assert run("check", failed, "--html", "page.html").code == 1
+    kept = failed.read_bytes()
+    assert run("check", failed, "--html", failed).code == 2 and failed.read_bytes() == kept
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Nobody is paid: the run failed" in page and "agreed pay" in page
     with pytest.raises(fp.InvalidInput, match="the run failed, and its deal with it"):

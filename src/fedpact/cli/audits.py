@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.certificates.claims import quote_claim
-from fedpact.cli import screen
+from fedpact.cli import inputs, screen
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import is_ledger
@@ -36,6 +36,7 @@ def audit_ledger(
     """What is found in a ledger, with its signatures, keys and receipts; its page is written."""
     if path is None or not is_ledger(path):
         raise InvalidInput("--keys, --receipt, --signed and --html are for a ledger: fedpact check [SCENARIO] LEDGER")
+    inputs.check_output(page, force=False, suffixes=(".html",))
     known = None if keys is None else read_known_keys(keys)
     found = with_paid_shares(check_ledger(path, keys=known, receipts=receipts, must_be_signed=signed))
     if page is not None:

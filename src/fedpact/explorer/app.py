@@ -33,6 +33,7 @@ HOSTS = ("127.0.0.1", "localhost")
 TOKEN_HEADER = "X-Fedpact-Token"
 STRANGER = "This is not the page of this explorer: open the address that `fedpact explore` has printed."
 MAX_BYTES = 8_000_000  # bytes of a question
+MAX_STATIC_NAME = 100
 STATIC = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The browser itself refuses whatever would come from, or go to, anywhere else.
 HEADERS = {
@@ -84,7 +85,7 @@ async def _static(request: Request) -> Response:
     kind = STATIC.get(name.rpartition(".")[2])
     folder = files("fedpact.report") if name == "report.css" else files("fedpact.explorer") / "static"
     file = folder / ("style.css" if name == "report.css" else name)
-    if kind is None or "/" in name or not file.is_file():
+    if kind is None or "/" in name or len(name) > MAX_STATIC_NAME or not file.is_file():
         return Response("there is no such file", status_code=404, headers=HEADERS)
     return Response(file.read_bytes(), media_type=kind, headers=HEADERS)
 

@@ -15,6 +15,7 @@ that handles only boxes refuses shared caps (`require_own_caps`).
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -32,6 +33,9 @@ OwnersGiven: TypeAlias = "Sequence[str | int] | Owners"  # by name, or by index 
 SHARED_CAP_ROUNDING = 1e-9  # of a shared cap: a sum that exceeds it by less is rounding
 MIN_SHARING = 2
 MAX_LISTED = 12  # names in a message
+# Letters and marks that show a blank, or nothing; format and control characters are known by their category.
+BLANK = re.compile("[\u115f\u1160\u2800]")
+INVISIBLE = re.compile("[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0000-\U000e0fff]")
 
 
 class Ownership(NamedTuple):
@@ -109,7 +113,8 @@ def check_names(
 
 def looks_of(name: str) -> str:
     """What people see of a name: without what is invisible, and whatever way its letters are put together."""
-    shown = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+    plain = INVISIBLE.sub("", BLANK.sub(" ", unicodedata.normalize("NFKC", name)))
+    shown = "".join(letter for letter in plain if unicodedata.category(letter) not in {"Cc", "Cf"} or letter.isspace())
     return " ".join(shown.split())
 
 

@@ -35,10 +35,11 @@ from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_FAMILIES, CURVE_PARTS, EQUAL, MIN_RANGE, CurveModel, has_shape
 from fedpact.fitting.result import Fit, inverse
 from fedpact.scenario.uncertainty import WEIGHT_SIGNS
-from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, one_number
+from fedpact.utils.arrays import FloatArray, checked_numbers, one_number
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 Progress = Callable[[str], None]
+MAX_PRIOR = 1e6  # pseudo-observations: more of them leave nothing to the data
 AUTO_FAMILY = "auto"
 START_BETAS = (0.05, 0.2, 0.6, 2.0)
 START_SCALES = np.linspace(-7.0, 7.0, 15)  # logarithms, around the typical one
@@ -102,7 +103,7 @@ def fit(
         if part not in CURVE_PARTS:
             raise InvalidInput(f"shared must be among {', '.join(CURVE_PARTS)}, got {part!r:.40}")
     ends = _known_ends(observations, {"floor": floor, "ceiling": ceiling})
-    weight = one_number("prior", prior, non_negative, "at least zero and finite")
+    weight = one_number("prior", prior, lambda given: (given >= 0.0) & (given <= MAX_PRIOR), f"from 0 to {MAX_PRIOR:g}")
     totals = observations.contributions.sum(axis=1)
 
     def fit_family(name: str) -> Fit:

@@ -58,13 +58,14 @@ CONTRIBUTIONS, SUBSET, ACCURACY, TEST_SIZE, ROUND = "contributions", "subset", "
 RUN_KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
 SUBSET_KINDS = (SUBSET, ACCURACY, TEST_SIZE)
 RULES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
-    CONTRIBUTIONS: ("a number of samples, at least 0", lambda number: 0.0 <= number < math.inf),
+    CONTRIBUTIONS: ("a number of samples, at least 0 and below 1e15", lambda number: 0.0 <= number < MAX_SAMPLES),
     SUBSET: ("1 or 0", lambda number: number in (0.0, 1.0)),
     ACCURACY: ("a number between 0 and 1", lambda number: 0.0 <= number <= 1.0),
     TEST_SIZE: ("a number of samples, at least 1", lambda number: 1.0 <= number < math.inf),
     ROUND: ("a number of at least 0", lambda number: 0.0 <= number < math.inf),
 }
 OWN_NAME = re.compile(r"\.(?=\S)")  # the dot between a member's name and that of its lot or task
+MAX_SAMPLES = 1e15  # of one member: curves of more lose their digits
 JOINED = "+"  # between the names of a subset
 MAX_RUNS_READ = 100_000  # a fit of more takes minutes, and knows no more than one of their averages
 

@@ -149,8 +149,9 @@ def _named_file(field: str, name: str, folders: Sequence[Path]) -> Path:
     if not folders:
         rule = "must be given as numbers here: a file beside the scenario cannot be read"
         raise InvalidInput(field=field, rule=rule, value=name)
-    path = next((folder / name for folder in folders if (folder / name).is_file()), folders[0] / name)
+    path = folders[0] / name
     try:
+        path = next((folder / name for folder in folders if (folder / name).is_file()), path)
         inside = any(path.resolve().is_relative_to(folder.resolve()) for folder in folders)
     except (OSError, ValueError):  # no path at all, which reading it says
         inside = True

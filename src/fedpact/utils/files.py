@@ -50,14 +50,17 @@ def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """All of a file, which has a limit: devices never end."""
     try:
         found = os.stat(path)
-        if stat.S_ISFIFO(found.st_mode):
-            raise InvalidInput("this is a pipe, not a file; write what comes through it to a file first")
-        length = found.st_size
+    except FileNotFoundError as error:
+        raise InvalidInput("there is no such file; check the path") from error
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"the file cannot be read: {_reason(error)}") from error
+    if stat.S_ISFIFO(found.st_mode):
+        raise InvalidInput("this is a pipe, not a file; write what comes through it to a file first")
+    length = found.st_size
+    try:
         with path.open("rb") as file:
             parts = iter(lambda: file.read(PART_BYTES), b"")
             content = b"".join(islice(parts, max_bytes // PART_BYTES + 1)) if length <= max_bytes else b""
-    except FileNotFoundError as error:
-        raise InvalidInput("there is no such file; check the path") from error
     except IsADirectoryError as error:
         raise InvalidInput("this is a folder; name a file in it") from error
     except (OSError, ValueError) as error:

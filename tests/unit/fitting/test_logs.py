@@ -105,7 +105,10 @@ def test_whoever_a_log_does_not_know_was_not_there(tmp_path: Path) -> None:
             "round,member,samples,accuracy,loss\n1,A,5,0.5,1\n",
             "there is no column 'score'; a table of rounds has the columns round",
         ),
-        (f"{HEAD}\n1,A,0,-5,0.5,1,10\n", "row 2, column 'samples' must be a number of samples, at least 0, got '-5'"),
+        (
+            f"{HEAD}\n1,A,0,-5,0.5,1,10\n",
+            "row 2, column 'samples' must be a number of samples, at least 0",
+        ),
         (f"{HEAD}\n1,A,0,5,x,1,10\n", "row 2, column 'score' must be a number between 0 and 1, got 'x'"),
         (f"{HEAD}\n1,A,0,5,0.5,1,10\n1,A,0,5,0.5,1,10\n", "the table must have one row per round and member"),
         (f"{HEAD}\n", "the table must have one row per round and member"),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -227,6 +228,12 @@ def test_malformed_files(tmp_path, name, content, message):
 def test_a_missing_file(tmp_path):
     with pytest.raises(InvalidInput, match=r"nowhere\.toml: there is no such file; check the path"):
         load_scenario(tmp_path / "nowhere.toml")
+
+
+def test_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(InvalidInput, match=r"pipe\.toml: this is a pipe, not a file; write what comes through it"):
+        load_scenario(tmp_path / "pipe.toml")
 
 
 def test_a_folder(tmp_path):

@@ -338,7 +338,12 @@ def _features(tables: Tables, unused: set[Any], notes: list[str]) -> tuple[list[
         raise InvalidInput("there is no column left to predict from")
     encoded = pd.concat(parts, axis=1)
     ends = np.cumsum([len(table) for table in tables.values()])[:-1]
-    return np.split(encoded.to_numpy(np.float64), ends), tuple(encoded.columns)
+    features = np.split(encoded.to_numpy(np.float64), ends)
+    for member, own in zip(tables, features, strict=True):
+        for row, column in np.argwhere(np.isinf(own))[:1].tolist():
+            where = f'member "{member}", record {row + 1}, column {short_repr(encoded.columns[column])}'
+            raise InvalidInput(f"{where} must be a number or empty, got {own[row, column]:g}")
+    return features, tuple(encoded.columns)
 
 
 def _encode(column: Series, name: str, notes: list[str]) -> DataFrame:

@@ -223,3 +223,10 @@ def test_the_heart_pilot_says_where_its_files_come_from(tmp_path: Path) -> None:
         (tmp_path / f"processed.{called}.data").write_text("\n".join(rows * 20), encoding="utf-8")
     found = built_in_pilot("heart", source=tmp_path)
     assert found.names == ("Cleveland", "Hungary", "Long Beach", "Switzerland") and found.classes == ("no", "yes")
+
+
+def test_an_infinite_cell_is_refused_by_member_record_and_column() -> None:
+    given = tables()
+    given["West"] = given["West"].assign(a=given["West"]["a"].where(np.arange(len(given["West"])) != 3, np.inf))
+    with pytest.raises(fp.InvalidInput, match=r"West.*, record 4, column 'a' must be a number or empty, got inf"):
+        pilot_data(given, "ill")
