@@ -67,13 +67,6 @@ def test_price_discovery_on_round_numbers(federation: fp.Federation) -> None:
     assert_is_the_solved_deal(federation, deal)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
-def test_price_discovery_on_many_more(seed: int) -> None:
-    for federation in random_federations(300 + seed, 60):
-        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation, least_gain=None)))
-
-
 def large(family: type[Payoff], *, sparse: bool, harm: bool, n_agents: int = 200) -> fp.Federation:
     rng = np.random.default_rng(3)
     dense = random_federation(rng, n_agents=n_agents, harm=harm, family=family)

@@ -93,8 +93,3 @@ def test_numbers_outside_the_range_are_named(change: dict[str, object], message:
     parts = {"weights": [[1.0, 0.5], [0.5, 1.0]], "costs": 0.01, "payoff": fp.Log()}
     with pytest.raises(fp.InvalidInput, match=message):
         fp.Federation(**(parts | change))
-
-
-def test_more_members_than_the_range_are_refused() -> None:
-    with pytest.raises(fp.InvalidInput, match="must be at most 2,000 members, got 2,001"):
-        fp.Federation(np.eye(2001), costs=0.01, payoff=fp.Log())

@@ -68,9 +68,3 @@ def test_strictness_ends_where_data_is_too_dear() -> None:
         outcome = mechanism.solve(federation)
         np.testing.assert_allclose(outcome.contributions, 0.0, atol=1e-9)
         assert outcome.certificates["social-optimality"].verdict == "holds"
-
-
-def test_the_externality_mechanism_is_optimal_by_design() -> None:
-    for instance in many(shapley_equilibrium, seed=4, count=cases(10)):
-        solved = fp.ExternalityMechanism().solve(instance.federation)
-        assert solved.certificates["social-optimality"].verdict == "holds"

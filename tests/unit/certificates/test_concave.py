@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import LinearConstraint, minimize
 
 import fedpact as fp
-from fedpact.certificates.concave import ConcaveProblem, group_problem, maximise, welfare_problem
+from fedpact.certificates.concave import ConcaveProblem, maximise, welfare_problem
 from random_cases import cases
-from strategies import random_federation, random_federations, random_lots
+from strategies import random_federations
 
 SOLVED_TO = 1e-10  # of payoffs and costs
 ROUNDING = 1e-12  # of payoffs and costs
@@ -80,30 +80,6 @@ def test_bounds_hold_wherever_they_are_taken(shared: bool) -> None:
         for point in points[:5]:
             bound = problem.value(point) + problem.gaps(point, problem.earned(point)).sum()
             assert highest <= bound[0] + ROUNDING * problem.size(point)[0]
-
-
-def test_welfare_of_any_federation_is_maximised() -> None:
-    rng = np.random.default_rng(3)
-    for number in range(cases(120)):
-        federation = random_federation(rng) if number % 2 else random_lots(rng, collinear=bool(rng.integers(2)))
-        problem = welfare_problem(federation.arrays)
-        found = maximise(problem, np.zeros_like(problem.upper))
-        assert found.bounds[0] - found.values[0] <= SOLVED_TO * problem.size(found.x)[0]
-        np.testing.assert_allclose(
-            found.values[0], federation.welfare(found.x[0]), atol=ROUNDING * problem.size(found.x)[0]
-        )
-
-
-def test_problems_side_by_side_are_solved_as_each_alone() -> None:
-    rng = np.random.default_rng(4)
-    federation = random_federation(rng, n_agents=4, harm=True)
-    members = (np.arange(1, 16)[:, None] >> np.arange(4)) & 1 > 0
-    problem = group_problem(federation.arrays, members)
-    together = maximise(problem, np.zeros((15, 4)))
-    for group, value in zip(members, together.values, strict=True):
-        alone = federation.take(group)
-        best = maximise(welfare_problem(alone.arrays), np.zeros((1, int(group.sum()))))
-        np.testing.assert_allclose(value, best.values[0], atol=1e-9)
 
 
 def test_what_is_of_no_use_goes_where_it_earns_most() -> None:

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
-from fedpact.explorer.draft import draft_of
 from fedpact.federation.splitting import split_agent
 from fedpact.negotiation.message_game import MessageGame
 
@@ -91,7 +90,6 @@ def test_contributions_are_checked_against_them() -> None:
     [
         (lambda fed: fp.negotiate(fed, mechanism="shapley"), "negotiating 'shapley' by price-discovery"),
         (MessageGame, "the message game"),
-        (lambda fed: draft_of(fp.Scenario(federation=fed)), "the explorer"),
     ],
 )
 def test_who_knows_boxes_only_says_so(use, who: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from cases import CASES, answers, homogeneous, welfare_total
+from cases import CASES, answers
 from strategies import random_federations
 
 
@@ -18,20 +18,12 @@ class TestBoth:
             np.testing.assert_array_equal(outcome.payments, 0.0)
             np.testing.assert_array_equal(outcome.utilities, outcome.payoffs - outcome.costs)
 
-    def test_nobody_gains_by_deviating(self, mechanism):
-        for fed in random_federations(82, 25):
-            assert mechanism.solve(fed).certificates["nash"].holds
-
 
 class TestVoluntary:
     @pytest.mark.parametrize("case", answers("voluntary"), ids=lambda case: case.name)
     def test_known_equilibria(self, case):
         outcome = fp.Voluntary().solve(case.federation)
         np.testing.assert_allclose(outcome.contributions, case.equilibria["voluntary"], rtol=0, atol=case.atol)
-
-    def test_equal_agents_share_the_standalone_total(self):
-        outcome = fp.Voluntary().solve(homogeneous(5, 0.3, 0.01))
-        np.testing.assert_allclose(outcome.contributions, welfare_total(1, 0.3, 0.01) / 5.0, rtol=1e-10)
 
     def test_says_that_there_are_several(self):
         equilibria = fp.Voluntary().solve(CASES["mutual free riding"].federation).equilibria
@@ -42,11 +34,6 @@ class TestVoluntary:
         equilibria = fp.Voluntary().solve(CASES["decoupled"].federation).equilibria
         assert equilibria.unique is True
         assert equilibria.note == "the only equilibrium"
-
-    def test_more_agents_never_raise_the_total_of_free_riders(self):
-        """The tragedy the mechanisms cure: with equal agents the total stays what one agent alone would contribute."""
-        totals = [fp.Voluntary().solve(homogeneous(n, 0.1, 0.01)).contributions.sum() for n in (1, 2, 4, 8)]
-        np.testing.assert_allclose(totals, totals[0], rtol=1e-9)
 
     def test_equilibria_beyond_the_domain_are_refused(self):
         """Agent 1 contributes 9 for itself; agent 0 cannot contribute enough to bear the harm."""
@@ -67,8 +54,3 @@ class TestStandalone:
             size = np.abs(outcome.payoffs).max() + outcome.costs.max() + 1e-300
             np.testing.assert_allclose(outcome.ir_gaps, 0.0, atol=1e-14 * size)
             np.testing.assert_allclose(outcome.shapley_values, outcome.payoffs, rtol=0, atol=1e-13 * size)
-
-    def test_others_data_does_not_count(self):
-        fed = homogeneous(3, 0.1, 0.01)
-        outcome = fp.Standalone().solve(fed)
-        np.testing.assert_allclose(outcome.payoffs, 1.0 - (1.0 + outcome.contributions) ** -0.1, rtol=1e-14)

@@ -224,27 +224,6 @@ def test_malformed_files(tmp_path, name, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InvalidInput, match=r"nowhere\.toml: there is no such file; check the path"):
-        load_scenario(tmp_path / "nowhere.toml")
-
-
-def test_a_folder(tmp_path):
-    (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(InvalidInput, match=r"folder\.toml: this is a folder; name a file in it"):
-        load_scenario(tmp_path / "folder.toml")
-
-
-def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
-    def forbidden(path, *options):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    (tmp_path / "deal.toml").touch()
-    monkeypatch.setattr(Path, "open", forbidden)
-    with pytest.raises(InvalidInput, match=r"deal\.toml: the file cannot be read: Permission denied"):
-        load_scenario(tmp_path / "deal.toml")
-
-
 def test_what_people_write_by_hand(tmp_path):
     path = tmp_path / "Deal.TOML"
     path.write_bytes(

@@ -34,21 +34,6 @@ def test_a_failed_save_leaves_everything_as_it_was(tmp_path, monkeypatch, scenar
     assert load_scenario(path) == scenario
 
 
-def test_saving_replaces_what_was_there(tmp_path, scenario):
-    path = tmp_path / "deal.json"
-    path.write_text("not a scenario")
-    save_scenario(scenario, str(path))
-    assert load_scenario(str(path)) == scenario
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_is_not_replaced(tmp_path):
-    (tmp_path / "deal.toml").mkdir()
-    with pytest.raises(InvalidInput, match=r"deal\.toml: this is a folder"):
-        save_scenario(scenario_of(np.eye(102)), tmp_path / "deal.toml")
-    assert [file.name for file in tmp_path.iterdir()] == ["deal.toml"]
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

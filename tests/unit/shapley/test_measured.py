@@ -57,7 +57,15 @@ def federation_game(n_agents: int = 30):
 
 
 class TestExact:
-    @pytest.mark.parametrize("game", [airport_game([3.0, 1.0, 2.0, 2.0]), glove_game(2, 3), square_game()])
+    @pytest.mark.parametrize(
+        "game",
+        [
+            airport_game([5.0, 1.0, 0.0, 1.0, 2.5, 2.5]),
+            glove_game(2, 3),
+            voting_game([5, 0, 3, 2, 2, 9], quota=11),
+            square_game(),
+        ],
+    )
     def test_when_all_coalitions_fit(self, game):
         counting = Counting(game)
         result = sample_game(counting, game.n_players, budget=2**game.n_players)
@@ -148,12 +156,6 @@ class TestSampling:
         scores = np.array([(run.values - truth) / run.standard_errors for run in runs])
         assert 0.92 <= np.mean(np.abs(scores) <= 2.0) <= 0.98
 
-    def test_many_players(self):
-        weights = np.linspace(0.5, 1.5, 200)
-        result = sample_game(lambda coalition: np.sqrt(weights[list(coalition)].sum()), 200, budget=1000, rng=0)
-        assert result.evaluations == 1000
-        assert result.efficiency_gap < ROUNDING
-
     def test_same_seed_same_numbers(self):
         first, again, other = (
             sample_game(square_game(), 10, budget=100, rng=rng).values for rng in (3, np.random.default_rng(3), 4)
@@ -165,11 +167,6 @@ class TestSampling:
         result = sample_game(lambda coalition: 7.0, 12, budget=100, rng=0)
         np.testing.assert_allclose(result.values, 0.0, atol=ROUNDING)
         np.testing.assert_allclose(result.standard_errors, 0.0, atol=ROUNDING)
-
-    def test_results_are_read_only(self):
-        result = sample_game(square_game(), 10, budget=100, rng=0)
-        assert not result.values.flags.writeable and not result.standard_errors.flags.writeable
-        assert "known" not in repr(result)
 
 
 class TestSeveralOutputs:
@@ -259,16 +256,6 @@ class TestAsking:
         reports = []
         sample_game(square_game(), 10, budget=50, rng=0, progress=lambda *report: reports.append(report))
         assert reports == [(done, 50) for done in range(51)]
-
-    def test_quick_games_report_seldom(self):
-        reports = []
-        sample_game(square_game(), 10, budget=1024, progress=lambda *report: reports.append(report))
-        assert reports[0] == (0, 1024) and reports[-1] == (1024, 1024)
-        assert len(reports) < 100
-
-    def test_no_progress_without_evaluations(self):
-        cache = sample_game(square_game(), 10, budget=1024).known
-        sample_game(square_game(), 10, budget=0, known=cache, progress=lambda *report: pytest.fail(str(report)))
 
 
 class TestFailures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +77,6 @@ def test_neither_threads_nor_settings_of_jax_matter(experiment: Experiment) -> N
     assert ran.stdout.split() == [array.tobytes().hex() for array in here]
 
 
-def test_threads_can_change_at_run_time(experiment: Experiment, found: np.ndarray) -> None:
-    before = fp.thread_count()
-    try:
-        fp.set_threads(1)
-        np.testing.assert_array_equal(experiment.accuracies(PROFILES), found)
-    finally:
-        fp.set_threads(before)
-
-
 def test_a_constant_schedule_ends_where_the_profile_does(experiment: Experiment, found: np.ndarray) -> None:
     for profile, row in zip(PROFILES[:4], found, strict=False):
         history = experiment.history([profile] * experiment.training.rounds)
@@ -144,10 +135,6 @@ def test_bad_profiles_are_refused_before_any_is_trained(experiment: Experiment) 
 
 def test_no_profiles_have_no_accuracies(experiment: Experiment) -> None:
     assert experiment.accuracies(np.empty((0, 3), dtype=int)).shape == (0, 3)
-
-
-def test_whole_numbers_may_be_written_as_floats(experiment: Experiment, found: np.ndarray) -> None:
-    np.testing.assert_array_equal(experiment.accuracies(PROFILES.astype(float)), found)
 
 
 @pytest.mark.parametrize(
@@ -243,11 +230,6 @@ def test_images_are_needed() -> None:
 def test_what_is_no_training(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         Training(**settings)
-
-
-def test_experiments_are_frozen(experiment: Experiment) -> None:
-    with pytest.raises(FrozenInstanceError):
-        experiment.seed = 1  # type: ignore[misc]
 
 
 def test_the_fingerprint_is_of_all_that_matters(images: Images, experiment: Experiment) -> None:

@@ -104,13 +104,6 @@ def test_the_same_again_is_the_same_and_another_seed_is_not(run: Run, images: Im
     assert not np.array_equal(again(1).together.loss, run.together.loss)
 
 
-def test_a_model_is_trained_once_whatever_it_is_for(trainer: Experiment, trained) -> None:
-    alone = np.floor(fp.Standalone().solve(FEDERATION).contributions)
-    train_under(agreed(0.0, alone[1], 0.0), FEDERATION, trainer)
-    assert len(trained) == 3, "South's own model is the common one"
-    assert trained[0] == [0, int(alone[1]), 0]
-
-
 def test_nobody_federates_when_everybody_stands_alone(trainer: Experiment, trained) -> None:
     run = train_under(fp.Standalone().solve(FEDERATION), FEDERATION, trainer)
     assert len(trained) == 3
@@ -228,13 +221,6 @@ def test_the_standard_error_is_that_of_two_shares(run: Run) -> None:
     assert (right.gains.errors > 0).all()
 
 
-def test_a_run_says_what_it_is(run: Run) -> None:
-    assert repr(run).startswith("<Run under externality: 3 agents, 4 rounds, mean accuracy 0.")
-    for array in (run.promised.payoffs, run.accuracies, run.samples, run.measured.utilities):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1
-
-
 # Samples
 
 
@@ -343,14 +329,6 @@ def test_pictures_of_one_round_of_odd_names_and_of_many(run: Run) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mean of 9 members, which are grey"]
     assert len({line.get_color() for line in figure.axes[0].get_lines()}) == 2
     figure.draw_without_rendering()
-
-
-def test_a_figure_of_ones_own(run: Run) -> None:
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    mine = Figure(layout="constrained")
-    assert run.plot(figure=mine) is mine
 
 
 def test_joining_costs_count_among_the_costs(trainer: Experiment) -> None:
