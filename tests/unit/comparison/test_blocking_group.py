@@ -11,17 +11,6 @@ from old_hospitals import hospitals
 from strategies import random_federations
 
 
-def test_what_its_members_would_have_adds_up_to_the_gain():
-    outcome = fp.ShapleyMechanism().solve(hospitals().federation)
-    found = fp.blocking_group(outcome)
-    assert found.blocks and found.exact and found.gain == found.upper_bound > 0
-    now, then = sum(found.utilities.values()), sum(found.group_utilities.values())
-    np.testing.assert_allclose(found.gain, then - now, rtol=1e-9)
-    assert tuple(found.utilities) == tuple(found.group_utilities) == found.group
-    members = outcome.federation.take([outcome.agents.index(name) for name in found.group])
-    np.testing.assert_allclose(fp.social_optimum(members).welfare, then)
-
-
 def test_certificate_and_search_name_the_same_group():
     for federation in random_federations(32, 40, n_agents=5):
         outcome = fp.ShapleyMechanism().solve(federation)

@@ -13,7 +13,6 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison import batches
-from fedpact.comparison import sweeps as running
 from fedpact.comparison.axes import arrays_at
 from fedpact.comparison.sweeps import METRICS
 from fedpact.deals.outcome import PER_AGENT
@@ -90,19 +89,6 @@ def test_every_parameter_reaches_the_solver(written: str) -> None:
         expected = fp.ExternalityMechanism().solve(PAIR.with_arrays(arrays.at(place))).contributions
         np.testing.assert_allclose(found.metrics["externality"]["contributions"][place], expected, **SAME)
     np.testing.assert_raises(AssertionError, np.testing.assert_allclose, *found.metrics["externality"]["contributions"])
-
-
-def test_how_the_grid_is_cut_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"metrics": ["contributions", "nash"], "mechanisms": ["shapley", "voluntary", "standalone"]}
-    whole = fp.sweep(PAIR, ["weights[0,1]=0:1:5", "weights[1,0]=0:1:3"], **asked)
-    monkeypatch.setattr(running, "BATCHED_POINTS", 4)
-    monkeypatch.setattr(running, "SINGLE_POINTS", 2)
-    parts = fp.sweep(PAIR, ["weights[0,1]=0:1:5", "weights[1,0]=0:1:3"], **asked)
-    for mechanism in asked["mechanisms"]:
-        for metric in asked["metrics"]:
-            np.testing.assert_allclose(
-                parts.metrics[mechanism][metric], whole.metrics[mechanism][metric], rtol=1e-9, atol=1e-12
-            )
 
 
 def test_points_without_an_equilibrium_are_marked() -> None:

@@ -102,7 +102,6 @@ class TestRefusals:
         ("changes", "message"),
         [
             ({"weights": [[1.0, 2.0]]}, "weights must be a square matrix with a row per member, got shape (1, 2)"),
-            ({"weights": [1.0, 2.0]}, "weights must be a square matrix with a row per member, got shape (2,)"),
             ({"weights": np.zeros((0, 0))}, "weights must be a square matrix with a row per member, got shape (0, 0)"),
             ({"weights": [[1.0, 2.0], [3.0]]}, "weights must be a square matrix of numbers, got [[1.0, 2.0], [3.0]]"),
             (
@@ -118,10 +117,8 @@ class TestRefusals:
                 'weights[2, 2] must be at least zero, got -0.1: a member\'s own data does not harm it (member "Cleo")',
             ),
             ({"costs": [1.0, 2.0, -0.5]}, 'costs[2] must be positive, got -0.5 (member "Cleo")'),
-            ({"costs": 0.0}, "costs must be positive, got 0"),
             ({"costs": [1.0, 2.0]}, "costs must be a number or one number per member: 3 members, 2 numbers given"),
             ({"caps": [1.0, -1.0, 1.0]}, 'caps[1] must be at least zero, got -1 (member "Ben")'),
-            ({"caps": [1.0, np.nan, 1.0]}, 'caps[1] must be at least zero, got nan (member "Ben")'),
             ({"values": [0.0, 1.0, 1.0]}, 'values[0] must be positive, got 0 (member "Anna")'),
             (
                 {"payoff": fp.PowerLaw([0.1, 0.2])},

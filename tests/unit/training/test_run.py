@@ -314,23 +314,6 @@ def test_the_picture_shows_everybody_and_the_mean(run: Run) -> None:
     figure.draw_without_rendering()
 
 
-def test_pictures_of_one_round_of_odd_names_and_of_many(run: Run) -> None:
-    pytest.importorskip("matplotlib")
-    odd = replace(FEDERATION, names=["_hidden", "$a^2", "a name that goes on and on and on and on"])
-    first = replace(run.together, accuracies=run.together.accuracies[:1])
-    single = replace(run, federation=odd, together=first, alone=first).plot()
-    labels = [text.get_text() for text in single.legends[0].get_texts()]
-    assert labels[:2] == [" _hidden", r"\$a^2"] and "…" in labels[2] and labels[3] == "mean"
-    assert single.axes[0].get_lines()[0].get_marker() == "o"
-    single.draw_without_rendering()
-    crowd = fp.Federation(np.eye(9), costs=0.01, payoff=fp.PowerLaw(0.3))
-    wide = replace(run.together, accuracies=np.tile(run.together.accuracies, (1, 3)))
-    figure = replace(run, federation=crowd, together=wide, alone=wide).plot()
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mean of 9 members, which are grey"]
-    assert len({line.get_color() for line in figure.axes[0].get_lines()}) == 2
-    figure.draw_without_rendering()
-
-
 def test_joining_costs_count_among_the_costs(trainer: Experiment) -> None:
     dear = FEDERATION.replace(joining_costs=[0.1, 0.2, 0.3])
     solved = fp.ExternalityMechanism().solve(dear)
