@@ -84,18 +84,6 @@ def test_more_members_than_coalitions_are_listed_for(mechanism: fp.Mechanism) ->
 
 
 @pytest.mark.slow
-def test_several_optima_the_canonical_one_and_the_worst_reciprocity() -> None:
-    """Equal agents: every split of the same total is an optimum. Only the equal one is reciprocal."""
-    base = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
-    federations = [base.replace(costs=cost) for cost in (0.001, 0.002, 0.003)]
-    outcome = fp.solve_batch(federations, fp.ExternalityMechanism())
-    for place, federation in enumerate(federations):
-        assert_same(outcome, place, fp.ExternalityMechanism().solve(federation))
-    assert [each.certificates["reciprocity"].verdict for each in outcome] == ["violated"] * 3
-    np.testing.assert_allclose(outcome.reciprocity, 1.0, rtol=1e-9)
-
-
-@pytest.mark.slow
 def test_the_papers_grid_has_the_same_answers_everywhere() -> None:
     """Section 7.1.2 of the paper: w01 and w10 from -3 to 3. Corners, edges, and points near the domain's edge."""
     axis = np.linspace(-3.0, 3.0, 7)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from itertools import permutations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -14,6 +11,7 @@ from fedpact.certificates.core import member_bounds
 from fedpact.mechanisms.shapley import best_response_dynamics
 from fedpact.negotiation.message_game import MessageGame
 from message_deviations import gains_by_messages
+from potentials import average_over_orders
 from random_cases import cases
 from strategies import FAMILIES, random_lots, random_profile
 
@@ -34,15 +32,11 @@ def close(one: np.ndarray, other: np.ndarray, tolerance: float = EXACT_ROUTES) -
 
 def by_orders(fed: fp.Federation, s: np.ndarray) -> np.ndarray:
     """What each agent adds with all its lots when it joins, averaged over all orders."""
-    weights, values = fed.weights, np.zeros(fed.n_agents)
 
     def total(members: tuple[int, ...]) -> float:
-        return float(fed.values @ fed.payoff.value(weights @ np.where(np.isin(fed.lot_owners, members), s, 0.0)))
+        return float(fed.values @ fed.payoff.value(fed.weights @ np.where(np.isin(fed.lot_owners, members), s, 0.0)))
 
-    for order in permutations(range(fed.n_agents)):
-        for place, agent in enumerate(order):
-            values[agent] += total(order[: place + 1]) - total(order[:place])
-    return values / math.factorial(fed.n_agents)
+    return average_over_orders(fed.n_agents, total)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ Gradients and Hessians are held against finite differences, the potential agains
 from __future__ import annotations
 
 import math
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ import pytest
 import fedpact as fp
 from fedpact.federation.arrays import FederationArrays, stack
 from fedpact.shapley import coalitions, integral
-from potentials import summed_potential
+from potentials import average_over_orders, summed_potential
 from random_cases import cases, some
 from strategies import FAMILIES, random_federation, random_federations, random_lots, random_profile
 
@@ -33,21 +32,17 @@ CURVES = {
 }
 
 
-def by_orders(fed: fp.Federation, s: np.ndarray) -> list[float]:
+def by_orders(fed: fp.Federation, s: np.ndarray) -> np.ndarray:
     """What each agent adds when it joins, averaged over all orders; formulas written out once more."""
     n, weights = fed.n_agents, fed.weights.tolist()
     curve = CURVES[fed.payoff.family]
     parameters = [[float(np.broadcast_to(p, n)[i]) for p in fed.payoff.parameters.values()] for i in range(n)]
 
-    def total(members: set[int]) -> float:
+    def total(members: tuple[int, ...]) -> float:
         data = [sum(weights[i][j] * float(s[j]) for j in members) for i in range(n)]
         return sum(float(fed.values[i]) * curve(data[i], *parameters[i]) for i in range(n))
 
-    values = [0.0] * n
-    for order in permutations(range(n)):
-        for place, agent in enumerate(order):
-            values[agent] += total({*order[: place + 1]}) - total({*order[:place]})
-    return [value / math.factorial(n) for value in values]
+    return average_over_orders(n, total)
 
 
 def size(values: np.ndarray) -> float:

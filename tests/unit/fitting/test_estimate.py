@@ -9,8 +9,6 @@ import fedpact as fp
 from random_cases import some
 from unit.fitting.planted import planted
 
-NAN = float("nan")
-
 
 @pytest.fixture(scope="module")
 def found() -> fp.Fit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from math import comb
 
 import numpy as np
 import pytest
@@ -292,16 +291,3 @@ class TestFailures:
             sample_game(square_game(), 0, budget=100)
         with pytest.raises(InvalidInput, match="budget must be at least 0, got -1"):
             sample_game(square_game(), 3, budget=-1)
-
-
-@pytest.mark.slow
-def test_every_coalition_of_a_size_is_equally_likely():
-    """Of 6 players' 20 coalitions of three, those drawn."""
-    seen = Counter()
-    for seed in range(300):
-        cache = sample_game(lambda coalition: 0.0, 6, budget=30, rng=seed).known
-        seen.update(coalition for coalition in cache if len(coalition) == 3)
-    counts = np.array(list(seen.values()))
-    assert counts.size == comb(6, 3)
-    share = counts.sum() / 300 / 20
-    np.testing.assert_allclose(counts / 300, share, atol=STANDARD_ERRORS * np.sqrt(share * (1 - share) / 300))
