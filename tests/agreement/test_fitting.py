@@ -68,6 +68,9 @@ def test_nine_of_ten_intervals_hold_the_truth(changes: dict) -> None:
     assert found["beta covered"].mean() >= 0.80
     covered = [found[f"{name} covered"].mean() for name in ("beta", "floor", "ceiling")]
     assert 0.85 <= np.mean(covered) <= 0.98
+    if not changes:  # as close as promised
+        assert np.median(found["beta error"]) < 0.05
+        assert np.median(found["weight error"]) < 0.15
 
 
 COST, CAP = 0.002, 400.0
@@ -129,25 +132,7 @@ def test_doubt_about_the_model_keeps_the_promises(law: Callable[..., Law], repea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("law", "repeats"), LAWS)
-def test_intervals_hold_the_accuracies_of_runs_left_out(law: Callable[..., Law], repeats: int) -> None:
-    """True accuracies of runs that the fit has not seen, whatever the law."""
-    held = []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        made, given = law(rng, 4), random_coalitions(rng, 4, 80 // repeats, repeats)
-        found = fp.fit(Lawful.of(made, given, rng, test_size=2000, noise=0.01).observations)
-        new = random_coalitions(rng, 4, 60, 1)
-        reach = found.quantile(0.5 + LEVEL / 2.0) * found.prediction_errors(new)
-        held.append((np.abs(made(new) - found.predict(new)) <= reach).mean())
-    assert np.mean(held) >= LEAST
-
-
-@pytest.mark.slow
-def test_beta_and_weights_are_as_close_as_promised() -> None:
-    found = over(range(2000, 2120))
-    assert np.median(found["beta error"]) < 0.05
-    assert np.median(found["weight error"]) < 0.15
+def test_known_ends_make_beta_sure() -> None:
     known = over(range(2000, 2060), {"floor": 0.1, "ceiling": 0.95})
     assert np.quantile(known["beta error"], 0.95) < 0.05
 

@@ -133,3 +133,9 @@ def test_a_batch_is_solved_as_each_alone(name: str) -> None:
             rtol = 1e-10 if name == "accuracy-shaping" else 1e-6
             np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-12, err_msg=field)
     assert together[0].certificates["nash"].holds
+
+
+def test_the_nucleolus_is_refused_of_more_members_than_groups_can_be_searched() -> None:
+    many = fp.Federation(np.eye(17), costs=0.01, caps=5.0, payoff=fp.Log())
+    with pytest.raises(fp.InvalidInput, match="federation must have at most 16 members for the mechanism nucleolus"):
+        fp.Nucleolus().solve(many)

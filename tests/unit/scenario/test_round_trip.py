@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fedpact import Exponential, Federation, InvalidInput, Linear, Log, Michaelis, PowerLaw, Quadratic
-from fedpact.scenario import Money, Scenario, load_scenario, parse_scenario, save_scenario, scenario_to_dict, schema
+from fedpact.scenario import (
+    Money,
+    Scenario,
+    example,
+    load_scenario,
+    parse_scenario,
+    save_scenario,
+    scenario_to_dict,
+    schema,
+)
 from random_cases import cases
 
 SUFFIXES = (".toml", ".json")
@@ -183,10 +192,14 @@ LOTS = Scenario(
 )
 
 
-@pytest.mark.parametrize("suffix", [".toml", ".json"])
-def test_lots_and_tasks(suffix, tmp_path):
-    save_scenario(LOTS, tmp_path / f"lots{suffix}")
-    assert load_scenario(tmp_path / f"lots{suffix}") == LOTS
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("scenario", [LOTS, example("hospitals-privacy")], ids=["lots", "shared caps"])
+def test_lots_tasks_and_shared_caps(scenario, suffix, tmp_path):
+    save_scenario(scenario, tmp_path / f"lots{suffix}")
+    again = load_scenario(tmp_path / f"lots{suffix}")
+    assert again == scenario
+    assert again.federation.shared_caps == scenario.federation.shared_caps
+    Draft202012Validator(schema()).validate(scenario_to_dict(scenario))
 
 
 def test_many_weights_stand_beside_the_scenario(tmp_path):

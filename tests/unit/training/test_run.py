@@ -14,7 +14,7 @@ from fedpact.training import (
     Images,
     Training,
 )
-from fedpact.training.run import Run, train_under
+from fedpact.training.run import Run, images_for, plan_training, train_under
 
 pytest.importorskip("jax")
 
@@ -296,3 +296,33 @@ def test_joining_costs_count_among_the_costs(trainer: Experiment) -> None:
     np.testing.assert_allclose(run.promised.gains, solved.ir_gaps, atol=1e-9)
     free = train_under(fp.ExternalityMechanism().solve(FEDERATION), FEDERATION, trainer)
     np.testing.assert_allclose(run.measured.gains, free.measured.gains - [0.1, 0.2, 0.3], atol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.25, 0.5, 0.9])
+def test_the_advice_is_the_fewest_images(share: float) -> None:
+    for samples in (1, 2, 3, 7, 33, 100, 401, 10_000):
+        enough = images_for(samples, share)
+        assert enough - round(share * enough) >= samples
+        fewer = enough - 1
+        assert fewer - round(share * fewer) < samples
+
+
+def test_following_the_advice_helps(images: Images) -> None:
+    federation = FEDERATION.replace(caps=1000.0, values=1.0)
+
+    def check(contributions: list[float], samples: int) -> None:
+        experiment = Experiment(images, samples=samples, training=TRAINING, names=federation.names)
+        deal = fp.Deal(
+            mechanism="by hand", agents=federation.names, contributions=np.array(contributions), payments=np.zeros(3)
+        )
+        plan_training(deal, federation, experiment)
+
+    alone = fp.Standalone().solve(federation).contributions
+    assert alone.max() < 24
+    with pytest.raises(fp.InvalidInput, match=r'member "West" agreed to 41 samples but has 24 .*\(samples=51, '):
+        check([30, 0, 41], 30)
+    check([30, 0, 41], 51)
+    with pytest.raises(fp.InvalidInput, match=r'"North" would use, alone, 7 samples but has 5'):
+        check([1, 1, 1], 6)
+    with pytest.raises(fp.InvalidInput, match="of which there are 360 in all"):
+        check([1000, 1, 1], 30)
