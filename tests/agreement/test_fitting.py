@@ -62,9 +62,9 @@ def over(seeds: range, options: dict | None = None, **changes) -> dict[str, np.n
     ids=["test sets", "training noise", "sizes unknown", "useless data", "few runs", "the paper's curve"],
 )
 def test_nine_of_ten_intervals_hold_the_truth(changes: dict) -> None:
-    found = over(range(1000, 1120), **changes)
+    found = over(range(1000, 1060), **changes)
     assert 0.85 <= found["weights covered"].mean() <= 0.97
-    # 120 betas: a standard error of 2.7 %, so the bounds of the claim are widened by three.
+    # 60 betas: a standard error of 3.9 %, so the bounds of the claim are widened by two and a half.
     assert found["beta covered"].mean() >= 0.80
     covered = [found[f"{name} covered"].mean() for name in ("beta", "floor", "ceiling")]
     assert 0.85 <= np.mean(covered) <= 0.98
@@ -114,7 +114,7 @@ def held_by_a_wrong_model(law: Callable[..., Law], seed: int, *, runs: int, repe
     return {"band": band, "gains": np.mean(inside), "wrongly sure": np.mean(wrongly)}
 
 
-LAWS = [(law, repeats) for law in (power_law, per_class_law, sigmoid_law) for repeats in (1, 2)]
+LAWS = [(power_law, 1), (per_class_law, 2), (sigmoid_law, 1)]
 LEAST = 0.85  # of the truth in intervals of 90 %
 SPREAD = 0.15  # of that share, from log to log
 
