@@ -149,17 +149,6 @@ def test_one_cap_for_all_lots_that_are_alike_is_a_lot_with_that_cap(mechanism: f
     np.testing.assert_allclose(group_optima(twice).values, group_optima(whole).values, rtol=1e-10)
 
 
-def test_negotiated_by_prices() -> None:
-    """Members that say their shared caps reach the solved deal, in few rounds."""
-    for fed in instances(6, 4, few=1, n_agents=3, harm=False):
-        solved, deal = fp.ExternalityMechanism().solve(fed), fp.negotiate(fed, least_gain=None)
-        rows, caps = rows_of(fed)
-        assert (rows @ deal.contributions <= caps * (1.0 + 1e-9)).all()
-        size = 1.0 + float(np.abs(solved.payoffs).max())
-        assert fed.welfare(deal.contributions) == pytest.approx(solved.welfare, abs=1e-6 * size)
-        np.testing.assert_allclose(deal.payments, solved.payments, rtol=0.0, atol=1e-4 * size)
-
-
 def test_batches_are_solved_as_each_alone() -> None:
     rng = np.random.default_rng(11)
     base = with_shared_caps(rng, random_lots(rng, n_agents=3, harm=False))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edges.command_line import Result, run_main
-from fedpact.cli.common import console
+from fedpact.cli.screen import console
 
 
 @pytest.fixture

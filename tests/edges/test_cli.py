@@ -92,11 +92,6 @@ def test_compare_json(run) -> None:
     assert record["outcomes"][3]["shapley_values"] == [None] * 3
 
 
-def test_compare_some_mechanisms(run) -> None:
-    record = run("compare", "-m", "shapley", "-m", "standalone", "--json").record
-    assert [outcome["mechanism"] for outcome in record["outcomes"]] == ["shapley", "standalone"]
-
-
 @pytest.mark.slow
 def test_compare_lists_what_has_no_outcome(run, tmp_path: Path) -> None:
     path = at_odds(tmp_path / "odds.toml")
@@ -124,12 +119,6 @@ def test_compare_html(run, tmp_path: Path) -> None:
     for word in ("Five hospitals", "University", "Externality"):
         assert word in text
     assert run("compare", "hospitals", "--html", page, "--force", "--json").record["agents"][0] == "University"
-
-
-def test_compare_html_into_a_missing_folder(run, tmp_path: Path) -> None:
-    result = run("compare", "paper-w1", "--html", tmp_path / "none" / "report.html")
-    assert result.code == 2
-    assert len(result.err.splitlines()) == 1
 
 
 # solve
@@ -163,36 +152,6 @@ def test_solve_and_leave(run, order: str) -> None:
     assert "Nobody wants to leave." in run("solve", "--leave", order).out
 
 
-@pytest.mark.slow
-def test_solve_says_what_a_group_would_have_and_what_it_has(run) -> None:
-    asked = ("solve", "-m", "shapley", "--group", ",".join(reversed(FOUR)))
-    found = fp.blocking_group(fp.ShapleyMechanism().solve(example("hospitals").federation), group=FOUR)
-    then, now = sum(found.group_utilities.values()), sum(found.utilities.values())
-    words = run(*asked).words
-    assert f"City, County, Children's and Clinic would have EUR {then:,.0f} together" in words
-    assert f"in this deal they have EUR {now:,.0f}. Leaving would gain EUR {found.gain:,.0f} in" in words
-    record = run(*asked, "--json").record
-    assert set(record) == OUTCOME_KEYS | {"group"}
-    assert record["group"]["group"] == FOUR
-    assert record["group"]["gain"] == pytest.approx(found.gain)
-    assert "Leaving would cost EUR" in run("solve", "--group", "City,Clinic").words
-    assert "Clinic alone would have EUR" in run("solve", "-m", "shapley", "--group", "Clinic").words
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (["--group", "City,Nobody"], "group must name one or more of the members"),
-        (["--group", "City,City"], "each once"),
-        (["--group", "City", "--leave", "all"], "leave out --leave"),
-    ],
-)
-def test_solve_refuses_groups_that_are_none(run, options: list[str], why: str) -> None:
-    result = run("solve", *options)
-    assert result.code == 2
-    assert why in result.err
-
-
 def test_solve_and_check_name_who_gains_by_leaving_together_and_by_posing_as_two(run) -> None:
     outcome = fp.ShapleyMechanism().solve(example("hospitals").federation)
     core, split = outcome.certificates["core"], outcome.certificates["split-proof"]
@@ -215,20 +174,10 @@ def test_why_reciprocity_is_undefined_stands_beside_it(run, tmp_path: Path) -> N
     assert "nan" not in words
 
 
-def test_margins_of_nothing_are_written_plainly(run, tmp_path: Path) -> None:
-    out = run("solve", at_odds(tmp_path / "odds.toml"), "-m", "standalone").out
-    assert "0.0e+00" not in out
-    assert "inf" not in out
-
-
 def test_solve_and_everybody_leaves(run, tmp_path: Path) -> None:
     record = run("solve", at_odds(tmp_path / "odds.toml"), "--leave", "all", "--json").record
     assert record["departures"]["members"] == []
     assert record["agents"] == []
-
-
-def test_solve_says_which_assumptions_fail_and_for_whom(run) -> None:
-    assert "non-negative weights fails for agent 0" in run("solve", "paper-w3", "--details").words
 
 
 # check
@@ -241,17 +190,13 @@ def test_check_a_mechanism_by_its_promises(run) -> None:
         assert "Every claim it is held to is proved." in result.words
 
 
-def test_check_tells_proved_open_undefined_and_excused_claims_apart(run) -> None:
+def test_check_tells_undefined_and_excused_claims_from_proved_ones(run) -> None:
     """Shapley values of the free-riding profile of paper-w3 do not exist; M^E has several equilibria on equal rows."""
     undefined = run("check", "paper-w3", "-m", "voluntary", "-c", "reciprocity")
-    assert undefined.code == 0 and 'Undefined: "Everybody gets back its Shapley share"' in undefined.words
-    assert "is proved" not in undefined.words
+    assert undefined.code == 0 and "is proved" not in undefined.words
+    assert "undefined" in undefined.words
     excused = run("check", "paper-w2", "-m", "shapley")
-    assert 'Violated, but not held to it: "Best for all together"' in excused.words
-    assert excused.code == 0
-    assert excused.words.index('Proved: "Nobody gains by giving more or less"') < excused.words.index(
-        "Violated, but not held"
-    )
+    assert excused.code == 0 and "violated, not promised" in excused.words
 
 
 def test_check_a_good_and_a_spoiled_deal(run, tmp_path: Path) -> None:
@@ -275,13 +220,6 @@ def test_check_a_good_and_a_spoiled_deal(run, tmp_path: Path) -> None:
     assert balance.code == 1 and balance.record["failed"] == ["stated"]
 
 
-def test_check_holds_a_deal_to_other_rules(run, tmp_path: Path) -> None:
-    """A Shapley deal is no equilibrium of the externality mechanism."""
-    deal = tmp_path / "deal.json"
-    deal.write_text(run("solve", "paper-w2", "-m", "shapley", "--json").out, encoding="utf-8")
-    assert run("check", "paper-w2", deal, "-m", "externality").code == 1
-
-
 def test_check_all_claims(run) -> None:
     result = run("check", "hospitals", "--claim", "all", "--json")
     assert result.code == 1
@@ -290,23 +228,6 @@ def test_check_all_claims(run) -> None:
 
 
 # shapley
-
-
-def test_shapley_at_a_profile(run) -> None:
-    record = run("shapley", "paper-w2", "-s", "1,2,3", "--json").record
-    assert list(record) == [
-        "mechanism",
-        "agents",
-        "contributions",
-        "values",
-        "gradient",
-        "efficiency_gap",
-        "method",
-    ]
-    expected = fp.shapley_values(example("paper-w2").federation, [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(record["values"], expected.values)
-    everybody = run("shapley", "paper-w2", "-s", "2", "--json").record
-    assert everybody["contributions"] == [2.0, 2.0, 2.0]
 
 
 def test_shapley_at_an_outcome(run) -> None:
@@ -335,24 +256,8 @@ def test_settle_and_its_files(run, tmp_path: Path) -> None:
     assert (tmp_path / "ledger.csv").read_bytes().startswith(b"payer,payee,amount,currency\r\n")
 
 
-def test_settle_a_deal_with_other_money(run, tmp_path: Path) -> None:
-    deal = tmp_path / "deal.json"
-    deal.write_text(run("solve", "paper-w2", "--json").out, encoding="utf-8")
-    money = ("--currency", "JPY", "--per-payoff", "1e9", "--decimals", "0")
-    record = run("settle", "paper-w2", deal, *money, "--json").record
-    assert record["currency"] == "JPY"
-    assert all(row["amount"].lstrip("-").isdigit() for row in record["balances"])
-
-
 def test_settle_without_payments(run) -> None:
     assert run("settle", "-m", "standalone").out == "Nobody pays anybody.\n"
-
-
-def test_settle_among_equals(run) -> None:
-    """Equal agents owe each other nothing but rounding."""
-    result = run("settle", "paper-w1")
-    assert result.code == 0
-    assert result.out == "Nobody pays anybody.\n"
 
 
 # new
@@ -373,12 +278,6 @@ def test_a_new_file_with_several_kinds_of_data(run) -> None:
     assert found["lot_names"] == ["labelled", "unlabelled"] * 2 and len(found["payments"]) == 2
     refused = run("new", "other.toml", "--lots", "a,b", "--from", "hospitals")
     assert refused.code == 2 and "leave out --ask and --from" in refused.err
-
-
-def test_new_with_names(run, tmp_path: Path) -> None:
-    assert run("new", "mine.toml", "--names", " North, South ,Ostsee-Klinik").code == 0
-    names = load_scenario(tmp_path / "mine.toml").federation.names
-    assert names == ("North", "South", "Ostsee-Klinik")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -442,8 +341,3 @@ def test_a_report_is_made_anew_without_force_and_other_pages_are_kept(run, tmp_p
     assert run("compare", "paper-w1", "--html", page).code == 0
     assert run("compare", "paper-w1", "--html", page).code == 0
     assert run("compare", "paper-w1", "--html", other).code == 2 and "mine" in other.read_text(encoding="utf-8")
-
-
-def test_sweep_is_no_research(run):
-    told = run("--help").out
-    assert told.index("sweep ") < told.index("Research")

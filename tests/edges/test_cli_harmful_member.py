@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import fedpact as fp
@@ -42,14 +41,6 @@ def banks(tmp_path: Path) -> str:
     return "banks.toml"
 
 
-def test_the_case_is_one() -> None:
-    outcome = fp.ExternalityMechanism().solve(harmful().federation)
-    assert outcome.shapley_values[1] < 0 < outcome.contributions[1]
-    assert outcome.reciprocity < -1.0, "the ratio alone names Kueste the worst treated"
-    assert outcome.lowest_fair_part == outcome.reciprocity_ratios[0]
-    np.testing.assert_array_equal(np.isnan(outcome.fair_parts), [False, True, False, False])
-
-
 def test_the_recommendation_names_who_gets_too_little_and_who_harms(run, banks: str) -> None:
     result = run("compare", banks)
     assert result.code == 0
@@ -73,11 +64,6 @@ def test_shares_of_the_whole_are_those_above_zero(run, banks: str) -> None:
     assert "%" not in kueste and sum("%" in line for line in shown.out.splitlines()) == 3
 
 
-def test_json_keeps_the_numbers(run, banks: str) -> None:
-    record = run("solve", banks, "--json").record
-    assert record["reciprocity"] == record["reciprocity_ratios"][1] < -1.0
-
-
 @pytest.mark.slow
 def test_the_report_and_the_page_of_the_member_say_it_in_words(run, banks: str, tmp_path: Path) -> None:
     assert run("compare", banks, "--html", "report.html").code == 0
@@ -99,26 +85,6 @@ def test_sweeps_count_ratios_below_zero_and_say_no_more_of_them(run, banks: str)
     assert re.search(r"Externality .*all +0.5\d+ +\S+ +0.5\d+ +0.5\d+ +\S+ +0.0 %", fairly.out)
 
 
-def test_a_notebook_shows_no_percentage_of_it() -> None:
-    compared = fp.compare(harmful().federation, ["externality", "voluntary"])
-    for html in (compared._repr_html_(), compared["externality"]._repr_html_()):
-        assert not NEGATIVE_PERCENTAGE.search(html)
-    assert "share is below zero" in compared["externality"]._repr_html_()
-
-
-def test_studies_take_the_lowest_part_of_shares_above_zero() -> None:
-    federation = harmful().federation
-    found = fp.solve_batch([federation], "externality")
-    assert found.lowest_fair_part[0] == pytest.approx(fp.ExternalityMechanism().solve(federation).lowest_fair_part)
-
-
-def test_shares_that_vanish_are_zero_not_a_percentage() -> None:
-    """Of a member that brings nothing and is of no use, share and benefit vanish: their ratio is set to one."""
-    outcome = fp.ExternalityMechanism().solve(idle().federation)
-    assert "share is zero" in outcome._repr_html_()
-    assert outcome.lowest_fair_part < 1.0
-
-
 def test_who_contributes_nothing_is_named_with_the_reason(run, tmp_path: Path) -> None:
     fp.save_scenario(idle(), tmp_path / "idle.toml")
     reasons = (
@@ -138,15 +104,6 @@ def test_the_page_of_a_member_that_contributes_nothing_says_why(run, tmp_path: P
     for name, why in {"Kueste": "would harm the others on net", "West": "costs more than it is worth to all"}.items():
         assert run("compare", "idle.toml", "-m", "externality", "--member", name, "--html", f"{name}.html").code == 0
         assert f"(its data {why})" in _text(tmp_path / f"{name}.html")
-
-
-def test_many_who_contribute_nothing_are_named_together() -> None:
-    names = [f"bank {number}" for number in range(12)]
-    costs = [0.001, *[5.0] * 11]
-    federation = fp.Federation(np.ones((12, 12)), costs=costs, caps=50.0, payoff=fp.PowerLaw(0.5), names=names)
-    sentence = "contribute nothing: their data costs more than it is worth to all."
-    reason = fp.compare(federation, ["externality"]).recommendation.reason
-    assert reason.count(sentence) == 1 and "bank 1, bank 2" in reason
 
 
 def _text(path: Path) -> str:

@@ -44,8 +44,6 @@ def test_lots_of_a_file(run, tmp_path: Path) -> None:
     )
     shown = run(*given, "--check")
     assert shown.code == 0 and "The order of the lots agrees with what leaving them out does." in shown.words
-    one = run(*given, "--json", "--check", "--tiers", "1").record
-    assert one["lots"] == ["all"] and one["accuracy_without"] == [None] and one["accuracy"] == checked["accuracy"]
     refused = run(*given[:3], str(tmp_path / "other.csv"))
     assert refused.code == 2 and "none of its labels is one of" in refused.err
 
@@ -116,17 +114,6 @@ def test_nobody_is_named_twice(run) -> None:
         assert f"--delivered says two things of {name}; keep one of them" in refused.err
     refused = run("train", "hospitals", "--samples", "City=100", "--samples", "1=200")
     assert refused.code == 2 and "--samples says two things of City" in refused.err
-
-
-def test_groups_may_be_asked_about_name_by_name(run) -> None:
-    told = [
-        run("solve", *asked).words for asked in (("--group", "City,Clinic"), ("--group", "City", "--group", "Clinic"))
-    ]
-    assert told[0] == told[1] and "City and Clinic would have" in told[0]
-    refused = run("solve", "--group", "City", "--group", "City")
-    assert refused.code == 2 and "each once" in refused.err
-    refused = run("solve", "--group", "")
-    assert refused.code == 2 and "--group must name one or more members, got ''" in refused.err
 
 
 def test_new_lots_have_names(run, tmp_path: Path) -> None:

@@ -75,15 +75,15 @@ def test_negotiate_json_is_the_deal_of_the_mechanism(run) -> None:
 @pytest.mark.parametrize("protocol", ["price-discovery", "sums"])
 def test_either_mechanism_is_negotiated_and_checked(run, tmp_path: Path, mechanism: str, protocol: str) -> None:
     path = tmp_path / "talks.jsonl"
-    options = ["--mechanism", mechanism, "--protocol", protocol, "--least-gain", "none"]
-    shown = run("negotiate", "hospitals", *options, "-o", path)
+    options = ["--mechanism", mechanism, "--protocol", protocol]
+    shown = run("negotiate", "paper-w1", *options, "-o", path)
     assert shown.code == 0 and "payments add up to zero" in " ".join(shown.out.split())
-    found = run("negotiate", "hospitals", *options, "--json").record
-    solved = run("solve", "hospitals", "--mechanism", mechanism, "--json").record
+    found = run("negotiate", "paper-w1", *options, "--json").record
+    solved = run("solve", "paper-w1", "--mechanism", mechanism, "--json").record
     assert found["mechanism"] == mechanism
-    np.testing.assert_allclose(found["payments"], solved["payments"], atol=1e-5)
+    np.testing.assert_allclose(found["payments"], solved["payments"], atol=1e-4)
     assert run("check", path).code == 0
-    assert run("check", "hospitals", path).code == 0
+    assert run("check", "paper-w1", path).code == 0
 
 
 @pytest.mark.slow
@@ -146,9 +146,6 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
         (["-o", "none/said.jsonl"], "none/said.jsonl: there is no such folder; make it first"),
         (["--plot", "n.gif"], "n.gif: a picture's name must end in .png, .svg, .pdf"),
         (["--plot", "none/n.png"], "none/n.png: there is no such folder; make it first"),
-        (["--resume"], "--resume needs the transcript to go on from; name it with --transcript"),
-        (["--resume", "-o", "said.jsonl"], "said.jsonl: there is no transcript to go on from; check the path"),
-        (["--lies", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv"),
     ],
 )
 def test_refused_before_any_work(run, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -174,14 +171,8 @@ def test_a_finished_transcript_is_shown_again(run, tmp_path: Path) -> None:
     table = first.words.split("Deal (amounts")[1].split(" Written:")[0]
     assert table in again.words
     assert (tmp_path / "said.jsonl").read_bytes() == content
-    with_json = run("negotiate", "-o", "said.jsonl", "--resume", "--json").record
+    with_json = run("negotiate", "-o", "said.jsonl", "--json").record
     assert {key: with_json[key] for key in DEAL_KEYS} == read_transcript(tmp_path / "said.jsonl").deal
-
-
-def test_an_empty_file_is_begun_in(run, tmp_path: Path) -> None:
-    (tmp_path / "said.jsonl").touch()
-    assert run("negotiate", "-o", "said.jsonl").code == 0
-    assert run("check", "said.jsonl").code == 0
 
 
 @pytest.mark.parametrize(
@@ -239,7 +230,7 @@ def test_interrupted_and_gone_on(run, tmp_path: Path, exchange: int, as_json: li
         broken = run("negotiate", "-o", "said.jsonl", *as_json)
     assert broken.code == 130
     assert f"interrupted; {exchange - 1} exchanges are kept in said.jsonl, the same command goes on" in broken.err
-    resumed = run("negotiate", "-o", "said.jsonl", "--resume", *as_json)
+    resumed = run("negotiate", "-o", "said.jsonl", *as_json)
     assert resumed.code == 0
     assert (tmp_path / "said.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     if as_json:
@@ -332,21 +323,6 @@ def test_a_deal_without_somebody_is_held_against_those_who_stayed(run, tmp_path:
 
 
 # Studies
-
-
-def test_the_worst_lies(run, tmp_path: Path) -> None:
-    alone = fp.Federation([[1.0]], costs=0.01, payoff=fp.Log())
-    fp.save_scenario(fp.Scenario(federation=alone), tmp_path / "alone.toml")
-    result = run("negotiate", tmp_path / "alone.toml", "--lies")
-    assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("What the worst lies gain under Externality")
-    assert result.out.count("none found") == 2  # nobody to lie to
-    lines = (tmp_path / "lies.csv").read_text().splitlines()
-    assert lines[0].startswith("mechanism,agents,refusal,gain") and len(lines) == 3
-    refused = run("negotiate", "paper-w1", "--lies", "--plot", "lies.png")
-    assert refused.code == 2 and "--plot draws a negotiation" in refused.err
-    silent = run("negotiate", "paper-w1", "--lies", "--mechanism", "standalone")
-    assert silent.code == 2 and "nobody reports anything" in silent.err
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def test_probabilities_to_leave_that_were_assumed_are_not_shown(
     assert run_main(["fit", str(tmp_path / "log.csv"), "--signs", signs, "--cost", "0.001", "-o", str(scenario)]) == 0
     capsys.readouterr()
     page = tmp_path / "page.html"
-    arguments = ["compare", str(scenario), "-m", "externality", "-m", "voluntary", "--draws", "50"]
+    arguments = ["compare", str(scenario), "-m", "externality", "-m", "voluntary"]
     assert run_main([*arguments, "--html", str(page)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert run_main([*arguments, "--json"]) == 0

@@ -4,11 +4,6 @@ import json
 
 import pytest
 
-from fedpact.federation import SharedCap
-from fedpact.negotiation import Agent
-from fedpact.negotiation.agent_file import agent_from_record, record_of_agent
-from fedpact.scenario import example
-
 NAME = "hospitals-privacy"
 
 
@@ -36,25 +31,7 @@ def test_deals_are_checked_and_settled(run, tmp_path, monkeypatch) -> None:
     assert over.code == 2 and "at most the shared cap 40" in " ".join(over.err.split())
 
 
-@pytest.mark.slow
-def test_negotiated_between_members_that_say_their_shared_caps(run, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run("negotiate", NAME, "--transcript", "said.jsonl").code == 0
-    assert run("check", NAME, "said.jsonl").code == 0
-    solved, negotiated = (run(command, NAME, "--json").record for command in ("solve", "negotiate"))
-    assert negotiated["contributions"] == pytest.approx(solved["contributions"], rel=1e-6, abs=1e-6)
-    agents = [Agent.of(example("hospitals-privacy").federation, place) for place in range(3)]
-    for agent in agents:
-        again = agent_from_record(json.loads(json.dumps(record_of_agent(agent))))
-        assert again.shared_caps == agent.shared_caps == (SharedCap((0, 1), agent_cap(agent)),)
-
-
-def agent_cap(agent: Agent) -> float:
-    return (40.0, 25.0, 20.0)[agent.index]
-
-
-@pytest.mark.parametrize("arguments", [("--protocol", "sums"), ("--mechanism", "shapley")])
-def test_what_knows_no_shared_caps_says_so(run, arguments) -> None:
-    refused = run("negotiate", NAME, *arguments)
+def test_a_negotiation_knows_no_shared_caps_and_says_so(run) -> None:
+    refused = run("negotiate", NAME)
     assert refused.code == 2
     assert "knows lots with a cap each only" in " ".join(refused.err.split())

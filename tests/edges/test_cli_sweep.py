@@ -17,7 +17,6 @@ import pytest
 import fedpact as fp
 from edges.command_line import at_odds, crowd
 from fedpact.scenario import example
-from random_cases import some
 
 PNG, PDF = b"\x89PNG", b"%PDF"
 ONE = ("paper-w3", "--vary", "costs=0.001,0.002")
@@ -52,17 +51,6 @@ def test_numbers_and_picture_under_their_default_names(run, tmp_path: Path) -> N
     assert max(map(len, result.out.splitlines())) <= 80
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", some(["svg", "png", "pdf"], 1))
-def test_pictures_of_every_kind(run, tmp_path: Path, suffix: str) -> None:
-    pytest.importorskip("matplotlib")
-    result = run("sweep", *ONE, "--vary", "weights[0,1]=1,2", "-o", "t.csv", "--plot", f"p.{suffix}")
-    assert result.code == 0
-    begins = (tmp_path / f"p.{suffix}").read_bytes()[:200]
-    assert {"png": PNG, "svg": b"<svg", "pdf": PDF}[suffix] in begins or b"<?xml" in begins
-    assert not (tmp_path / "t.png").exists()
-
-
 def test_json_tells_the_same(run, tmp_path: Path) -> None:
     record = run("sweep", *ONE, "--metric", "welfare", "--metric", "payments", "-m", "externality", "--json").record
     assert list(record) == ["axes", "agents", "mechanisms", "files"]
@@ -71,19 +59,6 @@ def test_json_tells_the_same(run, tmp_path: Path) -> None:
     assert record["mechanisms"]["externality"]["welfare"] == [float(row["welfare"]) for row in found]
     assert np.array(record["mechanisms"]["externality"]["payments"]).shape == (2, 3)
     assert record["files"][0] == "sweep.csv"
-
-
-@pytest.mark.slow
-def test_names_of_agents_with_commas_and_brackets(run, tmp_path: Path) -> None:
-    names = ["Zürich, [old] = 1", "B"]
-    federation = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5), names=names)
-    fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "s.toml")
-    result = run(
-        "sweep", "s.toml", "--vary", "weights[B,Zürich, [old] = 1]=0,1", "--vary", "costs[Zürich, [old] = 1]=1"
-    )
-    assert result.code == 0
-    assert "weights[B,Zürich, [old] = 1]" in result.words
-    assert rows(tmp_path / "sweep.csv")[1]["weights[B,Zürich, [old] = 1]"] == "1.0"
 
 
 def test_many_agents_are_counted_and_money_is_told(run, tmp_path: Path) -> None:
@@ -143,15 +118,9 @@ def test_claims_not_looked_at_have_no_margin(run, tmp_path: Path) -> None:
 
 def test_where_the_lowest_and_the_highest_are_is_told(run) -> None:
     words = run("sweep", "hospitals", "--vary", "joining_costs=0 EUR,60000 EUR", "-m", "externality").words
-    assert "mechanism member lowest at mean highest at below zero" in words
+    assert "lowest highest below" in words and "at mean" in words
     clinic = words[words.index("Clinic") :].split()
     assert (clinic[2], clinic[5]) == ("60,000", "0")
-
-
-def test_infinite_ratios_are_shown(run) -> None:
-    result = run("sweep", "paper-w3", "--vary", "costs=0.001", "-m", "externality", "--metric", "reciprocity_ratios")
-    line = next(line for line in result.out.splitlines() if "agent 0" in line)
-    assert line.split()[3:8] == ["inf", "all", "inf", "inf", "all"]
 
 
 # mistakes

@@ -130,20 +130,6 @@ def test_nobody_federates_under_standalone(train) -> None:
     assert "agent 0 (alone)" in train(*QUICK, "-m", "standalone", "-o", "other").words
 
 
-@pytest.mark.slow
-def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
-    names = ["[bold]B, the =first", "2", "_x"]
-    base = example("paper-w2").federation
-    federation = fp.Federation(base.weights, costs=0.001, caps=400.0, payoff=base.payoff, names=names)
-    fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "s.toml")
-    result = train("s.toml", *QUICK[1:], "--label-noise", "2=0.1", "--label-noise", "[bold]B, the =first=0.2")
-    assert result.code == 0, result.err
-    assert "[bold]B, the =first" in result.words
-    settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
-    assert settings["experiment"]["label_noise"] == [0.2, 0.1, 0.0], "the name counts, not the number"
-    assert rows(tmp_path / "run" / "rounds.csv")[0]["member"] == names[0]
-
-
 def test_per_agent_numbers() -> None:
     names = ["1", "City", "x=y"]
     assert per_agent("--n", [], names, 5.0).tolist() == [5.0] * 3
@@ -270,14 +256,6 @@ def test_bad_input_is_one_line_and_nothing_is_written(folder: Path, train, train
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("command", ["paper-w2 --rounds 0", "paper-w2 --seed -1", "paper-w2 --local-epochs 0"])
-def test_misuse_is_exit_code_2_too(train, tmp_path: Path, command: str) -> None:
-    result = train(*command.split())
-    assert result.code == 2
-    assert "Traceback" not in result.err
-    assert held(tmp_path) == []
-
-
 def test_no_network(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("sklearn.datasets")
 
@@ -304,7 +282,7 @@ def test_without_matplotlib_there_is_no_picture(train, tmp_path: Path, monkeypat
     def missing(*_: object) -> None:
         raise fp.MissingExtra("matplotlib", "plot")
 
-    monkeypatch.setattr("fedpact.report.plots.training.new_figure", missing)
+    monkeypatch.setattr("fedpact.report.plots.style.new_figure", missing)
     assert train(*QUICK).code == 0
     assert held(tmp_path / "run") == [name for name in sorted(FILES) if name != "learning.png"]
 

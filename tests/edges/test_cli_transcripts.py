@@ -172,15 +172,6 @@ def test_claims_need_the_scenario(run) -> None:
     assert "claims need the scenario: fedpact check SCENARIO said.jsonl" in result.err
 
 
-def test_agents_of_another_scenario(run) -> None:
-    run("negotiate", "-o", "said.jsonl")
-    result = run("check", "paper-w1", "said.jsonl")
-    assert result.code == 2
-    assert (
-        "the deal must be between members of the scenario (agent 0, agent 1, agent 2), got 'University'" in result.err
-    )
-
-
 def test_a_deal_in_the_place_of_the_scenario(run, tmp_path: Path) -> None:
     run("negotiate", "-o", "said.jsonl")
     (tmp_path / "deal.json").write_text(run("solve", "hospitals", "--json").out)

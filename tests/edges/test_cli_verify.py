@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.deals import Ledger
-from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED, VERIFIED
-from fedpact.fitting.logs import verified_entry
+from fedpact.fitting.logs import read_verified
 from fedpact.utils.tables import csv_rows
+from signed_ledgers import write_signed_ledger
 
 NAMES = ["North", "South", "East"]
 ENDS = ["--floor", "0.1", "--ceiling", "0.95"]
@@ -96,19 +94,23 @@ def test_a_deal_of_a_file_and_a_picture(run, scenario: Path, short: Path, tmp_pa
     assert (tmp_path / "shares.png").read_bytes().startswith(PNG)
 
 
-def test_a_ledger_holds_the_deal_and_the_models(run, scenario: Path, short: Path, tmp_path: Path) -> None:
-    deal = fp.ExternalityMechanism().solve(fp.load_scenario(scenario).federation).deal
-    table = np.genfromtxt(short, delimiter=",", skip_header=1)
-    with Ledger(tmp_path / "ledger.jsonl") as ledger:
-        ledger.append("begun", {"agents": NAMES})
-        ledger.append(AGREED, {"deal": deal_record(deal)})
-        nothing = run("verify", "ledger.jsonl", scenario)
-        ledger.append(VERIFIED, verified_entry(NAMES, table[:, :3], table[:, 3:6], table[:, 6:]))
+def test_a_ledger_holds_the_deal_and_the_models(run, scenario: Path, tmp_path: Path) -> None:
+    """The same as a table of what it holds."""
+    deal, rng = fp.ExternalityMechanism().solve(fp.load_scenario(scenario).federation).deal, np.random.default_rng(0)
+    write_signed_ledger(tmp_path / "early.jsonl", deal, until="trained")
+    nothing = run("verify", "early.jsonl", scenario)
     assert nothing.code == 2
-    assert "ledger.jsonl: this ledger records no models made of subsets" in nothing.err
-    found = run("verify", "ledger.jsonl", scenario, *ENDS, "--json")
-    assert found.code == 1
-    assert found.record == run("verify", short, scenario, *ENDS, "--json").record
+    assert "early.jsonl: this ledger records no models made of subsets" in nothing.err
+    path, seen = tmp_path / "ledger.jsonl", {name: rng.uniform(0.3, 0.6, 7).tolist() for name in NAMES}
+    write_signed_ledger(
+        path, deal, until="verified", subsets=7, measure=lambda subsets, name: (seen[name][: len(subsets)], 300)
+    )
+    subsets, scores, sizes = read_verified(path).tests(NAMES)
+    heads = [f"{kind}.{name}" for kind in ("subset", "accuracy", "test_size") for name in NAMES]
+    rows = [[*map(int, row[:3]), *row[3:6], *map(int, row[6:])] for row in np.hstack([subsets, scores, sizes]).tolist()]
+    (tmp_path / "table.csv").write_text(csv_rows([heads, *rows]))
+    found, other = (run("verify", name, scenario, *ENDS, "--json") for name in ("ledger.jsonl", "table.csv"))
+    assert found.code == other.code and found.record == other.record
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_an_app_under_a_deal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     found = check_record(tmp_path / "ledger.jsonl")
     trained = found.last("trained")
     assert found.failed == [] and found.last("settled") is not None and trained is not None
-    assert trained.content["samples"] == {"agent 0": [168, 168], "agent 1": [61, 61], "agent 2": [312, 312]}
+    assert found.samples == {"agent 0": [168, 168], "agent 1": [61, 61], "agent 2": [312, 312]}
     sys.modules.pop("digits", None)
 
 
@@ -107,9 +107,7 @@ def test_batch_normalisation_signed_and_verified(tmp_path: Path) -> None:
         contributions=np.array([50.0, 80.0, 30.0, 100.0]),
         payments=np.array([0.1, 0.2, -0.2, -0.1]),
     )
-    under = UnderDeal(
-        FedAvg(fraction_evaluate=0.0), deal, ledger=tmp_path / "ledger.jsonl", signed=True, verify_subsets=15
-    )
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=tmp_path / "ledger.jsonl", verify_subsets=15)
     initial = ArrayRecord(network().state_dict())
     under.start(grid_of({}, {}, {}, {}, app=normalising_app()), initial, num_rounds=3, timeout=30.0)
     found = check_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
@@ -202,7 +200,7 @@ def main(grid, context):
     outcome = fp.ExternalityMechanism().solve(FEDERATION)
     strategy = FedAvg(fraction_evaluate=0.0)
     under = UnderDeal(
-        strategy, outcome, ledger=context.run_config["ledger"], signed=True, verify_subsets=7, metric="f1"
+        strategy, outcome, ledger=context.run_config["ledger"], verify_subsets=7, metric="f1"
     )
     under.start(grid, ArrayRecord(network().state_dict()), num_rounds=2, timeout=120.0)
 """
@@ -266,5 +264,5 @@ def test_a_deployment_whose_node_is_killed_goes_on_without_it(tmp_path: Path) ->
         for kind in ("failed", "settled", "measured")
     )
     assert list(failed["agents"]) == ["B"] and set(failed["deliveries"]) <= {"A", "C", "D"}
-    assert settled["confirmed"] == ["A", "C", "D"] and settled["cents"]["B"] == 0
+    assert sorted(settled["signatures"]) == ["A", "C", "D"] and settled["cents"]["B"] == 0
     assert all(said["accuracy"] is not None for said in measured["accuracies"].values())

@@ -38,7 +38,7 @@ def test_a_simulation_negotiates_trains_and_settles(tmp_path: Path, run: Callabl
     np.testing.assert_allclose(found.deal.contributions, solved.contributions, rtol=SAME)
     measured, trained = found.last("measured"), found.last("trained")
     assert measured is not None and trained is not None
-    agreed = list(trained.content["agreed"].values())
+    agreed = list(found.deal.samples(10.0).values())
     assert agreed == [168, 61, 312]
     # What nodes measure is what the experiment of the same seed comes to.
     expected = Experiment(mnist(), n_agents=3, samples=1666, training=Training(rounds=2)).accuracies([agreed])[0]

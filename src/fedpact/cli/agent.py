@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli.common import AsJson, console, escape, print_json
+from fedpact.cli import inputs, screen
 from fedpact.utils.errors import error_context
 
 agent = typer.Typer(
@@ -22,8 +22,8 @@ def _agent() -> None:
 
 @agent.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="A private file, of `fedpact fit --member`.", metavar="FILE")],
-    as_json: AsJson = False,
+    path: Annotated[Path, typer.Argument(help="A private file, of `fedpact fit --member`.")],
+    as_json: inputs.AsJson = False,
 ) -> None:
     """Say in words what a private file holds, and what the member would do alone."""
     from fedpact.negotiation.agent_file import load_agent, read_private_file  # noqa: PLC0415 - heavy
@@ -33,7 +33,6 @@ def check(
     with error_context(str(path)):
         notes = MemberNotes.of(read_private_file(path), found)
     if as_json:
-        print_json(agent_record(found, notes))
+        screen.print_json(agent_record(found, notes))
         return
-    for line in agent_text(found, notes).splitlines():
-        console.print(escape(line), soft_wrap=True)
+    screen.say_all(agent_text(found, notes).splitlines(), path=True)

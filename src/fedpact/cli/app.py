@@ -136,7 +136,7 @@ def _root(
     ] = None,
 ) -> None:
     if files_from is not None:
-        from fedpact.cli.common import allow_files_from  # noqa: PLC0415 - slow to import
+        from fedpact.cli.inputs import allow_files_from  # noqa: PLC0415 - slow to import
 
         allow_files_from(files_from)
 
@@ -238,7 +238,7 @@ def _fail(error: object, code: int) -> NoReturn:
 def _fail_without_deal(error: NoFairDeal) -> NoReturn:
     """Say that there is no deal as the mechanism has it, with --json as an object too: nothing failed to converge."""
     if "--json" in sys.argv:
-        from fedpact.cli.common import print_json  # noqa: PLC0415 - loaded by the command that failed
+        from fedpact.cli.screen import print_json  # noqa: PLC0415 - loaded by the command that failed
         from fedpact.utils.jsonl import jsonable  # noqa: PLC0415 - as above
 
         print_json(jsonable({"error": str(error), "groups": error.groups, "subsidy": error.subsidy}))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fedpact.cli.common import read_scenario
+from fedpact.cli.inputs import read_scenario
 from fedpact.cli.per_agent import Rule, per_agent
 from fedpact.federation import Federation, Quadratic
 from fedpact.fitting import Fit, Observations
@@ -55,12 +55,16 @@ def fit_terms(
     lots, tasks = observations.lot_columns, observations.task_columns
     largest = observations.contributions.max(axis=0)
     caps = np.where(largest > 0, largest, largest.max())
-    linear, quadratic = np.full(len(lots), np.nan), np.full(len(lots), np.nan)
-    values, money, unit = np.full(len(tasks), np.nan), None, ""
+    linear, quadratic, values = (np.full(size, np.nan) for size in (len(lots), len(lots), len(tasks)))
+    money, unit = None, ""
     if like is not None:
         scenario = read_scenario(like)
-        money, unit = scenario.money, scenario.unit
-        _copy_terms(scenario.federation, observations, like, caps, values, linear, quadratic)
+        known, money, unit = scenario.federation, scenario.money, scenario.unit
+        _check_like(known, observations, like)
+        of_lots, of_tasks = (observations.lot_labels, known.lot_labels), (observations.task_labels, known.task_labels)
+        caps = _known(*of_lots, known.caps, caps)
+        linear, quadratic = (_known(*of_lots, part, np.nan) for part in (known.costs.linear, known.costs.quadratic))
+        values = _known(*of_tasks, known.values, np.nan)
     given = per_agent("--cost", stated["--cost"] or [], lots, np.nan, rule=POSITIVE)
     linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
     values = per_agent("--value", stated["--value"] or [], tasks, values, rule=POSITIVE)
@@ -78,16 +82,8 @@ def fit_terms(
     return FitTerms(costs=costs, caps=caps, values=None if np.isnan(values).all() else values, money=money, unit=unit)
 
 
-def _copy_terms(
-    known: Federation,
-    observations: Observations,
-    like: str,
-    caps: FloatArray,
-    values: FloatArray,
-    linear: FloatArray,
-    quadratic: FloatArray,
-) -> None:
-    """Fill in what a scenario says of the lots and tasks of the log."""
+def _check_like(known: Federation, observations: Observations, like: str) -> None:
+    """Refuse a scenario whose members are others than those of the log."""
     if not set(known.names) & set(observations.names):
         raise InvalidInput(f"--like {like}: its members are {', '.join(known.names)}; none of them is in the log")
     if known.has_lots != observations.has_lots:
@@ -95,16 +91,13 @@ def _copy_terms(
         raise InvalidInput(
             f"--like {like}: members have several lots or tasks in {which} only; both must name the same"
         )
-    lots = {key: place for place, key in enumerate(known.lot_labels)}
-    tasks = {key: place for place, key in enumerate(known.task_labels)}
-    rates, bends = (np.broadcast_to(part, len(lots)) for part in (known.costs.linear, known.costs.quadratic))
-    for place, label in enumerate(observations.lot_labels):
-        if label in lots:
-            there = lots[label]
-            caps[place], linear[place], quadratic[place] = known.caps[there], rates[there], bends[there]
-    for place, label in enumerate(observations.task_labels):
-        if label in tasks:
-            values[place] = known.values[tasks[label]]
+
+
+def _known(wanted: Sequence[str], labels: Sequence[str], numbers: ArrayLike, otherwise: ArrayLike) -> FloatArray:
+    """For each label that is wanted its number, or what stands `otherwise`."""
+    by_label = dict(zip(labels, np.broadcast_to(numbers, len(labels)).tolist(), strict=True))
+    others = np.broadcast_to(otherwise, len(wanted)).tolist()
+    return np.array([by_label.get(label, other) for label, other in zip(wanted, others, strict=True)])
 
 
 def staying_members(names: Sequence[str], without: Sequence[str]) -> NDArray[np.bool_]:

@@ -6,19 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
+from typer import Argument, Option
 
-from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, table
+from fedpact.cli import inputs, screen
 from fedpact.fitting.pilots.records import column_list, pandas, read_table
-from fedpact.shapley.samples import (
-    NEIGHBOURS,
-    LeftOut,
-    SampleLots,
-    Samples,
-    find_lots,
-    leave_lots_out,
-)
+from fedpact.shapley.samples import LeftOut, SampleLots, Samples, find_lots, leave_lots_out
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.jsonl import jsonable
@@ -30,62 +23,42 @@ MAX_LABELS_NAMED = 4
 
 
 def lots(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="Samples: a table with a column label and numbers in all others.",
-            metavar="DATA",
-        ),
-    ],
-    test: Annotated[
-        Path, typer.Option("--test", help="Samples to judge by, whose labels are right; a file like DATA.")
-    ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write every sample's value and lot, .csv.", metavar="FILE")
-    ] = None,
-    tiers: Annotated[int, typer.Option("--tiers", help="How many tiers at most; the last does harm.", min=1)] = 3,
-    by_label: Annotated[bool, typer.Option("--by-label", help="Tiers of its own for every label.")] = False,
-    neighbours: Annotated[int, typer.Option("--neighbours", help="How many neighbours vote.", min=1)] = NEIGHBOURS,
-    check: Annotated[
-        bool, typer.Option("--check", help="Fit a model without each lot, and say what that does.")
-    ] = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    data: Annotated[Path, Argument(help="A table with a column label, the others numbers.")],
+    test: Annotated[Path, Option("--test", help="Samples to judge by, rightly labelled; a file like DATA.")],
+    output: Annotated[Path | None, Option("--output", "-o", help="Every sample's value and lot, .csv.")] = None,
+    check: Annotated[bool, Option("--check", help="Fit a model without each lot too.")] = False,
+    force: inputs.Force = False,
+    as_json: inputs.AsJson = False,
 ) -> None:
     """Cut samples into lots, kinds of data to bring or leave at home: good ones, fair ones, those that do harm.
 
     Every sample gets a value: about 1 if it is as useful as its class allows, below 0 if it misleads.
     """
-    if output is not None:
-        check_output(output, force=force, suffixes=(".csv",))
+    inputs.check_output(output, force=force, suffixes=(".csv",))
     (features, labels), (test_features, test_labels) = read_samples(data), read_samples(test)
     if not set(labels.tolist()) & set(test_labels.tolist()):
         raise InvalidInput(f"{test}: none of its labels is one of {data}; both must use the same labels")
     samples = Samples(features=features, labels=labels, test_features=test_features, test_labels=test_labels)
-    with progress(STEPS) as begin:
+    with screen.progress(STEPS) as begin:
         begin("valuing samples")
-        found = find_lots(samples, tiers=tiers, by_label=by_label, neighbours=neighbours)
+        found = find_lots(samples)
         if check:
             begin("models without each lot")
         left_out = leave_lots_out(found, samples) if check else None
+    files = [] if output is None else [str(output)]
     if output is not None:
-        write_table(output, _columns(found, labels))
+        columns = {
+            "sample": list(range(1, len(labels) + 1)),  # in the order of the file
+            LABEL: labels.tolist(),
+            "value": [f"{value:.6g}" for value in found.values],
+            "lot": [found.names[lot] for lot in found.lots],
+        }
+        write_table(output, columns)
     if as_json:
-        print_json(_record(found, left_out) | {"files": [] if output is None else [str(output)]})
+        screen.print_json(_record(found, left_out) | {"files": files})
         return
     _show(found, labels, left_out)
-    if output is not None:
-        console.print(f"\nWritten: {escape(str(output))}", soft_wrap=True)
-
-
-def _columns(found: SampleLots, labels: Any) -> dict[str, Any]:
-    """A row per sample, in the order of the file, numbered from 1."""
-    return {
-        "sample": list(range(1, len(labels) + 1)),
-        LABEL: labels.tolist(),
-        "value": [f"{value:.6g}" for value in found.values],
-        "lot": [found.names[lot] for lot in found.lots],
-    }
+    screen.say_written(files)
 
 
 def _record(found: SampleLots, left_out: LeftOut | None) -> dict[str, Any]:
@@ -97,36 +70,28 @@ def _record(found: SampleLots, left_out: LeftOut | None) -> dict[str, Any]:
         "lot_of_sample": found.lots,
     }
     if left_out is not None:
-        record |= {
-            "accuracy": left_out.accuracy,
-            "accuracy_without": left_out.without,
-            "order_agrees": left_out.agrees,
-        }
+        record |= {"accuracy": left_out.accuracy, "accuracy_without": left_out.without, "order_agrees": left_out.agrees}
     plain: dict[str, Any] = jsonable(record)
     return plain
 
 
 def _show(found: SampleLots, labels: Any, left_out: LeftOut | None) -> None:
     heads = ["lot", "samples", "mean value", "mostly labels"]
-    made = table(
-        f"Lots of {len(labels)} samples, valued by votes of nearest neighbours",
-        *heads,
-        *(["accuracy without it", "lost per 100 samples"] if left_out is not None else []),
-    )
-    made.columns[3].justify = "left"
+    heads += ["accuracy without it", "lost per 100 samples"] if left_out is not None else []
+    rows = []
     for lot, name in enumerate(found.names):
         kinds, counts = np.unique(labels[found.lots == lot], return_counts=True)
         most = [str(kinds[place]) for place in np.argsort(-counts, kind="stable")[:MAX_LABELS_NAMED]]
         named = ", ".join(most) + (", ..." if len(kinds) > MAX_LABELS_NAMED else "")
-        effect = []
-        if left_out is not None:
-            effect = [f"{left_out.without[lot]:.3f}", f"{left_out.losses[lot]:+.4f}"]
-        made.add_row(escape(name), str(found.sizes[lot]), f"{found.mean_values[lot]:+.2f}", escape(named), *effect)
-    console.print(made)
+        effect = [] if left_out is None else [f"{left_out.without[lot]:.3f}", f"{left_out.losses[lot]:+.4f}"]
+        rows.append([name, str(found.sizes[lot]), f"{found.mean_values[lot]:+.2f}", named, *effect])
+    title = f"Lots of {len(labels)} samples, valued by votes of nearest neighbours"
+    screen.print_rows(title, heads, rows, words=("mostly labels",))
     if left_out is not None:
         verdict = "agrees with" if left_out.agrees else "differs from"
-        console.print(
-            f"\nA logistic regression on all samples has accuracy {left_out.accuracy:.3f}; differences are sure up to "
+        screen.say()
+        screen.say(
+            f"A logistic regression on all samples has accuracy {left_out.accuracy:.3f}; differences are sure up to "
             f"{2 * left_out.noise:.3f}. The order of the lots {verdict} what leaving them out does."
         )
 

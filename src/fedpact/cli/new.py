@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from fedpact.cli.common import AsJson, Force, check_output, print_json
+from fedpact.cli import inputs, screen
 from fedpact.scenario import EXAMPLES, example, load_scenario, save_scenario, schema, template
 from fedpact.scenario.members_words import DataUnit, Price
 from fedpact.scenario.template import ScenarioAnswers, scenario_text
@@ -163,32 +164,22 @@ __all__ = ["new"]
 
 
 def new(
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("scenario.toml"),
-    agents: Annotated[int, typer.Option("--agents", "-n", help="How many members.", min=1, max=1000)] = 3,
-    names: Annotated[str | None, typer.Option("--names", help="Their names, with commas between them.")] = None,
-    lots: Annotated[
-        str | None,
-        typer.Option("--lots", help="Several kinds of data per member: their names, with commas between them."),
-    ] = None,
-    tasks: Annotated[
-        str | None, typer.Option("--tasks", help="Several tests per member: their names, with commas between them.")
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.", metavar="NAME"),
-    ] = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask for everything, on a terminal.")] = False,
-    force: Force = False,
-    as_json: AsJson = False,
-    print_schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of scenarios and exit.")
-    ] = False,
+    path: Annotated[Path, Argument(help="The file to write.")] = Path("scenario.toml"),
+    agents: Annotated[int, Option("--agents", "-n", help="How many members.", min=1, max=1000)] = 3,
+    names: Annotated[str | None, Option("--names", help="Their names, with commas between them.")] = None,
+    lots: Annotated[str | None, Option("--lots", help="Several kinds of data per member: names, with commas.")] = None,
+    tasks: Annotated[str | None, Option("--tasks", help="Several tests per member: names, with commas.")] = None,
+    source: Annotated[str | None, Option("--from", help=f"Copy a built-in one: {', '.join(EXAMPLES)}.")] = None,
+    ask: Annotated[bool, Option("--ask", help="Ask for everything, on a terminal.")] = False,
+    force: inputs.Force = False,
+    as_json: inputs.AsJson = False,
+    print_schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of scenarios.")] = False,
 ) -> None:
     """Write a commented scenario file to fill in."""
     if print_schema:
         typer.echo(json.dumps(schema(), indent=2))
         return
-    check_output(path, force=force)
+    inputs.check_output(path, force=force)
     if ask and source is not None:
         raise InvalidInput("--ask and --from exclude each other: give one of them")
     if (lots is not None or tasks is not None) and (ask or source is not None):
@@ -202,7 +193,7 @@ def new(
         kinds = {"lots": _listed("--lots", lots), "tasks": _listed("--tasks", tasks)}
         replace_text(path, scenario_text(ask_for_scenario(names)) if ask else template(chosen, **kinds))
     if as_json:
-        print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
+        screen.print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
     else:
         typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")
 

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from typer import Argument, Option
 
-from fedpact.cli.common import AsJson, console, escape, print_json, progress
-from fedpact.cli.exit_codes import CLAIM_FAILS, INTERRUPTED
+from fedpact.cli import inputs, screen
+from fedpact.cli.exit_codes import CLAIM_FAILS
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["paper"]
 
-PARTS = 200  # of a result, on the progress bar
 QUICK = "fig4"
 KEPT = "trained-models"  # a folder in that of the results
-WORDS = {
-    Judgement.CONFIRMED: "[blue]confirmed[/blue]",
-    Judgement.CONDITIONAL: "with a condition",
-    Judgement.NOT_CONFIRMED: "[red]not confirmed[/red]",
-}
 
 
 def paper(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=f"Any of {', '.join(RESULTS)}, or {ALL} (the default): all but {', '.join(ON_REQUEST)}.",
-            metavar="[NAME]...",
-        ),
+        list[str] | None, Argument(help=f"Of {', '.join(RESULTS)}, or {ALL}.", metavar="[NAME]...")
     ] = None,
-    folder: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the files go; made if it is not there.", metavar="DIR")
-    ] = Path("paper-results"),
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if a judgement is not the one known before.")
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Of fig4 a short version: one seed, fewer rounds, a coarser grid.")
-    ] = False,
-    as_json: AsJson = False,
+    folder: Annotated[Path, Option("--output", "-o", help="Where the files go; made if it is not there.")] = Path(
+        "paper-results"
+    ),
+    check: Annotated[bool, Option("--check", help="Exit with 1 if a judgement is new.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Of fig4 a short version, with one seed.")] = False,
+    as_json: inputs.AsJson = False,
 ) -> None:
     """Compute the paper's figures and tables anew: PNG, SVG, CSV, and a page with printed and computed side by side."""
     from fedpact.paper.drawing import require_matplotlib  # noqa: PLC0415 - only for this command
@@ -55,16 +41,10 @@ def paper(
     make_folder(folder)
     if quick and QUICK not in wanted:
         raise InvalidInput(f"--quick is for {QUICK}; name it, or leave --quick out")
-    try:
-        results, written = _made(wanted, folder, quick=quick)
-    except KeyboardInterrupt:
-        trains = set(wanted) & set(ON_REQUEST)
-        kept = "; models that are trained are kept, the same command goes on from there" if trains else ""
-        typer.echo(f"interrupted{kept}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    results, written = _made(wanted, folder, quick=quick)
     surprises = [found for result in results for found in result.findings if not found.as_expected]
     if as_json:
-        print_json(_record(results, written, surprises))
+        screen.print_json(_record(results, written, surprises))
     else:
         _show(results, written, surprises)
     if check and surprises:
@@ -77,65 +57,33 @@ def _made(names: Sequence[str], folder: Path, *, quick: bool) -> tuple[list[Resu
 
     results: list[Result] = []
     written: list[Path] = []
-    with progress(PARTS * len(names) + 1) as begin:
-        begun = 0
-
-        def reach(part: int, what: str) -> None:
-            nonlocal begun
-            for _ in range(part - begun):
-                begin(what)
-            begun = max(begun, part)
-
-        for place, name in enumerate(names):
-            first, computing = PARTS * place + 1, f"computing {name}"
-            reach(first, computing)
-            result = reproduce(name, _parts(reach, first, computing), quick=quick, folder=folder / KEPT)
-            reach(first + PARTS - 1, f"drawing {name}")
-            written += write_files(folder, files_of(result))
-            results.append(result)
-        begin("writing the page")
-        pages = {"index.md": page_markdown(results).encode(), "index.html": page_html(results).encode()}
-        written += write_files(folder, pages)
-    return results, written
-
-
-def _parts(reach: Callable[[int, str], None], first: int, what: str) -> Callable[[int, int], None]:
-    """Moves the bar while a result tells how many of how many of its own parts are done."""
-    return lambda done, of: reach(first + done * (PARTS - 2) // of, what)
+    for name in names:
+        with screen.counter(f"parts of {name}", kept=name in ON_REQUEST) as count:
+            results.append(reproduce(name, count, quick=quick, folder=folder / KEPT))
+        written += write_files(folder, files_of(results[-1]))
+    pages = {"index.md": page_markdown(results).encode(), "index.html": page_html(results).encode()}
+    return results, [*written, *write_files(folder, pages)]
 
 
 def _show(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> None:
     for result in results:
-        made = Table(
-            title=escape(result.title),
-            title_justify="left",
-            title_style="bold",
-            box=None,
-            pad_edge=False,
-            padding=(0, 2, 0, 0),
-        )
-        made.add_column("judgement", width=13)
-        made.add_column("the paper says", ratio=2)
-        made.add_column("what the numbers say", ratio=3)
+        screen.say((result.title, "bold"))
         for found in result.findings:
-            made.add_row(WORDS[found.judgement], escape(found.statement), escape(found.evidence))
-        console.print(made)
-        console.print()
-    _show_summary(results, written, surprises)
-
-
-def _show_summary(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> None:
+            colour = {Judgement.CONFIRMED: "blue", Judgement.NOT_CONFIRMED: "red"}.get(found.judgement, "")
+            screen.say((str(found.judgement), colour), f": {found.statement}")
+            screen.say(f"  {found.evidence}")
+        screen.say()
     judged = [found.judgement for result in results for found in result.findings]
     counts = ", ".join(f"{judged.count(judgement)} {judgement}" for judgement in Judgement)
-    console.print(f"Of {len(judged)} statements {counts}.")
+    screen.say(f"Of {len(judged)} statements {counts}.")
     if surprises:
-        console.print("[red]Not as known before:[/red]")
-        for found in surprises:
-            console.print(f"- {escape(found.statement)} {found.judgement}; known before: {found.expected}")
+        screen.say(("Not as known before:", "red"))
+        screen.say_all(f"- {found.statement} {found.judgement}; known before: {found.expected}" for found in surprises)
     else:
-        console.print("Every judgement is the one known before.")
-    console.print(f"\nWritten to {escape(str(written[-1].parent))}:", soft_wrap=True)
-    console.print(escape(", ".join(path.name for path in written)))
+        screen.say("Every judgement is the one known before.")
+    screen.say()
+    screen.say(f"Written to {written[-1].parent}:", path=True)
+    screen.say(", ".join(path.name for path in written))
 
 
 def _record(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> dict[str, Any]:
@@ -144,21 +92,20 @@ def _record(results: Sequence[Result], written: Sequence[Path], surprises: Seque
             {
                 "name": result.name,
                 "title": result.title,
-                "findings": [_finding_record(found) for found in result.findings],
+                "findings": [
+                    {
+                        "where": found.where,
+                        "statement": found.statement,
+                        "judgement": str(found.judgement),
+                        "evidence": found.evidence,
+                        "expected": str(found.expected),
+                        "as_expected": found.as_expected,
+                    }
+                    for found in result.findings
+                ],
             }
             for result in results
         ],
         "as_expected": not surprises,
         "files": [str(path) for path in written],
-    }
-
-
-def _finding_record(found: PaperFinding) -> dict[str, Any]:
-    return {
-        "where": found.where,
-        "statement": found.statement,
-        "judgement": str(found.judgement),
-        "evidence": found.evidence,
-        "expected": str(found.expected),
-        "as_expected": found.as_expected,
     }

@@ -12,7 +12,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
 MAX_LISTED_NAMES = 6  # names in a message
-EACH = "A number for all, one per member with commas, or NAME=NUMBER; may be repeated."
+Each = list[str] | None  # a number for all, one per member with commas, or NAME=NUMBER; may be repeated
 Rule = tuple[Callable[[float], object], str]
 FINITE: Rule = (np.isfinite, "a finite number")
 

@@ -7,34 +7,17 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Option
 
 from fedpact.certificates.claims import quote_claim
-from fedpact.cli.audits import show_excluded
-from fedpact.cli.common import (
-    DEFAULT_EXAMPLE,
-    AsJson,
-    Force,
-    ScenarioArgument,
-    amounts_in,
-    check_output,
-    choose_mechanism,
-    console,
-    escape,
-    print_agents,
-    print_json,
-    read_scenario,
-    table,
-    terminal_text,
-)
-from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
+from fedpact.cli import inputs, screen
 from fedpact.cli.per_agent import per_agent
-from fedpact.cli.solve import show_side_payments
+from fedpact.cli.solve import say_side_payments
 from fedpact.deals import Deal, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
 from fedpact.deals.diagnosis import exceeded_budgets
 from fedpact.deals.ledger import SETTLED
-from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
+from fedpact.deals.settlement import PAYOFF_UNIT
 from fedpact.federation import Federation
 from fedpact.fitting.delivery import with_paid_shares
 from fedpact.mechanisms import mechanism_named
@@ -48,109 +31,70 @@ from fedpact.utils.words import count_text, join_names
 
 
 def settle(
-    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
-    deal: DealArgument = None,
-    name: DealMechanism = None,
-    currency: Annotated[
-        str | None, typer.Option("--currency", help="The scenario's by default; needs --per-payoff.")
-    ] = None,
-    per_payoff: Annotated[
-        float | None,
-        typer.Option("--per-payoff", help="Money per unit of payoff; the scenario's by default; needs --currency."),
-    ] = None,
-    decimals: Annotated[
-        int | None,
-        typer.Option(
-            "--decimals",
-            help=f"Digits after the point; if not given {MONEY_DECIMALS}, and {PAYOFF_DECIMALS} without money.",
-            min=0,
-            max=9,
-        ),
-    ] = None,
+    scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
+    deal: inputs.DealArgument = None,
+    name: inputs.DealMechanism = None,
     sponsor: Annotated[
-        str | None,
-        typer.Option("--sponsor", help="Who covers payments that do not balance: nobody in the deal.", metavar="NAME"),
+        str | None, Option("--sponsor", help="Who, outside the deal, covers what does not balance.")
     ] = None,
     delivered: Annotated[
         list[str] | None,
-        typer.Option(
-            "--delivered",
-            help="What was delivered, where it is less than agreed; several allowed. A ledger says it itself.",
-            metavar="NAME=AMOUNT",
-        ),
+        Option("--delivered", help="What was delivered, if less than agreed; may repeat.", metavar="NAME=AMOUNT"),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the transfers, as .csv or .json.", metavar="FILE")
-    ] = None,
-    force: Force = False,
-    unchecked: Unchecked = False,
-    as_json: AsJson = False,
+    output: Annotated[Path | None, Option("--output", "-o", help="The transfers, as .csv or .json.")] = None,
+    force: inputs.Force = False,
+    unchecked: inputs.Unchecked = False,
+    as_json: inputs.AsJson = False,
 ) -> None:
     """Turn the payments of a deal into transfers of money between the members.
 
     What was delivered is paid for, at the prices agreed: a member that delivers less is paid less, and the others pay
-    less. A deal that does not hold is refused, and so are payments that do not balance unless a sponsor is named. Where
-    the scenario says nothing of money, amounts are units of payoff.
+    less. A deal that does not hold is refused, and so are payments that do not balance unless a sponsor is named.
+    Amounts are in the scenario's money; where it says nothing of money, in units of payoff.
 
     A ledger is settled by what its members signed, in the money of the run; a run that did not finish pays nobody.
     """
-    if output is not None:
-        check_output(output, force=force, suffixes=(".csv", ".json"))
-    chosen = read_scenario(scenario)
-    options = {
-        "--currency": currency,
-        "--per-payoff": per_payoff,
-        "--decimals": decimals,
-        "--sponsor": sponsor,
-        "--delivered": delivered,
-    }
+    inputs.check_output(output, force=force, suffixes=(".csv", ".json"))
+    chosen = inputs.read_scenario(scenario)
+    options = {"--sponsor": sponsor, "--delivered": delivered}
     run = _finished_run(deal, [option for option, given in options.items() if given is not None])
-    with amounts_in(chosen.money):
-        agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
-    money = _money(currency, per_payoff) or chosen.money
-    given = _delivered(agreed, delivered or [])
+    agreed = inputs.choose_deal(chosen, deal, name, unchecked=unchecked)
+    money, given = chosen.money, _delivered(agreed, delivered or [])
     if run is not None:  # as it stands there, in the order of its members
         agreed, given = run.stated_deal, run.delivered
     between = None  # where payments follow from the mechanism's rule at what was delivered
     if given is not None and agreed.prices is None and (given != agreed.contributions).any():
-        rules = mechanism_named(agreed.mechanism) if name is None else choose_mechanism(name)
+        rules = mechanism_named(agreed.mechanism) if name is None else inputs.choose_mechanism(name)
         between = rules.outcome_of(agreed, chosen.federation)
     if run is not None:
         settlement = run.settlement(between_members=between)
         money = _check_settled(run, settlement, deal)
     else:
         settlement = settle_deal(
-            agreed,
-            money=money,
-            decimals=decimals,
-            sponsor=sponsor,
-            delivered=given,
-            between_members=between,
-            unchecked=unchecked,
+            agreed, money=money, sponsor=sponsor, delivered=given, between_members=between, unchecked=unchecked
         )
-    if unchecked:
-        say_unchecked(deal)
     if output is not None:
         (settlement.to_csv if output.suffix.lower() == ".csv" else settlement.to_json)(output)
+    inputs.say_unchecked(deal, unchecked=unchecked)
+    over = _over_budget(settlement, chosen.federation)
     if as_json:
         terms = {
             "mechanism": agreed.mechanism,
             "agents": agreed.agents,
             "excluded": agreed.excluded,
             "side_payments": agreed.side_payments,
-            "over_budget": [
-                said.partition(" is asked for ")[0] for said in _over_budget(settlement, chosen.federation)
-            ],
+            "over_budget": [said.partition(" is asked for ")[0] for said in over],
         }
-        print_json(jsonable(terms) | settlement.record())
+        screen.print_json(jsonable(terms) | settlement.record())
         return
-    show_excluded(agreed)
+    screen.say_excluded(agreed)
     _show(settlement, agreed, chosen.unit)
-    show_side_payments(agreed, Unit.of(money, agreed.payments))
-    for sentence in _over_budget(settlement, chosen.federation):
-        console.print(f"[red]{escape(terminal_text(sentence))}[/red]", soft_wrap=True)
+    say_side_payments(agreed, Unit.of(money, agreed.payments))
+    for sentence in over:
+        screen.say((sentence, "red"), path=True)
     if output is not None:
-        console.print(f"\nTransfers written to {escape(str(output))}", soft_wrap=True)
+        screen.say()
+        screen.say(f"Transfers written to {output}", path=True)
 
 
 def _over_budget(settlement: Settlement, federation: Federation) -> Sequence[str]:
@@ -162,12 +106,6 @@ def _over_budget(settlement: Settlement, federation: Federation) -> Sequence[str
         return money_text(settlement, round(payoff / cent))
 
     return exceeded_budgets(federation, settlement.names, cent * np.array(settlement.cents), amount, cents)
-
-
-def _money(currency: str | None, per_payoff: float | None) -> Money | None:
-    if (currency is None) != (per_payoff is None):
-        raise InvalidInput("--currency and --per-payoff belong together: give both, or neither")
-    return None if currency is None or per_payoff is None else Money(currency=currency, per_payoff=per_payoff)
 
 
 def _delivered(agreed: Deal, options: list[str]) -> FloatArray | None:
@@ -218,33 +156,29 @@ def _check_settled(run: CheckedLedger, due: Settlement, path: Path | None) -> Mo
 def _show_delivered(settlement: Settlement, deal: Deal, data: str) -> None:
     if settlement.agreed is None or settlement.delivered is None or settlement.agreed_cents is None:
         return
-    counted = f" ({data})" if data else ""
+    counted, sizes = f" ({data})" if data else "", np.array(settlement.agreed)
     given = [
-        (escape(f"agreed{counted}"), number_texts(np.array(settlement.agreed))),
-        (escape(f"delivered{counted}"), number_texts(np.array(settlement.delivered))),
+        (f"agreed{counted}", number_texts(sizes)),
+        (f"delivered{counted}", number_texts(np.array(settlement.delivered))),
     ]
     paid = [
         ("agreed pay", [cents_text(settlement, cents) for cents in settlement.agreed_cents]),
         ("is paid", [cents_text(settlement, cents) for cents in settlement.cents]),
     ]
-    sizes, title = np.array(settlement.agreed), f"Agreed, delivered, paid ({settlement.currency})"
     if deal.has_lots:
-        print_agents("Agreed and delivered", deal.lot_labels, given, sizes=sizes, kind="lot")
-        print_agents(f"Paid ({settlement.currency})", deal.agents, paid, sizes=deal.payments)
+        screen.print_agents("Agreed and delivered", deal.lot_labels, given, sizes=sizes, kind="lot")
+        screen.print_agents(f"Paid ({settlement.currency})", deal.agents, paid, sizes=deal.payments)
     else:
-        print_agents(title, deal.agents, [*given, *paid], sizes=sizes)
+        title = f"Agreed, delivered, paid ({settlement.currency})"
+        screen.print_agents(title, deal.agents, [*given, *paid], sizes=sizes)
 
 
 def _show(settlement: Settlement, deal: Deal, data: str) -> None:
     _show_delivered(settlement, deal, data)
     if not settlement.transfers:
-        console.print("Nobody pays anybody.")
+        screen.say("Nobody pays anybody.")
         return
-    made = table(f"Transfers ({settlement.currency})", "from", "to", "amount")
-    made.columns[1].justify = "left"
-    for transfer in settlement.transfers:
-        made.add_row(escape(transfer.payer), escape(transfer.payee), cents_text(settlement, transfer.cents))
-    console.print(made)
-    count = count_text(len(settlement.transfers), "transfer")
-    proof = ", the fewest possible" if settlement.minimal else ""
-    console.print(f"{count}{proof}; all balances add up to zero.")
+    rows = [(each.payer, each.payee, cents_text(settlement, each.cents)) for each in settlement.transfers]
+    screen.print_rows(f"Transfers ({settlement.currency})", ("from", "to", "amount"), rows, words=("to",))
+    count, proof = count_text(len(rows), "transfer"), ", the fewest possible" if settlement.minimal else ""
+    screen.say(f"{count}{proof}; all balances add up to zero.")

@@ -14,22 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Option
 
-from fedpact.cli.common import (
-    DEFAULT_EXAMPLE,
-    AsJson,
-    ScenarioArgument,
-    console,
-    escape,
-    print_agents,
-    print_json,
-    progress,
-    read_scenario,
-    terminal_text,
-)
-from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
-from fedpact.cli.per_agent import EACH, per_agent
+from fedpact.cli import inputs, screen
+from fedpact.cli.per_agent import Each, per_agent
 from fedpact.fitting.parameters import checked_range
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.numbers import Unit, number_texts
@@ -46,74 +34,52 @@ from fedpact.utils.words import MAX_NAMES, count_text, join_names
 
 FOLDER = Path("run")
 ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
+FROM_ZERO = (
+    "Promised payoffs count from zero, while an untrained model is right one time in ten already: compare signs and "
+    "shapes, not levels. --floor and --ceiling count from a fitted curve."
+)
 
 
 def train(
-    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
-    deal: DealArgument = None,
-    name: DealMechanism = None,
-    unchecked: Unchecked = False,
-    data: Annotated[
-        str, typer.Option("--data", help=f"MNIST: {', '.join(SOURCES)}; embedded needs no connection.")
-    ] = EMBEDDED,
-    rounds: Annotated[int, typer.Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
-    samples: Annotated[
-        list[str] | None,
-        typer.Option("--samples", help=f"Images each member holds, tests included; 400 if not given. {EACH}"),
-    ] = None,
-    test_share: Annotated[
-        float, typer.Option("--test-share", help="The part of its images a member is tested on.")
-    ] = TEST_SHARE,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            "--alpha",
-            help="Mixes of classes drawn at random: the smaller, the more they differ. All classes alike if not given.",
-        ),
-    ] = None,
-    label_noise: Annotated[
-        list[str] | None, typer.Option("--label-noise", help=f"The share of training labels that is wrong. {EACH}")
-    ] = None,
-    local_epochs: Annotated[
-        int, typer.Option("--local-epochs", help="How often a member goes through its samples in a round.", min=1)
-    ] = 1,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", help="Step of gradient descent.")] = 0.05,
-    floor: Annotated[
-        list[str] | None, typer.Option("--floor", help=f"Accuracy that is worth nothing, 0 if not given. {EACH}")
-    ] = None,
-    ceiling: Annotated[
-        list[str] | None,
-        typer.Option("--ceiling", help=f"Accuracy that is worth a member's value, 1 if not given. {EACH}"),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same accuracies.", min=0)] = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The run's folder; `run` if not given.", metavar="FOLDER")
-    ] = None,
-    as_json: AsJson = False,
+    scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
+    deal: inputs.DealArgument = None,
+    name: inputs.DealMechanism = None,
+    unchecked: inputs.Unchecked = False,
+    data: Annotated[str, Option("--data", help=f"MNIST: {', '.join(SOURCES)}; embedded is offline.")] = EMBEDDED,
+    rounds: Annotated[int, Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
+    samples: Annotated[Each, Option("--samples", help="Images each member holds, tests included.")] = None,
+    test_share: Annotated[float, Option("--test-share", help="The part of its images for tests.")] = TEST_SHARE,
+    alpha: Annotated[float | None, Option("--alpha", help="The smaller, the more mixes of classes differ.")] = None,
+    label_noise: Annotated[Each, Option("--label-noise", help="The share of training labels to spoil.")] = None,
+    local_epochs: Annotated[int, Option("--local-epochs", help="Passes over the data in a round.", min=1)] = 1,
+    learning_rate: Annotated[float, Option("--learning-rate", help="Step of gradient descent.")] = 0.05,
+    floor: Annotated[Each, Option("--floor", help="Accuracy that is worth nothing, 0 if not given.")] = None,
+    ceiling: Annotated[Each, Option("--ceiling", help="Accuracy worth a member's value, 1 if not given.")] = None,
+    seed: inputs.Seed = 0,
+    output: Annotated[Path, Option("--output", "-o", help="The run's folder.")] = FOLDER,
+    as_json: inputs.AsJson = False,
 ) -> None:
     """Train under a deal: accuracies, and what was promised beside what was measured.
 
     Everybody contributes what it agreed to; beside the common model (or a personal one for each) every agent trains
-    alone. The folder holds all rounds, the result, a picture, and what is needed to repeat the run.
+    alone. Samples, label noise, floors and ceilings: a number for all, one per member with commas, or NAME=NUMBER. The
+    folder holds all rounds, the result, a picture, and what is needed to repeat the run.
     """
-    folder = output or FOLDER
-    check_folder(folder)
-    chosen = read_scenario(scenario)
-    names, lots = chosen.federation.names, chosen.federation.lot_labels
-    low, high = (
-        per_agent(option, given or [], names, otherwise)
-        for option, given, otherwise in (("--floor", floor, 0.0), ("--ceiling", ceiling, 1.0))
+    check_folder(output)
+    chosen = inputs.read_scenario(scenario)
+    federation = chosen.federation
+    names, lots = federation.names, federation.lot_labels
+    low, high = checked_range(
+        per_agent("--floor", floor or [], names, 0.0), per_agent("--ceiling", ceiling or [], names, 1.0), federation
     )
-    low, high = checked_range(low, high, chosen.federation)
-    if unchecked:
-        say_unchecked(deal)
-    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
+    inputs.say_unchecked(deal, unchecked=unchecked)
+    agreed = inputs.choose_deal(chosen, deal, name, unchecked=unchecked)
     experiment = Experiment(
         _images(data),
-        n_agents=chosen.federation.n_agents,
+        n_agents=federation.n_agents,
         names=names,
-        lot_owners=chosen.federation.lot_owners if chosen.federation.has_lots else None,
-        lot_names=chosen.federation.lot_names if chosen.federation.has_lots else None,
+        lot_owners=federation.lot_owners if federation.has_lots else None,
+        lot_names=federation.lot_names if federation.has_lots else None,
         samples=per_agent("--samples", samples or [], lots, SAMPLES),
         test_share=test_share,
         alpha=alpha,
@@ -121,25 +87,22 @@ def train(
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
     )
-    members = chosen.federation.n_agents
-    with progress(members + (1 if chosen.federation.home is None else members)) as begin:  # models at most
+    alone = 1 if federation.home is None else federation.n_agents
+    with screen.progress(federation.n_agents + alone) as begin:  # models at most
         run = train_under(
-            agreed, chosen.federation, experiment, floors=low, ceilings=high, models=chosen.models, progress=begin
+            agreed, federation, experiment, floors=low, ceilings=high, models=chosen.models, progress=begin
         )
-    files = [str(path) for path in save_run(folder, run, chosen, experiment, _origin(scenario, deal))]
+    files = [str(path) for path in save_run(output, run, chosen, experiment, _origin(scenario, deal))]
     if as_json:
-        print_json(run_record(run) | {"files": files})
+        screen.print_json(run_record(run) | {"files": files})
         return
-    show_run(run, chosen)
-    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
-
-
-# From words to an experiment
+    _show(run, chosen)
+    screen.say_written(files)
 
 
 def _images(source: str) -> Images:
     """What is dealt to the members; it may take a while to come."""
-    with progress(1) as begin, error_context("--data"):
+    with screen.progress(1) as begin, error_context("--data"):
         begin("reading images")
         return mnist(source)
 
@@ -152,85 +115,75 @@ def _label_noise(lots: tuple[str, ...], given: list[str]) -> FloatArray:
 
 def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
     """Where a plan came from, for people: the words of the command and the texts of its files."""
-    built_in = scenario in EXAMPLES
     return {
         "command": shlex.join(["fedpact", *sys.argv[1:]]).encode("utf-8", "replace").decode(),
         "source": {
             "scenario": scenario,
-            "scenario_text": None if built_in else read_text(Path(scenario)),
+            "scenario_text": None if scenario in EXAMPLES else read_text(Path(scenario)),
             "deal": None if deal is None else str(deal),
         },
     }
 
 
-FROM_ZERO = (
-    "Promised payoffs count from zero, while an untrained model is right one time in ten already: compare signs and "
-    "shapes, not levels. --floor and --ceiling count from a fitted curve."
-)
-
-
-def show_run(run: Run, scenario: Scenario) -> None:
+def _show(run: Run, scenario: Scenario) -> None:
     """All tables, and a few words."""
     name = run.plan.deal.mechanism
     title = MECHANISMS[name].title if name in MECHANISMS else name
     own = ", a model for each member" if run.models == PERSONAL else ""
-    title = f"trained under {escape(title)}, {count_text(run.rounds, 'round')}{own}"
-    console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] {title}\n")
-    unit = Unit.of(scenario.money, run.promised.payoffs)
-    _show_training(run)
-    _show_gains(run, unit)
-    gains = run.gains
-    amounts = (run.promised.welfare, run.measured.welfare, gains.promised.sum(), gains.total, *gains.total_interval)
-    welfare, reached, promised, measured, low, high = (
-        escape(terminal_text(unit.text(float(amount)))) for amount in amounts
+    screen.say(
+        (scenario.title or "Federation", "bold"), f" trained under {title}, {count_text(run.rounds, 'round')}{own}"
     )
-    console.print(f"Welfare {welfare} promised, {reached} measured.")
-    console.print(
-        f"[bold]Verdict: {run.verdict}.[/bold] All members together gain {measured} over training alone (90 % interval "
-        f"{low} to {high}); the deal promised {promised}."
+    screen.say()
+    unit, gains = Unit.of(scenario.money, run.promised.payoffs), run.gains
+    names = [name if run.is_member[agent] else f"{name} (alone)" for agent, name in enumerate(run.agents)]
+    _show_training(run, names)
+    _show_gains(run, names, unit)
+    amounts = (run.promised.welfare, run.measured.welfare, gains.promised.sum(), gains.total, *gains.total_interval)
+    welfare, reached, promised, measured, low, high = (unit.text(float(amount)) for amount in amounts)
+    screen.say(f"Welfare {welfare} promised, {reached} measured.")
+    screen.say(
+        (f"Verdict: {run.verdict}.", "bold"),
+        f" All members together gain {measured} over training alone (90 % interval {low} to {high}); the deal promised "
+        f"{promised}.",
     )
     if gains.doubtful:
-        console.print(
-            f"Measured gains of {escape(join_names(gains.doubtful, most=MAX_NAMES))} may be chance: larger test sets "
-            "may say otherwise."
-        )
+        who = join_names(gains.doubtful, most=MAX_NAMES)
+        screen.say(f"Measured gains of {who} may be chance: larger test sets may say otherwise.")
     if not run.floors.any():
-        console.print(FROM_ZERO)
+        screen.say(FROM_ZERO)
 
 
-def _show_training(run: Run) -> None:
+def _show_training(run: Run, names: list[str]) -> None:
+    alone = ("alone: used", run.standalone_samples) if run.plan.home is None else ("at home", run.plan.home)
     amounts = [
         ("agreed", number_texts(run.plan.contributions)),
         ("used", [f"{count:,}" for count in run.samples]),
-        ("alone: used", [f"{count:,}" for count in run.standalone_samples])
-        if run.plan.home is None
-        else ("at home", [f"{count:,}" for count in run.plan.home]),
+        (alone[0], [f"{count:,}" for count in alone[1]]),
     ]
     measured = [
         ("accuracy", [f"{accuracy:.4f}" for accuracy in run.accuracies]),
         ("alone: accuracy", [f"{accuracy:.4f}" for accuracy in run.standalone_accuracies]),
     ]
     if run.federation.has_lots:
-        print_agents("Lots", run.federation.lot_labels, amounts, sizes=run.plan.contributions)
-        console.print()
-        print_agents("Training", _names(run), measured, sizes=run.promised.payoffs)
+        screen.print_agents("Lots", run.federation.lot_labels, amounts, sizes=run.plan.contributions)
+        screen.say()
+        screen.print_agents("Training", names, measured, sizes=run.promised.payoffs)
     else:
         columns = [*amounts[:2], measured[0], amounts[2], measured[1]]
-        print_agents("Training", _names(run), columns, sizes=run.plan.contributions)
+        screen.print_agents("Training", names, columns, sizes=run.plan.contributions)
     sizes = run.test_sizes
-    worst = 0.5 / np.sqrt(sizes.min())
     images = f"{sizes.min()} to {sizes.max()}" if np.ptp(sizes) else f"{sizes[0]}"
-    console.print(f"Tested on {images} images each: a standard error of up to {worst:.2g}.\n")
+    screen.say(f"Tested on {images} images each: a standard error of up to {0.5 / np.sqrt(sizes.min()):.2g}.")
+    screen.say()
 
 
-def _show_gains(run: Run, unit: Unit) -> None:
-    low, high = run.gains.intervals.T
-    amounts = (run.plan.payments, run.promised.gains, run.measured.gains, low, high)
+def _show_gains(run: Run, names: list[str], unit: Unit) -> None:
+    amounts = (run.plan.payments, run.promised.gains, run.measured.gains, *run.gains.intervals.T)
     texts = [unit.column(each, signed=True) for each in amounts]
     columns = list(zip(("receives", "promised", "measured", "from", "to"), texts, strict=True))
     columns.append(("would leave", [_leaves(run, agent) for agent in range(len(run.agents))]))
     sizes = run.promised.payoffs if run.federation.has_lots else run.plan.contributions  # by which the largest are told
-    print_agents(f"Gains over training alone, 90 % intervals ({unit.label})", _names(run), columns, sizes=sizes)
+    screen.print_agents(f"Gains over training alone, 90 % intervals ({unit.label})", names, columns, sizes=sizes)
 
 
 def _leaves(run: Run, agent: int) -> str:
@@ -240,9 +193,4 @@ def _leaves(run: Run, agent: int) -> str:
     promised, measured = ("yes" if account.leaves[agent] else "no" for account in (run.promised, run.measured))
     if run.agents[agent] in run.gains.doubtful:
         return f"not clear, promised {promised}"
-    shown = "[red]yes[/red]" if measured == "yes" else measured
-    return shown if promised == measured else f"{shown}, promised {promised}"
-
-
-def _names(run: Run) -> list[str]:
-    return [name if run.is_member[agent] else f"{name} (alone)" for agent, name in enumerate(run.agents)]
+    return measured if promised == measured else f"{measured}, promised {promised}"

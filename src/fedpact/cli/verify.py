@@ -7,20 +7,11 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from typer import Argument, Option
 
-from fedpact.cli.common import (
-    DEFAULT_EXAMPLE,
-    AsJson,
-    console,
-    escape,
-    print_json,
-    read_scenario,
-    table,
-    terminal_text,
-)
-from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
-from fedpact.cli.per_agent import EACH, per_agent
-from fedpact.cli.pictures import check_picture, write_picture
+from fedpact.cli import inputs, screen
+from fedpact.cli.exit_codes import CLAIM_FAILS
+from fedpact.cli.per_agent import Each, per_agent
 from fedpact.deals import Deal, is_ledger
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
@@ -35,7 +26,6 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.words import join_names
 
-SOMEBODY_FLAGGED = 1
 LOTS_REFUSED = (
     "models of subsets tell how much a member delivered, not of which lot; fedpact settle --delivered pays by lot what "
     "members report"
@@ -43,91 +33,68 @@ LOTS_REFUSED = (
 
 
 def verify(
-    measured: Annotated[
-        Path,
-        typer.Argument(
-            help="A .csv file with one row per model made of a subset of the updates, or a ledger that records them.",
-            metavar="FILE",
-        ),
-    ],
+    measured: Annotated[Path, Argument(help="A .csv file with a row per subset model, or a ledger.")],
     scenario: Annotated[
-        str | None,
-        typer.Argument(
-            help="A scenario file, or a built-in federation; of a ledger with a calibration, that by default.",
-            metavar="[SCENARIO]",
-        ),
+        str | None, Argument(help="A scenario; a calibrated ledger needs none.", metavar="[SCENARIO]")
     ] = None,
-    deal: DealArgument = None,
-    name: DealMechanism = None,
-    floor: Annotated[
-        list[str] | None, typer.Option("--floor", help=f"Accuracy without data, 0 if not given. {EACH}")
-    ] = None,
-    ceiling: Annotated[
-        list[str] | None, typer.Option("--ceiling", help=f"Accuracy with all data, 1 if not given. {EACH}")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Shares with intervals, as .png, .svg or .pdf.", metavar="FILE")
-    ] = None,
+    deal: inputs.DealArgument = None,
+    name: inputs.DealMechanism = None,
+    floor: Annotated[Each, Option("--floor", help="Accuracy without data, 0 if not given.")] = None,
+    ceiling: Annotated[Each, Option("--ceiling", help="Accuracy with all data, 1 if not given.")] = None,
+    plot: inputs.Picture = None,
     calibrate: Annotated[
-        Path | None,
-        typer.Option(
-            "--calibrate",
-            help="Subset models of earlier rounds or runs of the same training procedure, a file like FILE.",
-            metavar="EARLIER",
-        ),
+        Path | None, Option("--calibrate", help="Subset models of earlier runs, a file like FILE.", metavar="EARLIER")
     ] = None,
-    unchecked: Unchecked = False,
-    as_json: AsJson = False,
+    unchecked: inputs.Unchecked = False,
+    as_json: inputs.AsJson = False,
 ) -> None:
     """Estimate which share of its agreed contribution each member delivered in effect.
 
     FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME; or round, member, samples,
     score, subset, as other tools write rounds down. A ledger holds its deal too, and the calibration if members agreed
     to be paid by one: then it needs no scenario. EARLIER, of the same training procedure, says what data is worth under
-    it; without, members are held against each other by the scenario's weights, with the doubt that it states. Exit code
-    1 if somebody is flagged: it delivered too little beyond doubt. Where weights and curves do not fit the models it
-    says that it cannot judge, and the exit code is 0.
+    it; without, members are held against each other by the scenario's weights, with the doubt that it states. Floors
+    and ceilings: a number for all, one per member with commas, or NAME=NUMBER. Exit code 1 if somebody is flagged: it
+    delivered too little beyond doubt. Where weights and curves do not fit the models it says that it cannot judge, and
+    the exit code is 0.
     """
-    if plot is not None:
-        check_picture(plot)
+    inputs.check_picture(plot)
     recorded = is_ledger(measured)
     found_ledger = check_ledger(measured) if recorded and scenario is None and deal is None else None
     known = None if found_ledger is None else ledger_calibration(found_ledger)
-    chosen = read_scenario(scenario or DEFAULT_EXAMPLE) if known is None else Scenario(federation=known.federation)
+    chosen = (
+        inputs.read_scenario(scenario or inputs.DEFAULT_EXAMPLE)
+        if known is None
+        else Scenario(federation=known.federation)
+    )
     names = chosen.federation.names
     floors, ceilings = (0.0, 1.0) if known is None else (known.curves.floors, known.curves.ceilings)
-    ends = [
-        per_agent(option, given or [], names, otherwise)
-        for option, given, otherwise in (("--floor", floor, floors), ("--ceiling", ceiling, ceilings))
-    ]
-    path = measured if recorded and deal is None else deal
+    ends = [per_agent("--floor", floor or [], names, floors), per_agent("--ceiling", ceiling or [], names, ceilings)]
     if known is not None and found_ledger is not None and found_ledger.deal is not None:
         agreed = found_ledger.deal  # a calibration says nothing of costs to hold it to
     else:
-        agreed = choose_deal(chosen.federation, path, name, unchecked=unchecked, money=chosen.money)
+        path = measured if recorded and deal is None else deal
+        agreed = inputs.choose_deal(chosen, path, name, unchecked=unchecked)
     with error_context(str(measured)):
         tests = _tests(measured, chosen.federation, agreed)
     earlier = None
     if calibrate is not None:
         before = check_ledger(calibrate).deal if is_ledger(calibrate) else None
         with error_context(str(calibrate)):
-            earlier = calibrate_delivery(
-                chosen.federation, *_tests(calibrate, chosen.federation, before or agreed), *ends
-            )
+            shown = _tests(calibrate, chosen.federation, before or agreed)
+            earlier = calibrate_delivery(chosen.federation, *shown, *ends)
     with error_context(str(measured)):
         found = estimate_delivery(
             chosen.federation, *tests, *ends, weights_from=chosen.uncertainty, calibration=earlier
         )
-    if plot is not None:
-        write_picture(found.plot(), plot)
+    inputs.write_picture(found, plot)
     if as_json:
-        print_json({"mechanism": agreed.mechanism} | delivery_record(found))
+        screen.print_json({"mechanism": agreed.mechanism} | delivery_record(found))
     else:
         _show(found, chosen)
-        if plot is not None:
-            console.print(f"\nWritten: {escape(str(plot))}", soft_wrap=True)
+        screen.say_written([] if plot is None else [plot])
     if found.flagged:
-        raise typer.Exit(SOMEBODY_FLAGGED)
+        raise typer.Exit(CLAIM_FAILS)
 
 
 def _tests(path: Path, federation: Federation, deal: Deal) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -148,36 +115,36 @@ def _tests(path: Path, federation: Federation, deal: Deal) -> tuple[FloatArray, 
 
 
 def _show(found: Delivery, scenario: Scenario) -> None:
-    console.print(
-        f"[bold]Delivery[/bold]: {escape(scenario.title or 'Federation')}, {found.n_models} models, {found.n_measured} "
-        f"accuracies; intervals hold 95 %\n"
-    )
-    (lower, upper), power = found.intervals(), found.power()
-    made = table("Share of the agreed contribution", "member", "agreed", "delivered", "interval", "60 % found", "")
+    counts = f"{found.n_models} models, {found.n_measured} accuracies; intervals hold 95 %"
+    screen.say(("Delivery", "bold"), f": {scenario.title or 'Federation'}, {counts}")
+    screen.say()
+    (lower, upper), power, rows = found.intervals(), found.power(), []
     for agent, name in enumerate(found.names):
-        known = name not in found.unknown and found.models.identified[agent]
-        bounded = f"{100 * lower[agent]:.0f} to {100 * upper[agent]:.0f} %"
-        made.add_row(
-            escape(name),
-            terminal_text(given_text(float(found.contributions[agent]))),
-            f"{100 * found.shares[agent]:.0f} %" if known and np.isfinite(upper[agent]) else "-",
-            (bounded if np.isfinite(upper[agent]) else f"{100 * lower[agent]:.0f} % or more")
-            if known
-            else "nothing is known",
-            f"{100 * power[agent]:.0f} %" if found.can_judge else "-",
-            "[red]flagged[/red]" if name in found.flagged else "",
+        low, high, share = (f"{100 * each[agent]:.0f}" for each in (lower, upper, found.shares))
+        bounded, known = np.isfinite(upper[agent]), name not in found.unknown and found.models.identified[agent]
+        interval = "nothing is known" if not known else f"{low} to {high} %" if bounded else f"{low} % or more"
+        rows.append(
+            (
+                name,
+                given_text(float(found.contributions[agent])),
+                f"{share} %" if known and bounded else "-",
+                interval,
+                f"{100 * power[agent]:.0f} %" if found.can_judge else "-",
+                "flagged" if name in found.flagged else "",
+            )
         )
-    console.print(made)
-    console.print(
-        "\n60 % found: how probably these subsets and test samples would show a member that delivers 60 %. More of "
+    heads = ("member", "agreed", "delivered", "interval", "60 % found", "")
+    screen.print_rows("Share of the agreed contribution", heads, rows)
+    screen.say()
+    screen.say(
+        "60 % found: how probably these subsets and test samples would show a member that delivers 60 %. More of "
         "both show more; subsets that were measured earlier too show most."
     )
-    console.print(f"Noise between models of the same data: {found.run_noise:.4f}")
+    screen.say(f"Noise between models of the same data: {found.run_noise:.4f}")
     for note in found.notes:
-        style = "yellow" if found.can_judge else "bold red"
-        console.print(f"[{style}]{escape(note[0].upper() + note[1:])}.[/{style}]")
+        screen.say((f"{note[0].upper()}{note[1:]}.", "yellow" if found.can_judge else "bold red"))
     if found.flagged:
-        short = escape(join_names(found.flagged))
-        console.print(f"[red]Delivered less than agreed, or data worth less than the weights say[/red]: {short}.")
+        less = "Delivered less than agreed, or data worth less than the weights say"
+        screen.say((less, "red"), f": {join_names(found.flagged)}.")
     elif found.can_judge:
-        console.print("Nobody is flagged.")
+        screen.say("Nobody is flagged.")

@@ -284,22 +284,17 @@ class Comparison:
 
         return comparison_line(self)
 
-    def _repr_html_(self) -> str:
-        from fedpact.report.records import comparison_html  # noqa: PLC0415 - notebooks only
-
-        return comparison_html(self)
-
     def to_frame(self) -> Any:
         """A pandas frame with a row per mechanism and agent; needs pandas."""
         from fedpact.report.records import comparison_frame  # noqa: PLC0415 - optional dependency
 
         return comparison_frame(self)
 
-    def plot(self, *, figure: Any = None) -> Any:
-        """The mechanisms side by side as a picture, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots import plot_comparison  # noqa: PLC0415 - optional dependency
+    def plot(self, *, ax: Any = None) -> Any:
+        """What every member gains under every mechanism, on `ax` or a new figure; needs matplotlib."""
+        from fedpact.report.plots.results import plot_comparison  # noqa: PLC0415 - optional dependency
 
-        return plot_comparison(self, figure=figure)
+        return plot_comparison(self, ax=ax)
 
 
 def compare(

@@ -141,8 +141,8 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         else f"{comparison.amount(settled.welfare - alone)} more than"
     )
     share = _percent(comparison.share_of_best(settled.welfare))
-    without = f"Without {_names(settled.leavers)}, who would leave, " if settled.leavers else ""
-    yield f"{without}{comparison.title(chosen)} reaches {share} of the best welfare, {gained} everybody alone"
+    without = f"Without {_names(settled.leavers)}, who would leave, it" if settled.leavers else ""
+    yield f"{without or 'It'} reaches {share} of the best welfare, {gained} everybody alone"
     if not settled.leavers:
         yield _who_leaves(comparison, chosen)
     yield from _who_should_be_in(comparison)

@@ -131,11 +131,11 @@ class FieldStudy:
 
         return study_frame(self)
 
-    def plot(self, *, figure: Any = None) -> Any:
-        """Shares in which properties hold, by mechanism and kind, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots import plot_study  # noqa: PLC0415 - optional dependency
+    def plot(self, *, ax: Any = None) -> Any:
+        """Shares in which properties hold, by mechanism, on `ax` or a new figure; needs matplotlib."""
+        from fedpact.report.plots.results import plot_study  # noqa: PLC0415 - optional dependency
 
-        return plot_study(self, figure=figure)
+        return plot_study(self, ax=ax)
 
 
 def study(

@@ -145,14 +145,14 @@ class Sweep:
 
         return sweep_frame(self)
 
-    def plot(self, *, money: Any = None, data: str = "", figure: Any = None) -> Any:
-        """Curves for one parameter, heat maps for two, on `figure` or a new one; needs matplotlib.
+    def plot(self, *, money: Any = None, data: str = "") -> Any:
+        """A figure with curves for one parameter, heat maps for two; needs matplotlib.
 
         Amounts are in `money` (`fedpact.Money`) where it is given, contributions in units of `data`.
         """
-        from fedpact.report.plots import plot_sweep  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.sweeps import plot_sweep  # noqa: PLC0415 - optional dependency
 
-        return plot_sweep(self, money=money, data=data, figure=figure)
+        return plot_sweep(self, money=money, data=data)
 
 
 def sweep(

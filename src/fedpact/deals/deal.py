@@ -352,11 +352,11 @@ class Deal:
 
         return deal_frame(self)
 
-    def plot(self, *, figure: Any = None) -> Any:
-        """How the negotiation converged, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots import plot_negotiation  # noqa: PLC0415 - optional dependency
+    def plot(self, *, ax: Any = None) -> Any:
+        """The residual of every round of the negotiation, on `ax` or a new figure; needs matplotlib."""
+        from fedpact.report.plots.results import plot_negotiation  # noqa: PLC0415 - optional dependency
 
-        return plot_negotiation(self, figure=figure)
+        return plot_negotiation(self, ax=ax)
 
 
 def whole_samples(contributions: Iterable[float] | FloatArray, per_unit: float = 1.0) -> NDArray[np.int64]:

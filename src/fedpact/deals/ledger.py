@@ -8,7 +8,7 @@ follow. Whoever writes the ledger can change all that follow: what keeps it from
 name the hash the ledger ended in when they signed (`fedpact.deals.signatures`). That the last entries are missing only
 somebody who knows a later hash can tell: every member keeps a receipt.
 
-Version 2 is that of ledgers whose members sign; version 1 of those without signatures.
+A ledger is what members sign. What nobody signs belongs into a table, such as a CSV file, or the file of a deal.
 
 An entry counts once its line is on the disk. A last line that was cut off is no entry, and is dropped when the ledger
 is opened to write.
@@ -38,8 +38,7 @@ except ImportError:  # Windows: nobody is kept from opening a ledger twice
 
 BEGINNING = "0" * 64  # the hash before the first entry
 FIRST = "begun"  # the kind of the first entry
-VERSION = 1
-SIGNED_VERSION = 2  # of ledgers whose members sign
+VERSION = 3
 
 # The phases of a run, each the kind of an entry.
 KEYS = "keys"  # members' public keys
@@ -78,11 +77,6 @@ class Chain:
     def head(self) -> str:
         """The hash it ends in."""
         return self.entries[-1].hash if self.entries else BEGINNING
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether it says that its members sign."""
-        return bool(self.entries) and self.entries[0].content.get("ledger") == SIGNED_VERSION
 
 
 def is_end(entry: Entry) -> bool:
@@ -247,8 +241,10 @@ def _entry(line: bytes, seq: int, previous: str) -> Entry:
     for key, kind in (("content", dict), ("kind", str), ("time", str), ("hash", str)):
         if not isinstance(found[key], kind):
             raise InvalidInput(f"must have a {key}, got {short_repr(found[key])}")
-    if seq == 0 and (found["kind"] != FIRST or found["content"].get("ledger") not in (VERSION, SIGNED_VERSION)):
-        raise InvalidInput(f'must be of kind {FIRST!r} and hold {{"ledger": {VERSION}}} or {SIGNED_VERSION}')
+    if seq == 0 and (found["kind"] != FIRST or found["content"].get("ledger") != VERSION):
+        raise InvalidInput(
+            f'must be of kind {FIRST!r} and hold {{"ledger": {VERSION}}}: ledgers of version 0.2 are not read'
+        )
     entry = Entry(**found)
     if entry.hash != _own_hash(entry) or line != _line(entry):
         raise InvalidInput("does not have the hash of what it says: it was changed")

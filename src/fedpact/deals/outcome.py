@@ -430,22 +430,17 @@ class Outcome(Amounts):
 
         return outcome_line(self)
 
-    def _repr_html_(self) -> str:
-        from fedpact.report.records import outcome_html  # noqa: PLC0415 - notebooks only
-
-        return outcome_html(self)
-
     def to_frame(self) -> Any:
         """A pandas frame with a row per member; needs pandas."""
         from fedpact.report.records import outcome_frame  # noqa: PLC0415 - optional dependency
 
         return outcome_frame(self)
 
-    def plot(self, *, figure: Any = None) -> Any:
-        """Contributions, payments and gains as a picture, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots import plot_outcome  # noqa: PLC0415 - optional dependency
+    def plot(self, *, ax: Any = None) -> Any:
+        """What every member is paid and gains, on `ax` or a new figure; needs matplotlib."""
+        from fedpact.report.plots.results import plot_outcome  # noqa: PLC0415 - optional dependency
 
-        return plot_outcome(self, figure=figure)
+        return plot_outcome(self, ax=ax)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -44,7 +44,7 @@ import heapq
 import json
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -55,7 +55,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.deals.deal import Deal, whole_samples
+from fedpact.deals.deal import Deal
 from fedpact.deals.outcome import Outcome
 from fedpact.federation.lots import check_names
 from fedpact.scenario import Money
@@ -432,26 +432,6 @@ def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
             f'{given[place]:.9g} ({"lot" if deal.has_lots else "member"} "{lots[place]}"): nobody is paid for more'
         )
     return np.minimum(given, deal.contributions)
-
-
-def delivered_contributions(deal: Deal, trained: Mapping[str, Any]) -> FloatArray:
-    """What each agent has delivered, by a ledger's entry of the training: samples by agent and round.
-
-    Where the entry says how often somebody was asked, these rounds count, and otherwise all.
-    """
-    agreed = whole_samples(deal.contributions, float(trained["samples_per_unit"]))
-    samples, asked = trained["samples"], trained.get("asked") or {}
-    delivered = np.zeros(len(deal.agents))
-    for place, name in enumerate(deal.agents):
-        if name in deal.excluded:
-            delivered[place] = deal.contributions[place]  # its own business
-            continue
-        used: Sequence[int] = samples.get(name, ())
-        rounds = asked.get(name, len(used))
-        if agreed[place] > 0 and rounds:
-            share = min(sum(used) / (rounds * int(agreed[place])), 1.0)
-            delivered[place] = deal.contributions[place] if share == 1.0 else share * deal.contributions[place]
-    return delivered
 
 
 # Whole cents, and few transfers

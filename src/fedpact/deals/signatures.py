@@ -476,15 +476,19 @@ class SignedPart:
 class SignedDeal:
     """A deal on a ledger, up to the next one or to where it failed: its document, and what is signed under it.
 
-    `entries` are the deal's own and those that follow it, by kind; `ledger` all of them.
+    `entries` are the deal's own and those that follow it, by kind; `ledger` all of them. `signed` is the document as
+    somebody knows it who was not shown the deal's own entry, which holds everybody's prices.
     """
 
     ledger: Sequence[Entry]
     entries: dict[str, Entry] = field(default_factory=dict)
+    signed: dict[str, Any] | None = None
 
     @cached_property
     def document(self) -> dict[str, Any]:
         """What everybody signs of the deal."""
+        if self.signed is not None:
+            return self.signed
         if AGREED not in self.entries:
             raise InvalidInput("there is no deal before it")
         return deal_document(self.ledger, self.entries[AGREED])
@@ -532,14 +536,13 @@ class SignedDeal:
             return
         signatures = content.get("signatures") or {}
         if entry.kind == SETTLED or (entry.kind == FAILED and content.get("phase") == SETTLE and signatures):
-            delivered = content["delivered_by"] if entry.kind == SETTLED else self.delivered()
             shares = content.get("paid_shares")
-            made = settlement_document(self.document, entry.previous, delivered, content["cents"], shares)
+            made = settlement_document(self.document, entry.previous, self.delivered(), content["cents"], shares)
             for name, signature in signatures.items():
                 yield name, made, signature
         elif entry.kind in (SIGNED, FAILED):
             for name, said in signatures.items():
-                if entry.kind == FAILED or (name in self.members and said.get("signed") is True):
+                if entry.kind == FAILED or name in self.members:
                     yield name, self.document, said.get("signature")
                     agreed, place = self.entries[AGREED].content, self.document["agents"].index(name)
                     prices = agreed["deal"].get("prices")

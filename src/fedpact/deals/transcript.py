@@ -277,21 +277,12 @@ def _header(entry: dict[str, Any]) -> Header:
 
 
 def _check_exchange(entry: dict[str, Any], size: int) -> None:
-    places = {str(place) for place in range(size)}
-    for key in ("questions", "answers"):
-        said = entry.get(key)
-        if not isinstance(said, dict):
-            got = short_repr(said if key in entry else entry)
-            raise InvalidInput(f"an exchange must have {key} by member, got {got}")
-        for place in said:
-            if place not in places:
-                raise InvalidInput(f"{key} must be by member, from 0 to {size - 1}, got {short_repr(place)}")
-    for place, question in entry["questions"].items():
-        if not isinstance(question, dict):
-            raise InvalidInput(f"questions[{place}] must be a JSON object, got {short_repr(question)}")
-    for place in entry["answers"]:
-        if place not in entry["questions"]:
-            raise InvalidInput(f"answers[{place}] must have a question to it")
+    """Questions that are objects, and answers to some of them, by member."""
+    asked, said, members = entry.get("questions"), entry.get("answers"), set(map(str, range(size)))
+    sound = isinstance(asked, dict) and isinstance(said, dict) and said.keys() <= asked.keys() <= members
+    if not sound or not all(isinstance(question, dict) for question in entry["questions"].values()):
+        must = f"must have questions and answers to them, by member from 0 to {size - 1}"
+        raise InvalidInput(f"an exchange {must}, got {short_repr(entry)}")
 
 
 def _is_same(asked: Any, recorded: Any) -> bool:

@@ -60,14 +60,7 @@ def read_upload(name: str, text: str) -> Scenario:
 
 
 def _report(scenario: Scenario, comparison: Comparison) -> Content:
-    text = render_report(
-        comparison,
-        scenario_title=scenario.title,
-        description=scenario.description,
-        money=scenario.money,
-        unit=scenario.unit,
-        measured=scenario.measured,
-    )
+    text = render_report(comparison, scenario)
     return Content(text.encode(), "text/html; charset=utf-8")
 
 
@@ -76,9 +69,7 @@ def _sheets(scenario: Scenario, comparison: Comparison) -> Content:
     made = BytesIO()
     with ZipFile(made, "w", ZIP_DEFLATED) as bundle:
         for place, name in enumerate(scenario.federation.names):
-            page = render_member_page(
-                comparison, place, scenario_title=scenario.title, money=scenario.money, unit=scenario.unit
-            )
+            page = render_member_page(comparison, place, scenario)
             bundle.writestr(f"{place + 1}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-').lower()}.html", page)
     return Content(made.getvalue(), "application/zip")
 

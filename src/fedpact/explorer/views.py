@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,9 @@ from fedpact.utils.jsonl import jsonable
 
 SECTIONS = {
     "gains": "Gains",
-    "payments": "Payments",
-    "contributions": "Contributions",
-    "stability": "Holding together",
+    "deals": "All numbers",
     "certificates": "Certificates",
-    "conditions": "Assumptions",
-    "federation": "All numbers",
+    "federation": "Federation",
 }
 GAIN_CURVE_POINTS = 121
 CURVE_REACH = 1.15  # the curve goes on beyond the most data anybody reaches
@@ -63,21 +59,14 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
 
 def view_of(scenario: Scenario, comparison: Comparison) -> View:
     """What the sections of the report look at."""
-    view = View.of(
-        comparison,
-        title=scenario.title,
-        description=scenario.description,
-        money=scenario.money,
-        data=scenario.unit,
-    )
-    return replace(view, measured=scenario.measured)
+    return View.of(comparison, scenario)
 
 
 # The deal
 
 
 def deal_view(view: View) -> Markup:
-    """Recommendation, headline numbers, and a section for every question about the deal."""
+    """Recommendation, and a section for every question about the deal."""
     parts = [render_section(ident, view) for ident in SECTIONS]
     return render("deal.html", package=PACKAGE, summary=render_section("summary", view), contents=SECTIONS, parts=parts)
 

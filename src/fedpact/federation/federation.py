@@ -424,20 +424,15 @@ class Federation:
 
         return federation_line(self)
 
-    def _repr_html_(self) -> str:
-        from fedpact.report.records import federation_html  # noqa: PLC0415 - notebooks only
-
-        return federation_html(self)
-
     def to_frame(self) -> Any:
         """A pandas frame with a row per agent; needs pandas."""
         from fedpact.report.records import federation_frame  # noqa: PLC0415 - optional dependency
 
         return federation_frame(self)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, *, ax: Any = None) -> Any:
         """The weights as a heat map, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_federation  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_federation  # noqa: PLC0415 - optional dependency
 
         return plot_federation(self, ax=ax)
 

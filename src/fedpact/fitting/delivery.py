@@ -614,9 +614,9 @@ class Delivery:
         due = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)
         return settle(due, money=money, decimals=decimals)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, *, ax: Any = None) -> Any:
         """Shares with their intervals, on `ax` or a new figure; needs matplotlib."""
-        from fedpact.report.plots import plot_delivery  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.results import plot_delivery  # noqa: PLC0415 - optional dependency
 
         return plot_delivery(self, ax=ax)
 

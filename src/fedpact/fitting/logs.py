@@ -43,7 +43,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, is_ledger
 from fedpact.federation.lots import Ownership
@@ -388,7 +387,7 @@ def _read_ledger(path: Path) -> RunLog:
         models = [] if verified is None else verified.content["models"]
         if trained is None or (measured is None and not models):
             raise InvalidInput("this ledger records no accuracies: the run did not get so far, or nobody measured them")
-        unit, used = float(trained.content["samples_per_unit"]), trained.content["samples"]
+        unit, used = float(found.chain.entries[0].content["samples_per_unit"]), found.samples
         names = [name for name in (() if found.deal is None else found.deal.agents) if name in used]
         given = {name: max(used[name], default=0) / unit for name in names}
         whole = [] if measured is None else [{"subset": names, "accuracies": measured.content["accuracies"]}]
@@ -434,19 +433,3 @@ def stated_models(given: Mapping[str, float], models: Sequence[Mapping[str, Any]
             for model in models
         ]
     )
-
-
-def verified_entry(
-    names: Sequence[str], subsets: FloatArray, accuracies: FloatArray, test_sizes: FloatArray
-) -> dict[str, Any]:
-    """An entry of a ledger: models made of subsets of the updates, and what the members measured, (models, n) each."""
-    rows = zip(np.asarray(subsets, dtype=bool), np.asarray(accuracies), np.asarray(test_sizes), strict=True)
-
-    def model(chosen: NDArray[np.bool_], scores: FloatArray, sizes: FloatArray) -> dict[str, Any]:
-        stated = {
-            name: {"accuracy": float(score), "samples": int(size)} if np.isfinite(score) else {"accuracy": None}
-            for name, score, size in zip(names, scores, sizes, strict=True)
-        }
-        return {"subset": [name for name, used in zip(names, chosen, strict=True) if used], "accuracies": stated}
-
-    return {"models": [model(*each) for each in rows]}

@@ -425,11 +425,11 @@ class Fit:
 
         return fit_frame(self)
 
-    def plot(self, *, figure: Any = None) -> Any:
-        """Measured against fitted, and the curves with their bands, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots import plot_fit  # noqa: PLC0415 - optional dependency
+    def plot(self, *, ax: Any = None) -> Any:
+        """Measured against fitted, on `ax` or a new figure; needs matplotlib."""
+        from fedpact.report.plots.results import plot_fit  # noqa: PLC0415 - optional dependency
 
-        return plot_fit(self, figure=figure)
+        return plot_fit(self, ax=ax)
 
     def __repr__(self) -> str:
         seen = self.observations

@@ -28,7 +28,7 @@ which it holds to their digests, and works all payments out anew from what membe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,17 +36,16 @@ import numpy as np
 
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_from_record, is_number
-from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, Entry, chained_entries
+from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, chained_entries
 from fedpact.deals.settlement import payments_for_shares, settle_payments, share_matrix
 from fedpact.deals.signatures import (
+    SignedDeal,
+    SignedPart,
     check_subsets,
-    document_digest,
     is_signed_by,
     own_statement_words,
-    own_statements,
     plain_key,
     prices_digest,
-    signed_delivery,
     verification_terms,
 )
 from fedpact.fitting.delivery import Calibration, same_shares
@@ -61,8 +60,7 @@ ROUNDING = 1e-6  # of the prices, and of the payoff, costs and money involved: n
 MONEY_ROUNDING = 1e-9  # of the money that changes hands
 CENT = 1  # how far rounding may move a payment, in cents
 MAX_UNIT_DECIMALS = 9
-MAX_CONTRIBUTION = 1e200  # who would still give more than this has no best contribution
-MAX_SLOPE = 1e40  # of a payoff outside its domain, to find the way in
+SAID = {TRAINED: "delivered", VERIFIED: "measured", MEASURED: "measured"}
 NUMBERS = ("mechanism", "agents", "contributions", "payments", "side_payments")  # of a document, beside who is out
 
 
@@ -168,7 +166,7 @@ def _check_by_private_file(
         else:
             _check_prices(agent, profile, prices, worth, payment, side)
             turnover = float((np.abs(prices) * profile).sum())
-            gain, scale = _own_gain(agent, profile, float(prices[index])), abs(said["payoff"]) + said["cost"] + turnover
+            gain, scale = _own_gain(agent, profile, said, prices), abs(said["payoff"]) + said["cost"] + turnover
             _require("own contribution", gain <= ROUNDING * scale, "another one would be better for it")
             claims = ["payment", "prices", "own contribution"]
     scale = abs(said["payoff"]) + said["cost"] + turnover
@@ -208,34 +206,17 @@ def _check_unpriced(
     _require("payment", due - rounding <= payment <= most, reason)  # what does follow stays its own business
 
 
-def _own_gain(agent: Agent, profile: FloatArray, price: float) -> float:
-    """What the best contribution of its own would add at a price of it, all else as it is."""
-    from scipy.optimize import brentq  # noqa: PLC0415 - imported where somebody signs
+def _own_gain(agent: Agent, profile: FloatArray, said: Mapping[str, Any], prices: FloatArray) -> float:
+    """What another contribution of its own would add at its price, by the margin and the curvature at this one.
 
-    [weights], [value], [cap] = agent.weights, agent.values, agent.caps
-    own, weight = float(profile[agent.index]), float(weights[agent.index])
-    around = float(weights @ profile) - weight * own
-
-    def utility(x: float) -> float:
-        payoff, cost = agent.payoff.value(np.array([around + weight * x])), agent.costs.value(np.array([x]))
-        return float(np.sum(value * payoff - cost)) - price * x
-
-    def slope(x: float) -> float:
-        data = np.array([around + weight * x])
-        if not (data > agent.payoff.floor).all():
-            return MAX_SLOPE
-        return float(np.sum(value * weight * agent.payoff.slope(data) - agent.costs.slope(np.array([x])))) - price
-
-    best = high = min(cap, 1.0)
-    while slope(high) > 0.0 and high < min(cap, MAX_CONTRIBUTION):
-        best = high = min(cap, 2.0 * high)
-    if slope(0.0) <= 0.0:
-        best = 0.0
-    elif slope(high) <= 0.0:
-        best = float(brentq(slope, 0.0, high, xtol=np.finfo(float).tiny, maxiter=500))
-    elif high < cap:
-        return math.inf
-    return utility(best) - utility(own)
+    Its utility is concave in it: no step adds more than the margin says, nor much more than Newton's.
+    """
+    own, worth = float(profile[agent.index]), said["prices"][agent.index]
+    margin = worth - said["marginal_cost"] - float(prices[agent.index])
+    curvature = said["curvature"] * worth**2 + said["cost_curvature"]
+    room = max(float(agent.caps[0]) - own, 0.0) if margin > 0.0 else own
+    step = abs(margin) / (2.0 * curvature) if curvature > 0.0 else math.inf
+    return abs(margin) * min(room, step) if margin else 0.0
 
 
 def _check_prices_digest(seat: Seat, prices: Any, digests: Any) -> None:
@@ -370,11 +351,17 @@ def check_settlement(
     `prices` and the `paid_shares`.
     """
     document, place = signed["document"], signed["place"]
-    entries = _entries_since_deal(document, asked)
-    _check_own_statements(document["agents"][place], document, statements, entries.values())
+    under = _deal_since(document, asked)
     try:
-        deliveries: Any = entries[TRAINED].content.get("deliveries")
-        delivered = signed_delivery(document, deliveries)
+        parts = [part for kind in (TRAINED, VERIFIED, MEASURED) for part in _parts_of(under, kind)]
+        held = {part.digest for part in parts if part.holds and part.name == document["agents"][place]}
+        for key, digest in statements.items():
+            if digest not in held:
+                raise Refused(f"the ledger lacks or changes {own_statement_words(key)}, which this node has signed")
+        for part in parts:
+            if not part.holds:
+                raise Refused(f'"{part.name}" has not signed what it is said to have {SAID[part.kind]}')
+        delivered = under.delivered()
         stated = asked.get("delivered")
         if stated != delivered:
             raise Refused(
@@ -385,17 +372,26 @@ def check_settlement(
         if not isinstance(cents, dict) or not whole or list(cents) != document["agents"] or sum(cents.values()):
             raise Refused("cents must be whole, one number per member, and sum to zero")
         if settles_by_delivery(document):
-            models = _signed_models(document, deliveries, entries.get(VERIFIED))
+            if VERIFIED not in under.entries:
+                raise Refused("there is nothing that members measured in what is to be settled")
+            models = under.entries[VERIFIED].content["models"]
+            check_subsets(document, under.entries[TRAINED].content["deliveries"], models)
             _check_cents_by_delivery(document, signed["calibration"], asked, models, delivered)
         else:
             _check_own_cents(document, place, signed["prices"], cents, delivered)
     except InvalidInput as reason:
         raise Refused(str(reason)) from reason
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise Refused(f"the ledger's entries since the deal do not hold what they must: {error!r:.80}") from error
     return delivered
 
 
-def _entries_since_deal(document: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Entry]:
-    """The ledger's entries from the deal to where it is to be settled, by kind.
+def _parts_of(under: SignedDeal, kind: str) -> Iterator[SignedPart]:
+    return under.signed_parts(under.entries[kind]) if kind in under.entries else iter(())
+
+
+def _deal_since(document: dict[str, Any], asked: Mapping[str, Any]) -> SignedDeal:
+    """The ledger's entries from the deal to where it is to be settled.
 
     The deal that the node has signed names the entry before them, and what it is to sign the last of them: so they are
     those of the ledger that its signature will stand in.
@@ -413,25 +409,7 @@ def _entries_since_deal(document: Mapping[str, Any], asked: Mapping[str, Any]) -
     said: Any = found[SIGNED].content.get("signatures")
     listed = isinstance(said, dict) and all(isinstance(each, dict) for each in said.values())
     check_everybody_signed(document, {name: each.get("signature") for name, each in said.items()} if listed else None)
-    return found
-
-
-def _check_own_statements(
-    name: str, document: Mapping[str, Any], statements: Mapping[str, str], entries: Iterable[Entry]
-) -> None:
-    """That what a member has signed of its own is in the ledger, with its signature, as it was signed."""
-    try:
-        held = {
-            document_digest(made)
-            for entry in entries
-            for whose, made, signature in own_statements(document, entry)
-            if whose == name and is_signed_by(document["keys"][name], made, signature)
-        }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Refused(f"the ledger's entries since the deal do not hold what they must: {error!r:.80}") from error
-    for key, digest in statements.items():
-        if digest not in held:
-            raise Refused(f"the ledger lacks or changes {own_statement_words(key)}, which this node has signed")
+    return SignedDeal(ledger=shown, entries=found, signed=document)
 
 
 def _check_own_cents(
@@ -472,15 +450,3 @@ def _check_cents_by_delivery(
     settled = settle_payments(payments_for_shares(deal, share_matrix(stated)), names=deal.agents, **document["money"])
     if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
         raise Refused("the cents are not those due for what arrived")
-
-
-def _signed_models(document: Mapping[str, Any], deliveries: Any, verified: Entry | None) -> list[dict[str, Any]]:
-    """The models that members measured, if their subsets are those decided and all that is said is signed."""
-    models = [] if verified is None else verified.content.get("models")
-    if not isinstance(models, list):
-        raise InvalidInput("there is nothing that members measured in what is to be settled")
-    check_subsets(document, deliveries, models)
-    for name, made, signature in () if verified is None else own_statements(document, verified):
-        if not is_signed_by(document["keys"].get(name), made, signature):
-            raise InvalidInput(f'"{name}" has not signed what it is said to have measured')
-    return models

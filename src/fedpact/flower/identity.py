@@ -158,8 +158,6 @@ class OwnNode:
     @property
     def calibration(self) -> Calibration | None:
         """The calibration that it knows from elsewhere than the coordinator."""
-        if "pilot" in self.config:
-            raise InvalidInput("the node's configuration must say calibration, the scenario's file, and not pilot")
         path = self._named_path("calibration")
         return None if path is None else Calibration.of(load_scenario(path).federation)
 

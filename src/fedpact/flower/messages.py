@@ -164,7 +164,7 @@ def ask_to_measure(  # noqa: PLR0917 - whom, and what
     timeout: float,
     **more: Any,
 ) -> dict[str, dict[str, Any]]:
-    """What members say of models, signed or not, or why they say nothing; `nodes` are of those who are there."""
+    """What members say of models, and their signatures, or why they say nothing; `nodes` are of who is there."""
     config = ConfigRecord({"server-round": server_round})  # which apps may look for, where strategies write it
     messages = {}
     for name, node in nodes.items():

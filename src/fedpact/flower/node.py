@@ -99,11 +99,11 @@ LearnerFactory = Callable[[Context], Learner]
 
 
 def keep_deal(message: Message, context: Context, call_next: CallNext) -> Message:
-    """A mod: tell the app its share of the deal, and let no reply out that is made of more.
+    """A mod: it answers for the node under a deal (`UnderDeal`), and tells the app its share.
 
-    Between members that sign (`UnderDeal(signed=True)`) it answers for the node: it checks and signs the deal, trains
-    on nothing before it has seen everybody's signature on the same one, and signs what the node delivers and measures.
-    Messages without terms, such as those to evaluate, pass as they are.
+    It checks and signs the deal, trains on nothing before it has seen everybody's signature on the same one, lets no
+    reply out that is made of more samples, and signs what the node delivers and measures. Other messages, such as those
+    to evaluate, pass as they are.
     """
     return DealKeeper()(message, context, call_next)
 
@@ -113,8 +113,8 @@ def agreed_samples(message: Message) -> int:
     samples = own_record(message).get("samples")
     if not isinstance(samples, int):
         raise InvalidInput(
-            "this message holds no share of a deal; the server needs fedpact.flower.UnderDeal around its strategy and, "
-            "unless it knows which node is whose, the app needs ClientApp(mods=[fedpact.flower.keep_deal])"
+            "this message holds no share of a deal; the server needs fedpact.flower.UnderDeal around its strategy, and "
+            "the app needs ClientApp(mods=[fedpact.flower.keep_deal])"
         )
     return samples
 
@@ -183,7 +183,7 @@ class DealKeeper:
             if MODELS in said:
                 return _measure(message, own, call_next)
             is_bound = self.learner is not None or own.signed is not None  # to a deal, whatever the message holds
-            if "agents" in said or (is_bound and message.metadata.message_type.split(".")[0] == "train"):
+            if SEAL in said or (is_bound and message.metadata.message_type.split(".")[0] == "train"):
                 return self._train(said, message, own, call_next)
             return call_next(message, context)
         except InvalidInput as reason:
@@ -230,20 +230,9 @@ class DealKeeper:
     def _train(self, said: Mapping[str, Any], message: Message, own: SigningNode, call_next: CallNext) -> Message:
         """The app's reply to a message to train, if it is made of no more than was agreed; signed if the deal is.
 
-        A node that has signed a deal goes by that alone, whatever the coordinator asks for; with an app of fedpact's it
-        trains under no other.
+        A node goes by the deal that it has signed alone, whatever the coordinator asks for.
         """
-        signed = own.signed
-        if self.learner is not None or signed is not None:
-            agreed, name = own.samples_to_deliver(said), own.signed_name
-        else:
-            shares = dict(zip(said["agents"], said["agreed"], strict=True))
-            name = own.seat(list(shares)).name
-            if name not in shares:
-                raise InvalidInput(f'"{name}" is not part of the deal')
-            agreed = int(shares[name])
-            if not agreed:  # the server learns who it is, and asks no more
-                return Message(RecordDict({RECORD: ConfigRecord({"name": name, "samples": 0})}), reply_to=message)
+        agreed, name = own.samples_to_deliver(said), own.signed_name
         samples = min(agreed, int(own.config.get("max-samples", agreed)))
         if samples < 1:
             raise InvalidInput(f'"{name}" has agreed to {agreed} samples, and its max-samples allows none')
@@ -258,11 +247,10 @@ class DealKeeper:
             raise InvalidInput(
                 f'"{name}" agreed to {samples} samples, and its app used {used[0]}: use agreed_samples(message)'
             )
-        if signed is not None:
-            models = list(reply.content.array_records.values())
-            if len(models) != 1 or len(used) != 1 or not isinstance(used[0], int):
-                raise InvalidInput('a reply to be signed must hold one record of arrays, and say "num-examples" once')
-            record = own.sign_delivery(server_round(message), models[0], used[0])
+        models = list(reply.content.array_records.values())
+        if len(models) != 1 or len(used) != 1 or not isinstance(used[0], int):
+            raise InvalidInput('a reply to be signed must hold one record of arrays, and say "num-examples" once')
+        record = own.sign_delivery(server_round(message), models[0], used[0])
         checked = copy.copy(reply)
         checked.content = RecordDict({**reply.content, RECORD: record})
         return checked
@@ -335,7 +323,6 @@ class SigningNode(OwnNode):
         self._keep_statement(document)
         return {
             "signed": True,
-            "statement": document_digest(document),
             "claims": claims,
             "signature": self.key.sign(document),
             "own_signature": self.key.sign(own),

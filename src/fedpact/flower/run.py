@@ -39,7 +39,6 @@ from fedpact.deals.ledger import (
     SETTLE,
     SETTLED,
     SIGNED,
-    SIGNED_VERSION,
     TRAINED,
     VERIFIED,
     VERIFY,
@@ -55,6 +54,7 @@ from fedpact.deals.signatures import (
     own_document,
     plain_key,
     settlement_document,
+    signed_deals,
     signed_delivery,
     signed_subsets,
     stated_keys,
@@ -151,7 +151,7 @@ class SignedRun:
         self.nodes = {name: seated[name] for name in self.names if name in seated}
         new = {name: key for name, key in proven.items() if name not in known}
         if new:
-            self.note(KEYS, {"run": run, "keys": new})
+            self.note(KEYS, {"keys": new})
 
     @property
     def description(self) -> str:
@@ -218,7 +218,7 @@ class SignedRun:
         if silent:
             raise Lost(silent, signed=kept)
         if self.entry(SIGNED) is None:
-            self.note(SIGNED, {"deal": document["head"], "document": document_digest(document), "signatures": signed})
+            self.note(SIGNED, kept)
 
     @property
     def wants(self) -> dict[str, list[str]] | None:
@@ -230,7 +230,6 @@ class SignedRun:
     def keep_training(
         self,
         models: Mapping[str, ArrayRecord],
-        samples: Mapping[str, list[int]],
         deliveries: Mapping[str, list[dict[str, Any]]],
         updates: TrainingUpdates | None = None,
     ) -> None:
@@ -248,8 +247,7 @@ class SignedRun:
             more = {"models": {name: files[record_digest(arrays)] for name, arrays in models.items()}}
         if updates is not None:
             more["updates"] = updates.save(self._file("updates"))
-        per_unit = self.header["samples_per_unit"]
-        self.note(TRAINED, trained_content(self.samples(), samples, per_unit, deliveries=deliveries, **more))
+        self.note(TRAINED, {"deliveries": deliveries, **more})
 
     def verify(self) -> None:
         """What members measure of models made of subsets of the updates; `Unmeasured` if nobody can."""
@@ -259,14 +257,17 @@ class SignedRun:
             return
         updates = TrainingUpdates.load(self.ledger.path.with_name(stated["file"]), stated["sha256"])
         subsets = signed_subsets(document, trained["deliveries"])
-        try:
-            content = measured_subsets(
-                updates, subsets, lambda models: self._scores("verification", dict.fromkeys(self.samples(), models))
-            )
-        except Unmeasured as error:
-            self.fail(VERIFY, str(error), error.reasons)
-            raise
-        self.note(VERIFIED, content)
+        models = [array_record(updates.model_of(subset)) for subset in subsets]
+        said = self._scores("verification", dict.fromkeys(self.samples(), models))
+        content = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
+        reasons = missing_measurements(content["models"])
+        if reasons and len(reasons) == len(said):
+            error = Unmeasured(reasons)
+            self.fail(VERIFY, str(error), reasons)
+            raise error
+        warn_unmeasured(reasons, "the models made of subsets of the updates")
+        signatures = {name: each["signature"] for name, each in said.items() if each["accuracies"] is not None}
+        self.note(VERIFIED, content | {"signatures": signatures})
 
     def measure(self) -> None:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
@@ -326,8 +327,7 @@ class SignedRun:
         if disputed:
             self.fail(SETTLE, "the settlement is disputed", disputed, cents=cents, signatures=confirmed, **paid)
             raise InvalidInput(_each(disputed, " disputes it"))
-        signatures = {"confirmed": sorted(confirmed), "signatures": confirmed, "delivered_by": delivered}
-        self.note(SETTLED, settled_content(settlement, agreed.hash, **signatures, **paid))
+        self.note(SETTLED, {"cents": cents, "signatures": confirmed, **paid})
         self.settlement = settlement
 
     def _due(self, delivered: Mapping[str, float]) -> tuple[Settlement, list[list[float | None]] | None]:
@@ -346,12 +346,8 @@ class SignedRun:
 
     def entry(self, kind: str) -> Entry | None:
         """The entry of a phase of the deal that stands."""
-        for entry in reversed(self.ledger.entries):
-            if entry.kind == kind:
-                return entry
-            if entry.kind == AGREED or is_end(entry):
-                return None
-        return None
+        entries = self.ledger.entries
+        return None if is_end(entries[-1]) else signed_deals(entries)[-1].entries.get(kind)
 
     def _required(self, kind: str) -> Entry:
         entry = self.entry(kind)
@@ -437,7 +433,7 @@ def begin_run(ledger: Ledger, header: Mapping[str, Any]) -> None:
     """
     wanted = jsonable(header)
     if not ledger.entries:
-        ledger.append("begun", {"ledger": SIGNED_VERSION, "nonce": secrets.token_hex(32), **wanted})
+        ledger.append("begun", {"nonce": secrets.token_hex(32), **wanted})
         return
     before = ledger.entries[0].content
     for name in dict.fromkeys([*wanted, *before]):
@@ -478,50 +474,7 @@ def _checked_signature(name: str, said: Mapping[str, Any], put: Mapping[str, Any
     if not is_signed_by(key, statement_document(document, name, **parts), said.get("own_signature")):
         raise InvalidInput("signs something else than its own part of the deal")
     kept = ("signature", "own_signature", "claims", *(["wants"] if wants is not None else []))
-    return {"signed": True, "statement": document_digest(document), **{part: said[part] for part in kept}}
-
-
-# Contents of entries, signed or not
-
-
-def trained_content(
-    agreed: Mapping[str, int], samples: Mapping[str, Sequence[int]], samples_per_unit: float, **more: Any
-) -> dict[str, Any]:
-    """What was used, by agent and round, beside what was agreed."""
-    used = {name: list(counts) for name, counts in samples.items()}
-    return {"agreed": dict(agreed), "samples": used, "samples_per_unit": samples_per_unit, **jsonable(more)}
-
-
-def settled_content(settlement: Settlement, deal: str, **more: Any) -> dict[str, Any]:
-    """Money in whole cents, of the deal whose entry has this hash."""
-    cents = dict(zip(settlement.names, settlement.cents, strict=True))
-    return {
-        "deal": deal,
-        "cents": cents,
-        "decimals": settlement.decimals,
-        **settlement.record(),
-        **jsonable(more),
-    }
-
-
-def measured_subsets(
-    updates: TrainingUpdates,
-    subsets: Sequence[Sequence[str]],
-    ask: Callable[[Sequence[ArrayRecord]], Mapping[str, Mapping[str, Any]]],
-) -> dict[str, Any]:
-    """What members say of models made of subsets of the updates, with signatures where they sign.
-
-    Who could not measure is said; raises `Unmeasured` if nobody could.
-    """
-    models = [array_record(updates.model_of(subset)) for subset in subsets]
-    said = ask(models)
-    content = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
-    reasons = missing_measurements(content["models"])
-    if reasons and len(reasons) == len(content["models"][0]["accuracies"]):
-        raise Unmeasured(reasons)
-    warn_unmeasured(reasons, "the models made of subsets of the updates")
-    signatures = {name: each["signature"] for name, each in said.items() if each.get("signature") is not None}
-    return content | ({"signatures": signatures} if signatures else {})
+    return {part: said[part] for part in kept}
 
 
 def warn_unmeasured(reasons: Mapping[str, str], what: str) -> None:

@@ -94,11 +94,11 @@ def conduct(
         def train() -> None:
             first = ArrayRecord([np.asarray(array) for array in initial()])
             if not any(run.samples().values()):
-                run.keep_training(dict.fromkeys(run.samples(), first), {name: [] for name in run.samples()}, {})
+                run.keep_training(dict.fromkeys(run.samples(), first), {})
                 return
             options: dict[str, Any] = {"verify_subsets": settings.verify_subsets, "wants": run.wants}
             under = UnderDeal(strategy(), run.deal(), samples_per_unit=settings.samples_per_unit, **options)
-            under.train_signed(run, first, settings.rounds, settings.timeout)
+            under.train(run, first, settings.rounds, settings.timeout)
 
         run.to_the_end(negotiate, train)
 

@@ -4,8 +4,8 @@
 your own. `flwr.serverapp.strategy.Strategy` is an abstract class whose `start` runs the rounds, so `UnderDeal` derives
 from that alone. The caller's strategy, configurations and arrays are never written to.
 
-Which node is which agent the nodes say themselves, by `fedpact.flower.keep_deal`, which also keeps a node from using
-more samples than agreed. What a reply says is checked here again: one that claims more does not count.
+Members sign, on their nodes by `fedpact.flower.keep_deal`: the deal before anybody trains, what they deliver in every
+round, what they measure, and what all are paid. The phases are those of `fedpact.flower.run`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,38 +23,28 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
+from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, SIGNED, TRAINED, VERIFIED, VERIFY
-from fedpact.deals.settlement import delivered_contributions, money_terms
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, VERIFIED
+from fedpact.deals.settlement import money_terms
 from fedpact.deals.signatures import is_signed_by, own_document
 from fedpact.deals.transcript import is_transcript
-from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
+from fedpact.deals.updates import RoundUpdates, TrainingUpdates
 from fedpact.federation import Federation
 from fedpact.flower.messages import (
     RECORD,
     SEAL,
     Conventions,
-    ask_to_measure,
     error_reason,
     exchange,
     named_arrays,
     only_arrays,
     own_record,
     record_digest,
-    stated_accuracy,
 )
-from fedpact.flower.personal_models import ModelGroup, Wants, check_personal, checked_wants, group_members
-from fedpact.flower.run import (
-    Lost,
-    SignedRun,
-    Unmeasured,
-    begin_run,
-    measured_subsets,
-    settled_content,
-    trained_content,
-)
-from fedpact.negotiation.check import UNSIGNED, check_record
+from fedpact.flower.personal_models import Wants, check_personal, checked_wants, group_members
+from fedpact.flower.run import Lost, SignedRun, begin_run
+from fedpact.negotiation.check import check_record
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -78,26 +67,19 @@ class UnderDeal(Strategy):
         A `Deal`, an `Outcome`, or any file that `fedpact.load_deal` reads; transcripts and ledgers are checked.
     samples_per_unit
         Samples in a unit of contribution.
-    nodes
-        Names by Flower's numbers of nodes, where they are known; otherwise nodes say them as they reply, for which
-        they need `keep_deal`.
-    ledger
-        The file to keep the record in; None for none.
     money
         What a unit of payoff is worth; units of payoff are settled as they are without it.
-    signed
-        Whether members sign: the deal before anybody trains, what they deliver in every round, what they measure, and
-        what all are paid. It needs `ledger`, which holds their keys and signatures and is checked by `fedpact check`,
-        and `keep_deal` on every node (`fedpact.flower.identity` says with which key). A member that refuses to sign
-        ends the run. One that does not deliver, or sends what it has not signed, is lost, and the ledger says so: under
-        a deal given as an `Outcome` the others go on with the deal that its mechanism makes for them; a `Deal` knows no
-        other, and `start` ends in `Lost`. Once the member is back, the same call with the same ledger goes on: all sign
-        anew, and train if they had not finished. Without `signed` the ledger says that it is unsigned: its numbers are
-        the word of whoever wrote it.
+    ledger
+        The file to keep the record in. It holds members' keys and signatures, `fedpact check` checks it, and it needs
+        `keep_deal` on every node (`fedpact.flower.identity` says with which key). A member that refuses to sign ends
+        the run. One that does not deliver in some round, or sends what it has not signed, is lost, and the ledger says
+        so: under a deal given as an `Outcome` the others go on with the deal that its mechanism makes for them; a
+        `Deal` knows no other, and `start` ends in `Lost`. Once the member is back, the same call with the same ledger
+        goes on: all sign anew, and train if they had not finished.
     verify_subsets
-        Of how many subsets of the updates models are made that members measure after training, several in one message;
-        it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`. If nobody can measure
-        them, `start` ends in an error, and what was trained is at `.result`.
+        Of how many subsets of the updates models are made that members measure after training, several in one message.
+        The ledger holds what they say, for `fedpact verify`. If nobody can measure them, `start` ends in an error, and
+        what was trained is at `.result`.
     wants
         For personal models: whose updates the model of every member is made of, by name, or the federation, which says
         it (`Federation.wanted_lots`). Every member is then sent its own model (`.models` has them), and the one in the
@@ -113,10 +95,8 @@ class UnderDeal(Strategy):
         deal: Deal | Outcome | Path | str,
         *,
         samples_per_unit: float = 1.0,
-        nodes: Mapping[int, str] | None = None,
-        ledger: Path | str | None = None,
         money: Money | None = None,
-        signed: bool = False,
+        ledger: Path | str | None = None,
         verify_subsets: int = 0,
         wants: Federation | Wants | None = None,
         metric: str | None = None,
@@ -125,8 +105,6 @@ class UnderDeal(Strategy):
             raise InvalidInput(f"strategy must be a flwr.serverapp.strategy.Strategy, got {type(strategy).__name__}")
         if not 0.0 < samples_per_unit < float("inf"):
             raise InvalidInput(f"samples_per_unit must be positive, got {short_repr(samples_per_unit)}")
-        if signed and ledger is None:
-            raise InvalidInput("signed needs a ledger, which holds what members sign; name its file: ledger=...")
         if wants is not None:
             check_personal(verify_subsets=verify_subsets)
         self._given, self._wanted = copy.deepcopy(strategy), wants
@@ -134,12 +112,12 @@ class UnderDeal(Strategy):
         self._conventions = Conventions.of(strategy, metric)
         self._samples_per_unit, self._verify_subsets = float(samples_per_unit), verify_subsets
         self._ledger = Path(ledger) if ledger is not None else None
-        self._money, self._signed = money, signed
-        self._names: dict[int, str | None] = dict(nodes or {})
-        self._all_known = nodes is not None
+        self._money = money
+        self._names: dict[int, str] = {}  # by Flower's numbers of nodes, once members have signed
         self._asked_nodes: dict[str, int] = {}  # by the message that asked
         self.settlement: Settlement | None = None
         self.result: Result | None = None
+        self.accuracies: dict[str, dict[str, Any]] = {}
         self.verified: dict[str, Any] | None = None
         self._take_deal(_deal_of(deal))
 
@@ -150,14 +128,10 @@ class UnderDeal(Strategy):
         self._wants = None if self._wanted is None else checked_wants(self._wanted, self.agreed)
         self._groups = group_members(self._given, self.agreed, self._wants)
         self.strategy = self._groups[0].strategy
-        self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
-        self.accuracies: dict[str, dict[str, Any]] = {}
         self.updates = TrainingUpdates() if self._verify_subsets else None
-        self._asked: list[int] = []
-        self._times_asked: Counter[str] = Counter()
         self._before: ArrayRecord | None = None
-        # Where members sign: the deal's document, everybody's signatures on it, and what each has delivered.
-        self._document: dict[str, Any] | None = None
+        # The deal's document, everybody's signatures on it, and what each has delivered.
+        self._document: dict[str, Any] = {}
         self._seal = ""
         self._deliveries: dict[str, list[dict[str, Any]]] = {}
 
@@ -166,32 +140,39 @@ class UnderDeal(Strategy):
         """The model of every member, its own or the one of all, once training has begun."""
         return {name: group.arrays for group in self._groups for name in group.members if group.arrays is not None}
 
+    @property
+    def samples(self) -> dict[str, list[int]]:
+        """The samples that members have signed to have used, round by round."""
+        return {name: [each["samples"] for each in self._deliveries.get(name, [])] for name in self.agreed}
+
     # The interface of strategies
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """The strategy's messages to those who have agreed to contribute, with the terms."""
+        """The strategy's messages to all who have agreed to contribute, with everybody's signatures on the deal."""
         configured = self._configured("configure_train", server_round, arrays, config, grid)
-        messages = [self._with_terms(message) for message in configured]
-        self._asked, self._before = [message.metadata.dst_node_id for message in messages], arrays
-        self._times_asked.update(self._agent_or_node(node) for node in self._asked)
-        return messages
+        asked, self._before = [self._names[message.metadata.dst_node_id] for message in configured], arrays
+        left_out = [name for name, agreed in self.agreed.items() if agreed and name not in asked]
+        if left_out:
+            raise InvalidInput(
+                f"{type(self.strategy).__name__} does not ask {', '.join(left_out)} to train in round {server_round}; "
+                f"under a deal all members contribute: let it take them all, as with fraction_train=1.0"
+            )
+        return [self._with_seal(message) for message in configured]
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """The strategy's aggregate of the replies that keep to the terms."""
         kept, broken = self._sort_replies(replies, server_round)
-        for name, samples in self.samples.items():
-            samples.append(kept[name][1] if name in kept else 0)
         for name, reason in broken.items():
             logger.warning('round %d: member "%s" does not count: %s', server_round, name, reason)
-        if broken and self._document is not None:
+        if broken:
             raise Lost(broken, signed={"deliveries": self._deliveries})
         # In the deal's order: what a model comes to must not depend on who answers first.
         delivered = {name: kept[name][0] for name in self.agreed if name in kept}
-        if self.updates is not None and kept and self._before is not None:
+        if self.updates is not None and self._before is not None:
             self.updates.rounds.append(
                 RoundUpdates(
                     before=named_arrays(self._before),
@@ -221,7 +202,7 @@ class UnderDeal(Strategy):
         """The strategy's messages to those who take part, each with its model."""
 
         def takes_part(node: int) -> bool:
-            return self._takes_part(node, trains=how == "configure_train")
+            return self._takes_part(node) and (how != "configure_train" or self.agreed[self._names[node]] > 0)
 
         view: Any = MembersGrid(grid, takes_part, self._asked_nodes)
         messages = []
@@ -234,20 +215,13 @@ class UnderDeal(Strategy):
                 message
                 for message in found
                 if takes_part(message.metadata.dst_node_id)
-                and self._is_in(group, message.metadata.dst_node_id, server_round)
+                and self._names[message.metadata.dst_node_id] in group.members
             ]
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """The strategy's; what each member says of the model is kept, the last round's at the end."""
-        answers = list(replies)
-        nodes = [self._asked_nodes.get(it.metadata.reply_to_message_id, it.metadata.src_node_id) for it in answers]
-        scores = [stated_accuracy(reply, self._conventions.metric) for reply in answers]
-        said = {self._names.get(node): score for node, score in zip(nodes, scores, strict=True)}
-        if answers and all(each["accuracy"] is None for each in said.values()):
-            logger.warning("round %d: nobody's score counts: %s", server_round, next(iter(said.values()))["reason"])
-        self.accuracies = {name: said[name] for name in self.agreed if name in said} or self.accuracies
-        return self.strategy.aggregate_evaluate(server_round, answers)
+        """The strategy's aggregate."""
+        return self.strategy.aggregate_evaluate(server_round, replies)
 
     def summary(self) -> None:
         """The terms, then the strategy's own summary."""
@@ -265,29 +239,14 @@ class UnderDeal(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Run the rounds as the strategy would, then settle (`settle`)."""
+        """Run the rounds as the strategy would, between members that sign; a ledger that has begun is gone on with."""
         if not num_rounds >= 1:
             raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
         if self._wants is not None:
             check_personal(evaluate_fn=evaluate_fn)
-        configs = (train_config, evaluate_config, evaluate_fn)
-        if self._signed:
-            return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
-        if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
-            raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
-        noted: Any = MembersGrid(grid, self._takes_part, self._asked_nodes)
-        result = self.result = super().start(noted, initial_arrays, num_rounds, timeout, *configs)
-        if self.updates is not None and self.updates.rounds:
-            self._verify(grid, timeout)
-        self.settle()
-        return result
-
-    def _start_signed(
-        self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any
-    ) -> Result:
-        """The same between members that sign; the ledger is written phase by phase, and gone on with."""
-        assert self._ledger is not None
-        whole = self.deal
+        if self._ledger is None:
+            raise InvalidInput('name the file for what members sign: UnderDeal(..., ledger="ledger.jsonl")')
+        configs, whole = (train_config, evaluate_config, evaluate_fn), self.deal
         header: dict[str, Any] = {"agents": list(whole.agents), "scenario": whole.scenario, "rounds": num_rounds}
         header |= {"samples_per_unit": self._samples_per_unit, **money_terms(self._money)}
         header |= {} if self._wants is None else {"models": PERSONAL}
@@ -321,7 +280,7 @@ class UnderDeal(Strategy):
                 return self._agreed_content()
 
             def train() -> None:
-                self.train_signed(run, initial_arrays, num_rounds, timeout, *configs)
+                self.train(run, initial_arrays, num_rounds, timeout, *configs)
 
             run.to_the_end(make_deal, train)
             self.accuracies = dict(run.content(MEASURED)["accuracies"])
@@ -339,124 +298,32 @@ class UnderDeal(Strategy):
             content["verification"] = {"subsets": self._verify_subsets, "settles": False, "calibration": None}
         return dict(jsonable(content))
 
-    def train_signed(self, run: SignedRun, arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any) -> None:
+    def train(self, run: SignedRun, arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any) -> None:
         """Run the rounds of a run whose members have signed the deal; what is not signed does not count.
 
         A member that does not deliver is `Lost`, and so is one that delivers less than agreed without prices.
         """
-        self._names, self._all_known = {node: name for name, node in run.nodes.items()}, True
+        self._names = {node: name for name, node in run.nodes.items()}
         everybody = run.content(SIGNED)["signatures"].items()
         self._document, self._seal = run.document(), encode_line({name: said["signature"] for name, said in everybody})
         noted: Any = MembersGrid(run.grid, self._takes_part, self._asked_nodes)
         self.result = super().start(noted, arrays, num_rounds, timeout, *configs)
-        left_out = [name for name, agreed in self.agreed.items() if agreed and name not in self._times_asked]
-        if left_out:
-            raise InvalidInput(
-                f"{type(self.strategy).__name__} never asked {', '.join(left_out)} to train; "
-                f"under a deal all members contribute: let it take them all, as with fraction_train=1.0"
-            )
-        short = self.short()
+        used = self.samples
+        short = {
+            name: f"agreed to {agreed} samples and delivered {sum(used[name]) / num_rounds:g} on average"
+            for name, agreed in self.agreed.items()
+            if sum(used[name]) < num_rounds * agreed
+        }
         if short and self.deal.prices is None:
             raise Lost(short, signed={"deliveries": self._deliveries})
-        run.keep_training(self.models, self.samples, self._deliveries, self.updates)
-
-    def _is_in(self, group: ModelGroup, node: int, server_round: int) -> bool:
-        """Whether the model of a group goes to a node; before nodes have said who they are, all models are alike."""
-        name, is_first = self._names.get(node), group is self._groups[0]
-        if len(self._groups) == 1 or name is not None:
-            return name is None or name in group.members
-        if server_round > 1 and is_first:
-            logger.warning("node %d has not said who it is in the first round, and is sent no model of its own", node)
-        return server_round == 1 and is_first
-
-    def _verify(self, grid: Grid, timeout: float) -> None:
-        """What members measure of models made of subsets of the updates, as far as they answer."""
-        assert self.updates is not None
-        subsets, rounds = draw_subsets(self.updates.digests(), self._verify_subsets), len(self.updates.rounds)
-        nodes = {name: node for node, name in self._names.items() if name in self.agreed}
-
-        def ask(models: Any) -> dict[str, dict[str, Any]]:
-            asked = dict.fromkeys(self.agreed, models)
-            return ask_to_measure(grid, nodes, asked, self._conventions, rounds, timeout)
-
-        try:
-            self.verified = {"models": measured_subsets(self.updates, subsets, ask)["models"]}
-        except Unmeasured as error:
-            self._write_ledger({"phase": VERIFY, "agents": error.reasons, "reason": str(error)})
-            raise
-
-    # The account
-
-    def short(self) -> dict[str, str]:
-        """Members that delivered less than they agreed to in some round they were asked in, with reasons."""
-        asked = self._rounds_asked()
-        means = {name: sum(self.samples[name]) / max(asked[name], 1) for name in self.agreed}
-        return {
-            name: f"agreed to {agreed} samples and delivered {means[name]:g} on average"
-            for name, agreed in self.agreed.items()
-            if means[name] < agreed
-        }
-
-    def _rounds_asked(self) -> dict[str, int]:
-        """In how many rounds members were asked; of one whose node was not known, at least those it delivered in."""
-        delivered = {name: sum(count > 0 for count in counts) for name, counts in self.samples.items()}
-        return {name: max(self._times_asked[name], least) for name, least in delivered.items()}
-
-    def settle(self) -> Settlement | None:
-        """Payments in cents for what was delivered, and the ledger; None where these do not follow from what is known.
-
-        They follow from the deal's prices, or, of a deal given as an `Outcome`, from its mechanism's payment rule.
-        """
-        short = self.short()
-        for name, reason in short.items():
-            logger.warning('"%s" %s', name, reason)
-        try:
-            known = short or self.deal.prices is not None
-            given = delivered_contributions(self.deal, self._trained()) if known else self.deal.contributions
-            self.settlement = settle(self._outcome or self.deal, money=self._money, delivered=given)
-        except InvalidInput as reason:
-            if not short:
-                raise
-            logger.warning("nothing is settled: %s", reason)
-        self._write_ledger({"phase": SETTLE, "agents": short, "reason": "not all delivered"})
-        return self.settlement
-
-    def _trained(self) -> dict[str, Any]:
-        return trained_content(self.agreed, self.samples, self._samples_per_unit, asked=self._rounds_asked())
-
-    def _write_ledger(self, failed: Mapping[str, Any]) -> None:
-        """The record of training under a deal that was made elsewhere, and if nothing is settled why it failed."""
-        if self._ledger is None:
-            return
-        with Ledger(self._ledger) as ledger:
-            if ledger.entries:
-                raise InvalidInput(f"{ledger.path} holds the record of another run; name another file")
-            logger.warning("%s: %s; members sign with signed=True", ledger.path, UNSIGNED)
-            personal = {} if self._wants is None else {"models": PERSONAL, "wants": self._wants}
-            ledger.append("begun", {"agents": list(self.deal.agents), "signed": False, **jsonable(personal)})
-            agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
-            ledger.append(TRAINED, self._trained())
-            if self.verified is not None:
-                ledger.append(VERIFIED, self.verified)
-            if self.accuracies:
-                ledger.append(MEASURED, {"accuracies": self.accuracies})
-            if self.settlement is None:
-                ledger.append(FAILED, failed)
-            else:
-                ledger.append(SETTLED, settled_content(self.settlement, agreed.hash))
+        run.keep_training(self.models, self._deliveries, self.updates)
 
     # Messages
 
-    def _with_terms(self, message: Message) -> Message:
-        """A message to train with what everybody agreed to, and to a node that is known with its own share."""
-        about, everybody = message.metadata, list(self.deal.agents)
-        record = ConfigRecord({"agents": everybody, "agreed": [self.agreed.get(name, 0) for name in everybody]})
-        if self._document is not None:
-            record[SEAL] = self._seal
-        name = self._names.get(about.dst_node_id)
-        if name is not None:
-            record["name"], record["samples"] = name, self.agreed[name]
-        content = RecordDict({**message.content, RECORD: record})
+    def _with_seal(self, message: Message) -> Message:
+        """A message to train with everybody's signatures on the deal."""
+        about, seal = message.metadata, ConfigRecord({SEAL: self._seal})
+        content = RecordDict({**message.content, RECORD: seal})
         return Message(content, about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id)
 
     def _sort_replies(
@@ -464,72 +331,41 @@ class UnderDeal(Strategy):
     ) -> tuple[dict[str, tuple[Message, int]], dict[str, str]]:
         """Replies that keep to the terms with their samples, and what is wrong with the others, by name."""
         kept: dict[str, tuple[Message, int]] = {}
-        broken: dict[str, str] = {}
-        silent = set(self._asked)
+        broken = {name: "no reply in time" for name, agreed in self.agreed.items() if agreed}
         for reply in replies:
             # The node that was asked: where it has died, Flower answers in its place, under a number of its own.
-            node = self._asked_nodes.get(reply.metadata.reply_to_message_id, reply.metadata.src_node_id)
-            silent.discard(node)
+            name = self._names[self._asked_nodes.get(reply.metadata.reply_to_message_id, reply.metadata.src_node_id)]
             try:
-                name, samples = self._read_reply(reply, node, server_round)
-                if name in kept:
-                    raise InvalidInput(f'another node is called "{name}" as well')
-                if samples:
-                    kept[name] = _with_records(reply, without=RECORD), samples
+                samples = self._read_reply(reply, name, server_round)
+                kept[name] = _with_records(reply, without=RECORD), samples
+                broken.pop(name)
             except InvalidInput as reason:
-                broken[self._agent_or_node(node)] = str(reason)
-        broken |= {self._agent_or_node(node): "no reply in time" for node in silent}
+                broken[name] = str(reason)
         return kept, broken
 
-    def _read_reply(self, reply: Message, node: int, server_round: int) -> tuple[str, int]:
-        """Whose reply it is and how many samples it is made of, checked."""
+    def _read_reply(self, reply: Message, name: str, server_round: int) -> int:
+        """How many samples a member's reply is made of, checked, and signed."""
         if reply.has_error():
             raise InvalidInput(error_reason(reply))
-        name = self._name(reply, node)
-        if not self.agreed[name]:  # it was asked because it had not said who it is
-            return name, 0
-        if self._document is not None or self.updates is not None:
-            check_model(reply, self._before)
+        check_model(reply, self._before)
         key = getattr(self.strategy, "weighted_by_key", WEIGHT)
         counts = [metrics[key] for metrics in reply.content.metric_records.values() if key in metrics]
         if len(counts) != 1 or not isinstance(counts[0], int | float) or not 0 < counts[0] < float("inf"):
             raise InvalidInput(f'its reply must say "{key}" once, a positive number')
         if counts[0] > self.agreed[name]:
             raise InvalidInput(f"it used {counts[0]:g} samples and agreed to {self.agreed[name]}")
-        if self._document is not None:
-            update = record_digest(next(iter(reply.content.array_records.values())))
-            delivery = {"round": server_round, "samples": int(counts[0]), "update": update}
-            signature = own_record(reply).get("signature")
-            signed = own_document("delivery", self._document, name, delivery)
-            if not is_signed_by(self._document["keys"].get(name), signed, signature):
-                raise InvalidInput("it has not signed what it delivers")
-            self._deliveries.setdefault(name, []).append({**delivery, "signature": signature})
-        return name, int(counts[0])
+        update = record_digest(next(iter(reply.content.array_records.values())))
+        delivery = {"round": server_round, "samples": int(counts[0]), "update": update}
+        signature = own_record(reply).get("signature")
+        signed = own_document("delivery", self._document, name, delivery)
+        if not is_signed_by(self._document["keys"].get(name), signed, signature):
+            raise InvalidInput("it has not signed what it delivers")
+        self._deliveries.setdefault(name, []).append({**delivery, "signature": signature})
+        return int(counts[0])
 
-    def _name(self, reply: Message, node: int) -> str:
-        """Whose reply it is: what is known of the node, or else what it says."""
-        name = own_record(reply).get("name")
-        if self._all_known:
-            known = self._names.get(node)
-            if known is None or name not in (None, known):
-                raise InvalidInput(f"it says that it is {name!r:.80}")
-            return known
-        if not isinstance(name, str):
-            raise InvalidInput("it does not say who it is: its ClientApp needs mods=[fedpact.flower.keep_deal]")
-        self._names[node] = name if name in self.agreed else None
-        if name not in self.agreed:
-            raise InvalidInput(f'"{name}" is not part of the deal')
-        return name
-
-    def _agent_or_node(self, node: int) -> str:
-        return self._names.get(node) or f"node {node}"
-
-    def _takes_part(self, node: int, *, trains: bool = False) -> bool:
-        """Whether a node may be part of the deal, and contribute to it: it is, or has not yet said who it is."""
-        if node not in self._names:
-            return not self._all_known
-        name = self._names[node]
-        return name in self.agreed and not (trains and not self.agreed[name])
+    def _takes_part(self, node: int) -> bool:
+        """Whether a node is that of a member of the deal."""
+        return self._names.get(node) in self.agreed
 
     def _check_enough(self) -> None:
         """Strategies wait for nodes without end: say so before."""

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Cost, Federation, Payoff, SharedCap
+from fedpact.federation import Cost, Federation, Payoff
 from fedpact.federation.arrays import Owners, sum_by
-from fedpact.federation.lots import take_shared_caps
+from fedpact.federation.lots import require_own_caps
 from fedpact.negotiation import sum_terms
 from fedpact.shapley.values import Rows
 from fedpact.solvers.welfare import social_optimum
@@ -60,8 +60,8 @@ class Agent:
         (own tasks, all lots): how useful every lot is to each of its tasks.
     payoff, values, task_names
         The curves of its tasks, what accuracy is worth in each, and what they are called.
-    costs, caps, shared_caps
-        Of its own lots; shared caps name them by index among these.
+    costs, caps
+        Of its own lots.
     lot_owners, lot_names
         Of all lots: whose each is, by index, and what it is called. No names where everybody has one lot and one task.
     secret, identity
@@ -81,7 +81,6 @@ class Agent:
     lot_owners: Owners
     lot_names: tuple[str, ...] = ()
     task_names: tuple[str, ...] = ()
-    shared_caps: tuple[SharedCap, ...] = ()
     secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
     identity: sum_terms.Identity | None = field(default=None, repr=False)
     least_gain: float | None = 0.0
@@ -89,6 +88,7 @@ class Agent:
     @classmethod
     def of(cls, federation: Federation, index: int, *, least_gain: float | None = 0.0) -> Agent:
         """The agent of a federation, with its own rows and lots and nothing else; it asks for its joining costs too."""
+        require_own_caps(federation, "a negotiation")
         tasks, lots = federation.tasks_of(index), federation.lots_of(index)
         return cls(
             name=federation.names[index],
@@ -103,7 +103,6 @@ class Agent:
             lot_names=federation.lot_names if federation.has_lots else (),
             task_names=tuple(federation.task_names[task] for task in tasks),
             least_gain=None if least_gain is None else least_gain + float(federation.joining_costs[index]),
-            shared_caps=take_shared_caps(federation.shared_caps, lots),
         )
 
     @property
@@ -185,7 +184,6 @@ class Agent:
             names=[self.name],
             lot_owners=[0] * own.size,
             task_owners=[0] * self.values.size,
-            shared_caps=self.shared_caps,
         )
         return social_optimum(by_itself).welfare
 
@@ -209,8 +207,6 @@ class Agent:
         }
         if self.lot_names:
             said["lot_names"] = list(self.lot_names)
-        if self.shared_caps:
-            said["shared_caps"] = [{"lots": list(each.lots), "cap": each.cap} for each in self.shared_caps]
         if question.get("brief") is not True:
             said["tasks"] = [np.flatnonzero(row).tolist() for row in self.weights]
         return said

@@ -1,8 +1,7 @@
 """A member's private file, written and read: its row, payoff, cost and cap, all checked. People write it too.
 
 Of a member with several lots or tasks it says whose every lot is (`lot_owners`, `lot_names`, of everybody's) and has an
-entry for each of its own `tasks` (name, weights of all lots, payoff, value) and `lots` (linear, quadratic, cap), and
-`shared_caps` (lots, by place among its own, and cap) if some of its lots share one.
+entry for each of its own `tasks` (name, weights of all lots, payoff, value) and `lots` (linear, quadratic, cap).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 
 from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.validation import Layout, read_layout, read_shared_caps
+from fedpact.negotiation.validation import Layout, read_layout
 from fedpact.scenario.fields import INFINITY_TEXTS, check_keys, number, numbers
 from fedpact.scenario.reading import read_payoff
 from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
@@ -66,7 +65,6 @@ def record_of_agent(agent: Agent) -> dict[str, Any]:
     if not agent.has_lots:
         flat = tasks[0] | lots[0]
         return flat | {"name": agent.name, "index": agent.index, "least_gain": agent.least_gain}
-    shared = [{"lots": list(each.lots), "cap": each.cap} for each in agent.shared_caps]
     return {
         "name": agent.name,
         "index": agent.index,
@@ -76,7 +74,7 @@ def record_of_agent(agent: Agent) -> dict[str, Any]:
         "tasks": tasks,
         "lots": lots,
         "least_gain": agent.least_gain,
-    } | ({"shared_caps": shared} if shared else {})
+    }
 
 
 def agent_from_record(record: Mapping[str, Any]) -> Agent:
@@ -86,7 +84,7 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
     missing = [key for key in required if key not in record]
     if missing:
         raise InvalidInput(f"this is no member's file: {', '.join(missing)} missing; `fedpact fit --member` writes one")
-    check_keys(record, (*required, *OPTIONAL) if is_flat else (*required, "shared_caps", *OPTIONAL))
+    check_keys(record, (*required, *OPTIONAL))
     name, index = record["name"], record["index"]
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME:
         raise InvalidInput(f"name must be a text of 1 to {MAX_NAME} characters, got {short_repr(name)}")
@@ -131,7 +129,6 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
         lot_names=layout.lot_names,
         task_names=tuple(str(task.get("name", f"task {place}")) for place, task in enumerate(tasks)),
         least_gain=least_gain,
-        shared_caps=read_shared_caps(record.get("shared_caps"), len(lots)),
     )
 
 

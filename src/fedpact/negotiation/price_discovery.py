@@ -29,7 +29,6 @@ import numpy as np
 
 from fedpact.federation import Exponential, Payoff, PowerLaw
 from fedpact.federation.arrays import FederationArrays, sum_by
-from fedpact.federation.lots import shared_members, take_shared_caps
 from fedpact.negotiation.session import ProtocolResult, Session
 from fedpact.negotiation.validation import LotAnswer, TaskAnswer
 from fedpact.solvers.interior_point import Maximum, linearised_gains, maximise
@@ -127,7 +126,6 @@ class Model:
         cost_histories = [session.lot_histories[int(lot)] for lot in lots]
         costs = [history[-1] for history in cost_histories]
         weights, values, payoff = fit_curves(histories)
-        shared = take_shared_caps(session.shared_caps, lots)
         marginal_costs = np.array([cost.marginal_cost for cost in costs])
         cost_curvatures = np.array([_cost_curvature(*each) for each in zip(cost_histories, lots, strict=True)])
         gradients = np.array([answer.slopes if is_shapley else answer.worth for answer in answers])
@@ -143,8 +141,8 @@ class Model:
                 names=tuple(session.names[member] for member in members),
                 lot_owners=np.searchsorted(members, session.lot_owners[lots]),
                 task_owners=np.searchsorted(members, session.task_owners[session.tasks]),
-                shared=shared_members(shared, lots.size),
-                shared_limits=np.array([each.cap for each in shared]),
+                shared=np.zeros((0, lots.size)),
+                shared_limits=np.zeros(0),
                 joining_costs=np.zeros(members.size),
                 budgets=np.full(members.size, np.inf),
             ),

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fedpact.deals.deal import Event
 from fedpact.deals.transcript import Channel
-from fedpact.federation import SharedCap
 from fedpact.federation.arrays import Owners
 from fedpact.negotiation.validation import (
     BadAnswer,
@@ -118,16 +117,6 @@ class Session:
         for place in self.members:
             caps[self.own_lots(int(place))] = self.introductions[int(place)].caps
         return read_only_copy(caps)
-
-    @property
-    def shared_caps(self) -> tuple[SharedCap, ...]:
-        """Of the members' lots, by their places among all lots."""
-        return tuple(
-            SharedCap(tuple(int(self.own_lots(place)[lot]) for lot in shared.lots), shared.cap)
-            for place, each in self.introductions.items()
-            if place in self.members
-            for shared in each.shared_caps
-        )
 
     def own_lots(self, place: int) -> Owners:
         """The lots of an agent."""

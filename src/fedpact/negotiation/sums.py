@@ -3,8 +3,9 @@
 Both mechanisms maximise a sum over receivers, welfare or the potential less costs, and each receiver works out its own
 term from its own row (`fedpact.negotiation.sum_terms`). Members first agree on keys, in one round through the
 coordinator. Every answer after that is masked so that only the sum over all members can be read
-(`fedpact.negotiation.masks`). From sums of values and gradients at three profiles a round the coordinator climbs to the
-maximiser (`fedpact.negotiation.quasi_newton`).
+(`fedpact.negotiation.masks`). From sums of values and gradients the coordinator climbs to the maximiser: along a ray
+first, for the order of magnitude, then by SciPy's L-BFGS-B, every evaluation of which is a round. A round asks about
+the best profile so far as well: two values and gradients show whether they are those of a concave function.
 
 Then one more sum says what everybody's data is worth to all, or what everybody's share is; each member works out its
 own payment from it and its own numbers, and says it. Payments sum to zero within rounding, which is shared out so that
@@ -16,8 +17,8 @@ up) make a round void. Members then open the masks of the round in dispute, whic
 other; whoever contradicts itself is excluded. Where two members say different things of the mask they share, nobody
 else can tell who is right, and both are.
 
-Stopping inequality: the model's step promises at most `tol` of what is at stake, the last points have brought no more,
-and the linearised gain near the profile is at most `MAX_LINEARISED` of it.
+Stopping inequality: the last step brought at most `tol` of what is at stake, and the linearised gain, to between
+nothing and twice the profile, is at most `MAX_GAIN_LEFT` of it.
 """
 
 from __future__ import annotations
@@ -26,16 +27,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from fedpact.federation.arrays import Owners
 from fedpact.negotiation import masks
-from fedpact.negotiation.quasi_newton import QuasiNewton
 from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
 from fedpact.negotiation.sum_terms import (
-    HEADER,
     MIN_SUMMED,
     PROGRAMS,
     SETTLEMENTS,
@@ -51,57 +50,141 @@ from fedpact.utils.words import count_text
 
 MAX_KEY_CHANGES = 3  # times keys are agreed on anew for one question
 OWN_PAYMENT_TOLERANCE = 1e-9  # of a member's terms and payment
+RAY_FACTOR = 16.0  # between points on the ray
+MIN_LENGTH, MAX_LENGTH = 1e-30, 1e30  # of the ray: nobody has so few samples, or so many
+MAX_GAIN_LEFT = 1e-4  # of what is at stake: with more to gain at the margin this is no agreement
+OUTSIDE = 1.0  # of what is at stake: how far below the best a profile counts that is outside somebody's domain
+MEMORY = 50  # steps that the climb learns curvature from
 
 
 def negotiate_sums(session: Session, *, mechanism: str, tol: float, max_rounds: int) -> ProtocolResult:
     """The result; raises `NotConverged` if there is none within so many rounds, or too few members are left."""
-    exchange, lots = _Exchange(session), session.lots
-    climb = QuasiNewton(session.caps[lots], tol=tol, start=session.profile[lots])
-    for number in range(1, max_rounds + 1):
-        session.rounds += 1
-        residual = _ask_round(session, exchange, climb, mechanism, number)
-        if climb.is_done:
-            at = session.profile
-            return ProtocolResult(
-                contributions=at,
-                payments=session.for_everybody(exchange.ask_payments(SETTLEMENTS[mechanism], at)),
-                settled_by="own payments",
-                residual=residual,
-                welfare=exchange.payoffs - exchange.costs,
-            )
-    names = ", ".join(f'"{session.names[place]}"' for place in session.members)
-    raise NotConverged(
-        f"no agreement within {max_rounds} rounds: the last step still promised {climb.promised:.1e} of payoff, and "
-        f"sums do not say which of {names} is to blame"
-    )
-
-
-def _ask_round(session: Session, exchange: _Exchange, climb: QuasiNewton, mechanism: str, number: int) -> float:
-    """Ask about the points of the climb, and let it go on; the gain still promised."""
-    points, best = climb.points, climb.best
-    told = exchange.ask(PROGRAMS[mechanism], [session.for_all_lots(point) for point in points], number)
-    told = told.reshape(len(points), -1)
-    exchange.check(number)
-    outside, values, payoffs, costs = told[:, :HEADER].T
-    values = np.where(outside > 0, -np.inf, values)
-    highest = int(np.argmax(values))
-    if best is None or values[highest] > best.value:
-        exchange.stake = float(abs(payoffs[highest]) + costs[highest])
-    climb.tell(values.tolist(), [row[HEADER:][session.lots] for row in told], stake=exchange.stake)
-    assert climb.best is not None
-    session.profile = session.for_all_lots(climb.best.at)
-    for place, point in enumerate(points):
-        if climb.best.at is point:
-            exchange.payoffs, exchange.costs = float(payoffs[place]), float(costs[place])
-    at_first = 0.0 if climb.is_done else 1.0  # with nothing on the table all is still to be gained
-    residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else at_first
-    session.notify_round(
-        number,
+    exchange = _Exchange(session)
+    climb = _Climb(session, exchange, mechanism, max_rounds)
+    best = climb.maximise(tol)
+    return ProtocolResult(
         contributions=session.profile,
-        residual=residual if np.isfinite(residual) else None,
-        welfare=exchange.payoffs - exchange.costs,
+        payments=session.for_everybody(exchange.ask_payments(SETTLEMENTS[mechanism], session.profile)),
+        settled_by="own payments",
+        residual=climb.gain_left,
+        welfare=best.payoffs - best.costs,
     )
-    return residual
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Point:
+    """What members' sums say of a profile; a value of minus infinity where it is outside somebody's domain."""
+
+    at: FloatArray
+    value: float
+    payoffs: float
+    costs: float
+    gradient: FloatArray
+
+
+class _Climb:
+    """The maximisation of a program that members know in parts; `best` is the best profile so far."""
+
+    def __init__(self, session: Session, exchange: _Exchange, mechanism: str, max_rounds: int) -> None:
+        self._session, self._exchange, self._about = session, exchange, PROGRAMS[mechanism]
+        self._lots, self._left, self._number = session.lots, max_rounds, 0
+        self._caps, self._start = session.caps[self._lots], session.profile[self._lots]
+        self.best: _Point | None = None
+
+    def maximise(self, tol: float) -> _Point:
+        """The maximiser, from nothing; along a ray that leads through where the negotiation was before, if that rises.
+
+        In units of the largest contribution and of what is at stake, so that nobody's units matter.
+        """
+        from scipy.optimize import minimize  # noqa: PLC0415 - heavy
+
+        best = self._look_along_ray(self._ask(np.zeros(self._lots.size)))
+        unit, stake = float(best.at.max(initial=0.0)), self._stake
+        if not unit > 0.0:
+            return best
+
+        def loss(scaled: FloatArray) -> tuple[float, FloatArray]:
+            found, highest = self._ask(np.clip(unit * scaled, 0.0, self._caps)), self.best
+            assert highest is not None
+            if not np.isfinite(found.value):
+                return OUTSIDE - highest.value / stake, np.zeros(scaled.size)
+            return -found.value / stake, -found.gradient * unit / stake
+
+        bounds = [(0.0, cap if np.isfinite(cap) else None) for cap in self._caps / unit]
+        options = {"ftol": tol, "gtol": 0.0, "maxcor": MEMORY, "maxiter": self._left, "maxfun": self._left + 1}
+        minimize(loss, best.at / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        assert self.best is not None
+        if self.gain_left > MAX_GAIN_LEFT:
+            self._give_up()
+        return self.best
+
+    @property
+    def _stake(self) -> float:
+        assert self.best is not None
+        return abs(self.best.payoffs) + self.best.costs
+
+    @property
+    def gain_left(self) -> float:
+        """What more there can be at most between nothing and about twice the best profile, of what is at stake."""
+        assert self.best is not None
+        at, gradient = self.best.at, self.best.gradient
+        box = np.minimum(self._caps, 2.0 * at + at.mean()) if at.any() else np.minimum(self._caps, 1.0)
+        gain = float(np.maximum(gradient * (box - at), -gradient * at).sum())
+        return gain / self._stake if self._stake > 0.0 else float(gain > 0.0)
+
+    def _look_along_ray(self, nothing: _Point) -> _Point:
+        """The best of points whose distances grow, or fall, by a factor until the value has turned."""
+        direction = (nothing.gradient > 0.0).astype(np.float64)
+        if nothing.gradient @ self._start > 0.0:
+            direction = self._start
+        best, length, factor = nothing, 1.0, RAY_FACTOR
+        while self._caps[direction > 0.0].any() and MIN_LENGTH < length < MAX_LENGTH:
+            found = self._ask(np.minimum(length * direction, self._caps))
+            if found.value > best.value:
+                best, is_capped = found, (found.at >= self._caps)[direction > 0.0].all()
+                if factor < 1.0 or is_capped or found.gradient @ found.at <= 0.0:
+                    break
+            elif best is not nothing:
+                break
+            else:
+                factor = 1.0 / RAY_FACTOR
+            length *= factor
+        return best
+
+    def _ask(self, at: FloatArray) -> _Point:
+        """A round: what the sums say of a profile, and once more of the best so far."""
+        session = self._session
+        if not self._left:
+            self._give_up()
+        self._left, self._number, session.rounds = self._left - 1, self._number + 1, session.rounds + 1
+        points = [at] if self.best is None else [at, self.best.at]
+        told = self._exchange.ask(self._about, [session.for_all_lots(point) for point in points], self._number)
+        self._exchange.check(self._number)
+        outside, value, payoffs, costs, *gradient = told[: told.size // len(points)]
+        found = _Point(
+            at=at,
+            value=-np.inf if outside > 0 else value,
+            payoffs=float(payoffs),
+            costs=float(costs),
+            gradient=np.array(gradient)[self._lots],
+        )
+        if self.best is None or found.value > self.best.value:
+            self.best = found
+        session.profile = session.for_all_lots(self.best.at)
+        session.notify_round(
+            self._number,
+            contributions=session.profile,
+            residual=self.gain_left,
+            welfare=self.best.payoffs - self.best.costs,
+        )
+        return found
+
+    def _give_up(self) -> NoReturn:
+        names = ", ".join(f'"{self._session.names[place]}"' for place in self._session.members)
+        raise NotConverged(
+            f"no agreement within {self._number} rounds: the margins still promise {self.gain_left:.1e} of what is at "
+            f"stake, and sums do not say which of {names} is to blame"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,14 +198,10 @@ class _SummedRound:
 
 
 class _Exchange:
-    """Questions about sums, with keys that are agreed on anew where a member has another one.
-
-    `stake`, `payoffs` and `costs` are those of the best profile so far.
-    """
+    """Questions about sums, with keys that are agreed on anew where a member has another one."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.stake, self.payoffs, self.costs = 0.0, 0.0, 0.0
         self._last: _SummedRound | None = None
         if session.members.size < MIN_SUMMED:
             fates = "; ".join(f"{name}: {reason}" for name, reason in session.excluded.items())

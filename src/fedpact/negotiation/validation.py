@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation.arrays import sum_by
-from fedpact.federation.lots import Ownership, SharedCap, check_shared_caps
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -57,7 +56,6 @@ class Introduction:
     caps: FloatArray
     uses: NDArray[np.bool_]
     task_uses: tuple[NDArray[np.bool_], ...] = ()
-    shared_caps: tuple[SharedCap, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -264,12 +262,9 @@ def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, brief: b
     caps = np.array(
         each_of(raw.get("caps"), "caps", part=lambda given, _: cap(given, "cap"), what="its lots", count=own.size)
     )
-    shared_caps = read_shared_caps(raw.get("shared_caps"), own.size)
-    for shared in shared_caps:
-        caps[list(shared.lots)] = np.minimum(caps[list(shared.lots)], shared.cap)
     if brief:
         uses = np.ones(n_lots, dtype=bool)
-        return Introduction(layout=layout, caps=caps, uses=uses, shared_caps=shared_caps)
+        return Introduction(layout=layout, caps=caps, uses=uses)
     tasks = each_of(raw.get("tasks"), "tasks", part=partial(lot_indices, size=n_lots), what="its tasks")
     if not tasks and not own.size:
         raise BadAnswer("tasks must list which lots matter to each task, and it has neither tasks nor lots")
@@ -280,7 +275,6 @@ def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, brief: b
         caps=caps,
         uses=np.any([owners == index, *tasks], axis=0),
         task_uses=tuple(tasks),
-        shared_caps=shared_caps,
     )
 
 
@@ -302,16 +296,6 @@ def read_layout(raw: Mapping[str, Any], size: int) -> Layout:
     ):
         raise BadAnswer(f"lot_names must name each of the {len(owners)} lots, got {_describe(names)}")
     return Layout(tuple(owners), tuple(names))
-
-
-def read_shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
-    """Caps that some of its own lots share, by index among these."""
-    labels = tuple(str(lot) for lot in range(n_own))
-    owners = np.zeros(n_own, dtype=np.intp)
-    try:
-        return check_shared_caps(given, Ownership(owners, owners, labels, labels), labels, ("the member",))
-    except InvalidInput as error:
-        raise BadAnswer(str(error)) from error
 
 
 def read_profile(

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedpact.certificates.claims import claim_title, quote_claim
 from fedpact.deals import Deal
-from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
+from fedpact.deals.ledger import FAILED, MEASURED
 from fedpact.deals.settlement import share_matrix
 from fedpact.negotiation.check import FINISHED, CheckedLedger
 from fedpact.report.markup import render
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.report.page import style_sheet
-from fedpact.utils.files import replace_text
 
 SIGNED_WORDS = {
     "key": "its key for this run",
@@ -38,20 +36,15 @@ BY_DELIVERY = (
 )
 
 
-def write_ledger_page(found: CheckedLedger, path: Path) -> None:
-    """Write the page of a ledger, whole or not at all."""
-    replace_text(path, render_ledger_page(found))
-
-
 def render_ledger_page(found: CheckedLedger) -> str:
     """The page of a ledger as HTML text."""
     entries, deal = found.chain.entries, found.deal
-    settled = found.last(SETTLED) if found.is_finished else None
+    settled = found.paid
     wrong = [claim for claim in found.failed if claim != FINISHED]
     heads, rows = _paid_table(found, deal) if deal is not None and not wrong else (["Member"], [])
     failed = f"These claims do not hold: {', '.join(map(quote_claim, found.failed))}." if found.failed else ""
     unpaid = "" if found.is_finished else f"Nobody is paid: {found.findings[FINISHED].reason}."
-    by_delivery = settled is not None and "paid_shares" in settled.content
+    by_delivery = found.paid_shares is not None
     return str(
         render(
             "ledger.html",
@@ -59,7 +52,7 @@ def render_ledger_page(found: CheckedLedger) -> str:
             title=str(entries[0].content.get("title") or "A run") if entries else "A run",
             lead=f"{unpaid} {failed or f'{len(entries)} entries; every claim that can be checked holds.'}".strip(),
             meaning="" if unpaid else BY_DELIVERY if by_delivery else BY_SAMPLES,
-            currency=settled.content["currency"] if settled is not None and rows else PAYOFF_LABEL,
+            currency=settled.currency if settled is not None and rows else PAYOFF_LABEL,
             heads=heads,
             rows=rows,
             findings=[
@@ -83,17 +76,17 @@ def signed_rows(found: CheckedLedger) -> Iterator[tuple[str, str, str, str]]:
 
 def paid_columns(found: CheckedLedger, deal: Deal) -> list[tuple[str, list[str]]]:
     """What each member agreed to, delivered, measured and is paid; columns that nothing is known of are left out."""
-    trained, measured, settled = (found.last(kind) for kind in (TRAINED, MEASURED, SETTLED))
-    money: Mapping[str, Any] = settled.content if settled is not None and found.is_finished else {}
+    measured, used = found.last(MEASURED), found.samples
+    settled = found.paid
+    money: dict[str, Any] = {} if settled is None else settled.record()
     paid = {entry["agent"]: entry["amount"] for entry in money.get("balances", [])}
     due = {entry["agent"]: entry["amount"] for entry in money.get("agreed_balances") or []}
-    used = trained.content["samples"] if trained is not None else {}
     scores = measured.content["accuracies"] if measured is not None else {}
     accuracies = [scores.get(name, {}).get("accuracy") for name in deal.agents]
-    delivered, shares = money.get("delivered_by"), money.get("paid_shares")
+    delivered, shares = money.get("delivered"), found.paid_shares
     return [
         ("agreed", number_texts(deal.contributions)),
-        *([("delivered", _delivered_texts(deal, delivered))] if delivered else []),
+        *([("delivered", number_texts(np.array(delivered)))] if delivered else []),
         *([("arrived", _arrived_texts(deal, shares))] if shares else []),
         ("samples used", [str(max(used[name], default=0)) if name in used else "-" for name in deal.agents]),
         ("accuracy", ["-" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies]),
@@ -109,11 +102,6 @@ def _paid_table(found: CheckedLedger, deal: Deal) -> tuple[list[str], list[dict[
     names = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
     rows = [{"name": name, "cells": [cells[place] for _, cells in columns]} for place, name in enumerate(names)]
     return ["Member", *(head for head, _ in columns)], rows
-
-
-def _delivered_texts(deal: Deal, delivered: Mapping[str, float]) -> list[str]:
-    known = [float(delivered.get(name, own)) for name, own in zip(deal.agents, deal.contributions, strict=True)]
-    return number_texts(np.array(known))
 
 
 def _arrived_texts(deal: Deal, shares: Any) -> list[str]:

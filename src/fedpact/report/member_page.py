@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
-from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
@@ -17,26 +15,35 @@ from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
 from fedpact.report.markup import mention, render
-from fedpact.report.numbers import gain_share_texts, money_text, number_text, percent, probability_text, share_texts
+from fedpact.report.numbers import money_text, number_text, percent, probability_text
 from fedpact.report.page import style_sheet
-from fedpact.report.tables import PAID_AT, brought_text, claims_table, price_texts, prices_paid_text
+from fedpact.report.tables import MEMBER_COLUMNS, PAID_AT, brought_text, claims_table, price_texts, prices_paid_text
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
-from fedpact.scenario import Money
+from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import replace_text
 
 MAX_TRANSFERS_OF_ONE = 12  # of a page
+# Of the columns of a deal: what each is called on the page of one member, and what it means.
+SHEET: Mapping[str, tuple[str, str]] = {
+    "payoff": ("What the model is worth to it", ""),
+    "cost": ("What its data costs it", ""),
+    "is paid": ("Payment", "received (+) or paid (−)"),
+    "of it fixed": ("of it fixed", "whatever anybody contributes"),
+    "joining": ("What joining costs it", "once"),
+    "net benefit": ("Net benefit", "worth, less costs, plus payment"),
+    "alone": ("What it would have alone", ""),
+    "gain": ("Gain", "net benefit, less what it would have alone"),
+    "fair gain": ("Fair gain", "what it adds to what groups of members can gain"),
+    "of its fair gain": ("Of its fair gain it has", ""),
+    "Shapley share": ("Shapley share", "what its data adds for all, averaged over all orders of joining"),
+    "share back": ("Of its Shapley share it gets back", ""),
+}
+RATIOS = ("of its fair gain", "share back")
 
 
 def render_member_page(
-    comparison: Comparison,
-    member: str | int,
-    *,
-    mechanism: str | None = None,
-    scenario_title: str = "",
-    money: Money | None = None,
-    unit: str = "",
+    comparison: Comparison, member: str | int, scenario: Scenario | None = None, *, mechanism: str | None = None
 ) -> str:
     """The page of one member as HTML text, about the recommended deal or the one of `mechanism`.
 
@@ -47,7 +54,7 @@ def render_member_page(
     >>> "the page of Ada" in render_member_page(compare(pair, ["externality"]), "Ada")
     True
     """
-    view = View.of(comparison, title=scenario_title, money=money, data=unit)
+    view = View.of(comparison, scenario)
     name, aside = comparison.federation.names[agent_index(comparison.federation, member)], Markup()
     if mechanism is None and view.among_best is not None:
         if name in view.among_best.names:
@@ -60,41 +67,24 @@ def render_member_page(
     outcome = view.chosen if mechanism is None else view.comparison[mechanism]
     if outcome is None:
         raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
-    place = outcome.agents.index(name)
-    promised = view.comparison.mechanism(outcome.mechanism).promises(outcome.federation)
+    place, rules = outcome.agents.index(name), view.comparison.mechanism(outcome.mechanism)
+    claims = claims_table({"verdict": (outcome, rules.promises(outcome.federation))}, None)
     return str(
         render(
             "member.html",
             view=view,
             style=style_sheet(),
-            member=outcome.agents[place],
+            member=name,
             outcome=outcome,
-            rules=view.comparison.mechanism(outcome.mechanism),
+            rules=rules,
             lead=_lead(view, outcome, place),
             aside=aside,
             rows=_rows(view, outcome, place),
             transfers=_transfers(view, outcome, place),
-            claims=replace(claims_table({"verdict": (outcome, promised)}, None), below=()),  # one sheet
+            claims=replace(claims, below=()),  # one sheet
             not_certified=NOT_CERTIFIED,
         )
     )
-
-
-def write_member_page(
-    comparison: Comparison,
-    member: str | int,
-    path: str | PathLike[str],
-    *,
-    mechanism: str | None = None,
-    scenario_title: str = "",
-    money: Money | None = None,
-    unit: str = "",
-) -> None:
-    """Write the page to a file, whole or not at all; see `render_member_page`."""
-    text = render_member_page(
-        comparison, member, mechanism=mechanism, scenario_title=scenario_title, money=money, unit=unit
-    )
-    replace_text(Path(path), text)
 
 
 def _lead(view: View, outcome: Outcome, place: int) -> Markup:
@@ -117,7 +107,6 @@ def _lead(view: View, outcome: Outcome, place: int) -> Markup:
 def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
     """What it is, how much, and what that means."""
     unit, federation = view.unit, outcome.federation
-    share = float(outcome.shapley_values[place])
     rows = [
         (
             unit.of_data(f"Contribution, {federation.lot_names[lot]}" if federation.has_lots else "Contribution"),
@@ -126,39 +115,21 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         )
         for lot in federation.lots_of(place)
     ]
-    rows += [
-        ("What the model is worth to it", unit.text(float(outcome.payoffs[place])), ""),
-        ("What its data costs it", unit.text(float(outcome.costs[place])), ""),
-        ("Payment", unit.text(float(outcome.payments[place]), signed=True), "received (+) or paid (−)"),
-    ]
-    assert outcome.side_payments is not None
-    if outcome.side_payments.any():
-        fixed = unit.text(float(outcome.side_payments[place]), signed=True)
-        rows.append(("of it fixed", fixed, "whatever anybody contributes"))
-    rows += _price_rows(view, outcome, place)
-    if outcome.joining_costs[place]:
-        rows.append(("What joining costs it", unit.text(float(outcome.joining_costs[place])), "once"))
-    own = "its own model, from which gains count" if outcome.federation.home is not None else "with its own data only"
-    rows += [
-        ("Net benefit", unit.text(float(outcome.utilities[place])), "worth, less costs, plus payment"),
-        ("What it would have alone", unit.text(float(outcome.standalone[place])), own),
-        ("Gain", unit.text(float(outcome.ir_gaps[place]), signed=True), "net benefit, less what it would have alone"),
-        ("Fair gain", unit.text(float(outcome.fair_gains[place])), "what it adds to what groups of members can gain"),
-        ("Of its fair gain it has", gain_share_texts(outcome)[place], ""),
-        ("Shapley share", unit.text(share), "what its data adds for all, averaged over all orders of joining"),
-        ("Of its Shapley share it gets back", share_texts(outcome)[place], _share_note(outcome, place)),
-    ]
+    own = "its own model, from which gains count" if federation.home is not None else "with its own data only"
+    for head, (label, note) in SHEET.items():
+        texts = MEMBER_COLUMNS[head](outcome, unit)
+        if len(texts):
+            text = texts[place] if head in RATIOS else unit.labelled(texts[place])
+            rows.append((label, text, {"alone": own, "share back": _share_note(outcome, place)}.get(head, note)))
+        rows += _price_rows(view, outcome, place) if head == "of it fixed" else []
     outlook = view.comparison.uncertainty.get(outcome.mechanism)
-    if outlook is not None:
-        low, high = (unit.text(float(end), signed=True) for end in outlook.interval("ir_gaps")[place])
-        rows.append(
-            ("How sure the gain is", f"{low} to {high}", f"in {percent(outlook.level, decimals=0)} of the draws")
-        )
-        chance = probability_text(float(outlook.leave_probabilities[place]), outlook.n_draws)
-        words = "of the draws of what is not known for sure"
-        said = ("not measured", outlook.assumption) if outlook.assumption else (chance, words)
-        rows.append(("It would do better alone", *said))
-    return rows
+    if outlook is None:
+        return rows
+    low, high = (unit.text(float(end), signed=True) for end in outlook.interval("ir_gaps")[place])
+    rows.append(("How sure the gain is", f"{low} to {high}", f"in {percent(outlook.level, decimals=0)} of the draws"))
+    chance = probability_text(float(outlook.leave_probabilities[place]), outlook.n_draws)
+    sure = ("not measured", outlook.assumption) if outlook.assumption else (chance, "of the draws")
+    return [*rows, ("It would do better alone", *sure)]
 
 
 def _price_rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:

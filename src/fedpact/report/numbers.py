@@ -1,6 +1,6 @@
 """Numbers as people read them: amounts in money or in units of payoff, contributions, percentages, ratios in words.
 
-The terminal, the report, the explorer, notebooks and pictures all write their numbers with these.
+The terminal, the report, the explorer and pictures all write their numbers with these.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.deals import Outcome, Settlement
-from fedpact.deals.diagnosis import harm_sentences
 from fedpact.scenario import Money
 from fedpact.scenario.members_words import DataUnit
 from fedpact.utils.arrays import FloatArray
@@ -109,8 +108,11 @@ class Unit:
 
     def text(self, payoff: float, *, signed: bool = False) -> str:
         """One amount with its unit, for a sentence."""
-        amount = self.column([payoff], signed=signed)[0]
-        if not np.isfinite(payoff):
+        return self.labelled(self.column([payoff], signed=signed)[0])
+
+    def labelled(self, amount: str) -> str:
+        """A text of a column with its unit."""
+        if amount.endswith(("∞", UNDEFINED)):
             return amount
         if not self.is_money:
             return f"{amount}{SPACE}units"
@@ -268,23 +270,14 @@ def share_texts(outcome: Outcome) -> list[str]:
     return [share_text(float(ratio), float(share)) for ratio, share in pairs]
 
 
-def share_notes(outcome: Outcome, unit: Unit) -> list[str]:
-    """Sentences on the agents of whose Shapley share no part is written, because it is below zero."""
-    return list(harm_sentences(outcome, unit.text))
-
-
 def gain_share_texts(outcome: Outcome) -> list[str]:
     """What part of its fair gain every member has; in words where there is no gain to have a part of."""
     if np.isnan(outcome.fair_gains).any():
         return [UNDEFINED] * len(outcome.agents)
     return [
-        _no_fair_gain_text(fair < -tol) if np.isnan(share) else share_text(float(share), 1.0)
+        f"fair gain is {'below zero' if fair < -tol else 'zero'}" if np.isnan(share) else share_text(float(share), 1.0)
         for share, fair, tol in zip(outcome.gain_shares, outcome.fair_gains, outcome.tolerances, strict=True)
     ]
-
-
-def _no_fair_gain_text(costs: bool) -> str:
-    return "fair gain is below zero" if costs else "fair gain is zero"
 
 
 def smallest_gain_text(outcome: Outcome, unit: Unit) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -15,48 +14,32 @@ from fedpact.report import sections
 from fedpact.report.markup import render
 from fedpact.report.tables import has_properties
 from fedpact.report.view import View
-from fedpact.scenario import Measured, Money
+from fedpact.scenario import Scenario
 from fedpact.utils.files import replace_text
 
 # The appendix, in order: the short name in the contents, and what makes the section.
 SECTIONS: Mapping[str, tuple[str, Callable[[View], sections.Section]]] = {
     "gains": ("Gains", sections.gains),
-    "payments": ("Payments", sections.payments),
-    "contributions": ("Contributions", sections.contributions),
     "uncertainty": ("Certainty", sections.uncertainty),
-    "stability": ("Holding together", sections.stability),
     "properties": ("Properties", sections.properties),
+    "deals": ("All numbers", sections.deals),
     "certificates": ("Certificates", sections.certificates),
-    "conditions": ("Assumptions", sections.conditions),
     "federation": ("Federation", sections.federation),
     "method": ("Glossary", sections.method),
 }
 WITHOUT_OUTCOMES = ("federation", "method")
 
 
-def render_report(
-    comparison: Comparison,
-    *,
-    scenario_title: str = "",
-    description: str = "",
-    money: Money | None = None,
-    unit: str = "",
-    measured: Measured | None = None,
-) -> str:
+def render_report(comparison: Comparison, scenario: Scenario | None = None) -> str:
     """The report as HTML text.
 
     Parameters
     ----------
     comparison
         The outcomes to report on.
-    scenario_title, description
-        For the head of the page; empty if there is nothing to say.
-    money
-        The exchange rate; without one, amounts are in units of payoff.
-    unit
-        What contributions are counted in, such as "thousand records".
-    measured
-        What a pilot measured of the members and their deal; None if no pilot did.
+    scenario
+        Its title and description, money, the unit of data, and what a pilot measured; without one, amounts are in
+        units of payoff.
 
     Examples
     --------
@@ -65,9 +48,8 @@ def render_report(
     >>> "Ada &amp; Co" in render_report(compare(alone, [Standalone()]))
     True
     """
-    view = View.of(comparison, title=scenario_title, description=description, money=money, data=unit)
-    view = replace(view, measured=measured)
-    has_outcomes = comparison.outcomes and (measured is None or measured.has_deal)
+    view = View.of(comparison, scenario)
+    has_outcomes = comparison.outcomes and (view.measured is None or view.measured.has_deal)
     contents = {
         ident: label
         for ident, (label, _) in SECTIONS.items()
@@ -75,17 +57,8 @@ def render_report(
         and (comparison.uncertainty or ident != "uncertainty")
         and (ident != "properties" or has_properties(comparison))
     }
-    parts = [render_section(ident, view) for ident in contents]
-    return str(
-        render(
-            "report.html",
-            view=view,
-            style=style_sheet(),
-            summary=render_section("summary", view),
-            contents=contents,
-            parts=parts,
-        )
-    )
+    summary, parts = render_section("summary", view), [render_section(ident, view) for ident in contents]
+    return str(render("report.html", view=view, style=style_sheet(), summary=summary, contents=contents, parts=parts))
 
 
 def render_section(ident: str, view: View) -> Markup:
@@ -100,16 +73,7 @@ def style_sheet() -> Markup:
     return Markup(files("fedpact.report").joinpath("style.css").read_text(encoding="utf-8"))
 
 
-def write_report(
-    comparison: Comparison,
-    path: str | PathLike[str],
-    *,
-    scenario_title: str = "",
-    description: str = "",
-    money: Money | None = None,
-    unit: str = "",
-    measured: Measured | None = None,
-) -> None:
+def write_report(comparison: Comparison, path: str | PathLike[str], scenario: Scenario | None = None) -> None:
     """Write the report to a file, whole or not at all; see `render_report`.
 
     Raises
@@ -117,12 +81,4 @@ def write_report(
     InvalidInput
         If the folder does not exist or the file cannot be written.
     """
-    text = render_report(
-        comparison,
-        scenario_title=scenario_title,
-        description=description,
-        money=money,
-        unit=unit,
-        measured=measured,
-    )
-    replace_text(Path(path), text)
+    replace_text(Path(path), render_report(comparison, scenario))

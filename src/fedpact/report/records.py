@@ -1,17 +1,14 @@
-"""Results as plain records, which `--json` prints; as one line; as a table in a notebook; as a pandas frame.
+"""Results as plain records, which `--json` prints; as one line; as a pandas frame.
 
 Deals and outcomes are written in `fedpact.deals.deal_file`. Keys and columns are the attribute names. JSON has no
-infinity and no NaN: infinite numbers are written as "inf" and "-inf", undefined ones as null.
-
-Lines are cheap at any size. Tables in notebooks stop after `MAX_ROWS` rows and leave out what takes long to work out
-for many agents: beyond `MAX_JUDGED` the Shapley values and the certificates, beyond `MAX_ROWS` the recommendation,
-which solves every mechanism again as agents leave. Frames hold everything.
+infinity and no NaN: infinite numbers are written as "inf" and "-inf", undefined ones as null. Lines are cheap at any
+size; frames hold everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +17,7 @@ from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation.lots import require_single_lots
-from fedpact.report.markup import render
-from fedpact.report.numbers import Unit, given_text, number_texts, probability_text
-from fedpact.report.tables import BALANCE, ResultTable, deal_table, mechanisms_table
+from fedpact.report.numbers import number_texts
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.jsonl import jsonable
@@ -203,13 +198,7 @@ def _fields(found: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names}
 
 
-MAX_ROWS = 20
-MAX_JUDGED = 100
-MAX_WEIGHT_COLUMNS = 10
 MAX_LEAVERS, MAX_LIST_LENGTH = 3, 60  # leavers, and the letters of their names together
-MIN_CHANCE = 0.05  # probabilities of leaving below this are not shown
-
-CHEAP = tuple(head for head in BALANCE if head != "of its fair gain")
 
 
 def federation_line(federation: Federation) -> str:
@@ -252,65 +241,6 @@ def who_would_leave(outcome: Outcome) -> str:
     return f"{join_names([' '.join(name.split()) for name in leavers])} would leave"
 
 
-def outcome_html(outcome: Outcome) -> str:
-    """A row per agent, and a verdict per claim."""
-    judged = len(outcome.agents) <= MAX_JUDGED
-    unit = Unit.of(None, outcome.payoffs)
-    table = deal_table(outcome, unit, (*BALANCE, "share back") if judged else CHEAP, kind="agent")
-    verdicts = ", ".join(f"{claim} {proof.verdict}" for claim, proof in outcome.certificates.items()) if judged else ""
-    title = f"{outcome.mechanism}: {count_text(len(outcome.agents), 'agent')}, {_state(outcome)}"
-    return _notebook(title, [table], [verdicts])
-
-
-def comparison_html(comparison: Comparison) -> str:
-    """A row per mechanism, then the recommendation."""
-    n_agents, outcomes = comparison.federation.n_agents, comparison.outcomes
-    unit = Unit.of(None, [outcome.payoffs for outcome in outcomes])
-    table = mechanisms_table(comparison, unit, judged=n_agents <= MAX_JUDGED)
-    leave = {"would leave": [who_would_leave(outcome).removesuffix(" would leave") for outcome in outcomes]}
-    if comparison.uncertainty:
-        leave["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
-    notes = [f"{mechanism} has no outcome: {reason}" for mechanism, reason in comparison.unsolved.items()]
-    if n_agents <= MAX_ROWS and comparison.recommendation is not None:
-        notes.append(" ".join(comparison.advice))
-    title = f"{count_text(len(outcomes), 'mechanism')}, {count_text(n_agents, 'agent')}"
-    return _notebook(title, [replace(table, columns={**table.columns, **leave})] if outcomes else [], notes)
-
-
-def _chances(outlook: Outlook | None) -> str:
-    """The members most likely to leave, with their probabilities."""
-    if outlook is None:
-        return ""
-    if outlook.assumption:
-        return outlook.assumption
-    order = np.argsort(-outlook.leave_probabilities, kind="stable")[:MAX_LEAVERS]
-    likely = [agent for agent in order if outlook.leave_probabilities[agent] >= MIN_CHANCE]
-    texts = [probability_text(float(outlook.leave_probabilities[agent]), outlook.n_draws) for agent in likely]
-    return ", ".join(f"{outlook.agents[agent]} {text}" for agent, text in zip(likely, texts, strict=True)) or "nobody"
-
-
-def federation_html(federation: Federation) -> str:
-    """Costs, caps, values and payoffs per agent and the weights; only counts where these would be long."""
-    n_agents, weights = federation.n_agents, federation.weights
-    title = (
-        f"{count_text(n_agents, 'agent')}, {federation.payoff.family} payoffs, {federation.n_tasks} × "
-        f"{federation.n_lots} weights: {np.count_nonzero(weights)} not zero, {np.count_nonzero(weights < 0)} negative"
-    )
-    if federation.has_lots or n_agents > MAX_JUDGED:
-        return _notebook(title)
-    columns = {label: list(map(given_text, numbers)) for label, numbers in _federation_columns(federation).items()}
-    tables = [ResultTable(title="", kind="agent", names=federation.names, columns=columns, sizes=np.zeros(n_agents))]
-    if n_agents <= MAX_WEIGHT_COLUMNS:
-        given = {name: list(map(given_text, column)) for name, column in zip(federation.names, weights.T, strict=True)}
-        useful = "weights: how useful the column's data is to the row"
-        tables.append(ResultTable(title=useful, kind="", names=federation.names, columns=given))
-    return _notebook(title, tables)
-
-
-def _notebook(title: str, tables: Sequence[ResultTable] = (), notes: Sequence[str] = ()) -> str:
-    return str(render("notebook.html", title=title, tables=tables, notes=notes, most=MAX_ROWS))
-
-
 def agents_frame(names: Sequence[str], columns: Mapping[str, Any]) -> Any:
     """A pandas frame with a row per agent (task, lot)."""
     pandas = _pandas()
@@ -339,16 +269,10 @@ def fit_frame(fit: Fit) -> Any:
 
 def comparison_frame(comparison: Comparison) -> Any:
     """A pandas frame of every per-agent attribute, a row per mechanism and agent."""
-    pandas = _pandas()
-    rows = [(outcome.mechanism, agent) for outcome in comparison.outcomes for agent in outcome.agents]
-    index = pandas.MultiIndex.from_arrays(
-        [[mechanism for mechanism, _ in rows], [agent for _, agent in rows]], names=["mechanism", "agent"]
-    )
-    columns = {
-        label: np.concatenate([np.empty(0), *(getattr(outcome, label) for outcome in comparison.outcomes)])
-        for label in _per_agent(*comparison.outcomes[:1])
-    }
-    return pandas.DataFrame(columns, index=index)
+    pandas, frames = _pandas(), {outcome.mechanism: outcome_frame(outcome) for outcome in comparison.outcomes}
+    if frames:
+        return pandas.concat(frames, names=["mechanism", "agent"])
+    return pandas.DataFrame(columns=list(PER_AGENT), index=pandas.MultiIndex.from_arrays([[], []]))
 
 
 def outcomes_frame(outcomes: Outcomes) -> Any:
@@ -381,19 +305,15 @@ def federation_frame(federation: Federation) -> Any:
 
 def delivery_frame(delivery: Delivery) -> Any:
     """A pandas frame of what was agreed and the estimated shares with their 95 % intervals, a row per agent."""
-    return agents_frame(delivery.names, delivery_columns(delivery))
-
-
-def delivery_columns(delivery: Delivery) -> dict[str, Any]:
-    """What is known of each agent's delivery, by name."""
     lower, upper = delivery.intervals()
-    return {
+    columns = {
         "contributions": np.array(delivery.contributions),
         "shares": np.array(delivery.shares),
         "lower": np.array(lower),
         "upper": np.array(upper),
         "flagged": np.isin(delivery.names, delivery.flagged),
     }
+    return agents_frame(delivery.names, columns)
 
 
 def _federation_columns(federation: Federation) -> Mapping[str, FloatArray]:

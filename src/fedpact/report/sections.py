@@ -11,33 +11,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 import fedpact
-from fedpact.certificates import Claim, Verdict
+from fedpact.certificates import Verdict
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
-from fedpact.comparison import Outlook, StableFederation
+from fedpact.certificates.claims import claim_title
+from fedpact.comparison import StableFederation
 from fedpact.deals import Outcome, Settlement
-from fedpact.deals.diagnosis import diagnose, fairness_sentences
+from fedpact.deals.diagnosis import diagnose, fairness_sentences, harm_sentences
 from fedpact.federation import Federation
 from fedpact.federation.arrays import sum_by
-from fedpact.report.markup import mention, mention_list, render
+from fedpact.report.markup import render
 from fedpact.report.numbers import (
     MINUS,
-    SPACE,
-    UNDEFINED,
     Unit,
     cents_text,
     given_text,
-    lowest_gain_share_text,
-    lowest_share_text,
     money_text,
     number_text,
-    number_texts,
     percent,
-    share_notes,
-    share_text,
-    without_rounding,
 )
 from fedpact.report.tables import (
     EVERYTHING,
@@ -48,32 +40,24 @@ from fedpact.report.tables import (
     TWO_MEASURES,
     ResultTable,
     claims_table,
-    contributions_table,
     deal_table,
     gains_table,
-    leaving_group,
     leaving_table,
+    lots_table,
     measured_tables,
     mechanisms_table,
     outlook_notes,
     outlook_table,
-    payments_table,
-    posing_table,
-    prices_table,
     properties_table,
 )
 from fedpact.report.view import View
-from fedpact.report.words import ASSUMPTIONS, CLAIMS, GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
-from fedpact.solvers.groups import standalone_optimum
+from fedpact.report.words import GLOSSARY, NOT_CERTIFIED, PROPERTY_HEADS, SHAPLEY_METHODS
 from fedpact.utils.words import count_text, join_names
 
 MAX_NAMES = 4  # in a sentence
 MAX_SIGNATURES = 12  # on the page to sign
-MAX_SUBSIDIES, MAX_HARM_SENTENCES = 8, 3
+MAX_DIAGNOSED, MAX_HARM_SENTENCES = 8, 3
 MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
-LOWER_SHARE = 1e-6  # by which the lowest ratio of other equilibria has to be lower to be worth a word
-STAYS_AT_HOME = 1e-9  # of the largest contribution: of a lot less than this is brought
-FULLY_FAIR = 0.995  # of a fair gain, from which on it is written as all of it
 MAX_SHADE = 0.55  # the strongest shade of a weight; text stays readable on it
 MAX_ROOMY_COLUMNS = 12  # tables of weights with more columns are set tighter
 STATED = "How useful data is, what it is worth and what it costs is as the members say; no pilot has measured it."
@@ -96,7 +80,7 @@ class Section:
 
 
 def summary(view: View) -> dict[str, Any]:
-    """The deal with what it rests on and room to sign; the recommendation, headline numbers, mechanisms at a glance."""
+    """The deal with what it rests on and room to sign; the recommendation, and mechanisms at a glance."""
     comparison, joined = view.comparison, view.among_best or view
     chosen = joined.chosen
     if view.measured is not None and not view.measured.has_deal:
@@ -115,7 +99,6 @@ def summary(view: View) -> dict[str, Any]:
         "signing": [] if deal is None else [name for name in deal.agents if len(deal.agents) <= MAX_SIGNATURES],
         "recommendation": recommendation,
         "rules": recommendation and comparison.mechanism(recommendation.mechanism),
-        "cards": _cards(joined, chosen, view.federation.n_agents),
         "tables": tables,
         "two_measures": TWO_MEASURES,
         "unsolved": [(comparison.title(name), reason) for name, reason in comparison.unsolved.items()],
@@ -132,57 +115,12 @@ def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
     """By which rule it is, who pays whom, and what it rests on: measured or stated, certified, assumed."""
     measured, settlement = view.measured, view.settlements[deal.mechanism]
     numbers = ("Stated", STATED) if measured is None else ("Measured", measured.advice)
-    proved = [CLAIMS[Claim(claim)][0] for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
+    proved = [claim_title(claim) for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
     facts = [("Rule", view.comparison.mechanism(deal.mechanism).description)]
     if settlement is not None and 0 < len(settlement.transfers) <= MAX_SIGNATURES:
         paid = [f"{each.payer} pays {each.payee} {money_text(settlement, each.cents)}" for each in settlement.transfers]
         facts.append(("Payments", f"{'; '.join(paid)}."))
     return [*facts, numbers, ("Certified", f"{'; '.join(proved) or 'nothing'}."), ("Assumed", ASSUMED)]
-
-
-def _cards(view: View, chosen: Outcome | None, size: int) -> list[tuple[str, str, str]]:
-    """Headline numbers: what each is, how much, and a word on it."""
-    count = view.federation.n_agents
-    members = f"{count:,}" if count == size else f"{count:,} of {size:,}"
-    if chosen is None:
-        return [("Members", members, "")]
-    cards = [("Members", members, _leavers_note(view, chosen)), _welfare_card(view, chosen), _fairness_card(chosen)]
-    return [(label, figure.replace(SPACE, " "), note) for label, figure, note in cards]  # amounts may wrap
-
-
-def _leavers_note(view: View, outcome: Outcome) -> str:
-    if outcome.leavers:
-        return Markup("{} would leave").format(mention_list(outcome.leavers, MAX_NAMES))
-    group = leaving_group(view.comparison, outcome.mechanism, view.unit).members
-    if group:
-        return Markup("{} would leave together").format(mention_list(group, MAX_NAMES))
-    proved = view.comparison.group_verdict(outcome.mechanism) is Verdict.HOLDS
-    return "nobody would leave, alone or in a group" if proved else "nobody would leave"
-
-
-def _welfare_card(view: View, chosen: Outcome) -> tuple[str, str, str]:
-    stable = view.comparison.after_departures.get(chosen.mechanism)
-    welfare = stable.welfare if stable is not None else chosen.welfare
-    label = "Welfare, once the unwilling have left" if chosen.leavers and stable is not None else "Welfare, all members"
-    alone, share = float(chosen.standalone.sum()), view.comparison.share_of_best(welfare)
-    notes = [f"{percent(share)} of the best"] if np.isfinite(share) else []
-    if alone > 0:
-        notes.append(f"{percent(welfare / alone - 1.0, signed=True)} against everybody alone")
-    return label, view.unit.text(welfare), "; ".join(notes)
-
-
-def _fairness_card(chosen: Outcome) -> tuple[str, str, str]:
-    text = lowest_gain_share_text(chosen)
-    if text == UNDEFINED:
-        note = "of more than 64 members it is not worked out"
-    elif np.isnan(chosen.lowest_gain_share):
-        note = "there is no gain to share"
-    elif chosen.lowest_gain_share >= FULLY_FAIR:
-        note = "everybody has its fair share of the gain"
-    else:
-        lowest = chosen.agents[int(np.nanargmin(chosen.gain_shares))]
-        note = Markup("{}\u2019s part of its fair share of the gain").format(mention(lowest))
-    return "Lowest fair gain", text, note
 
 
 # The deals, mechanism by mechanism
@@ -216,6 +154,7 @@ def gains(view: View) -> Section:
         tables=[gains_table(view.comparison, unit, with_shares=True)],
         facts=[(view.title_of(outcome), _story(view, outcome)) for outcome in view.comparison],
         notes=[
+            *_open_sentences(view),
             *(sentence for outcome in deals for sentence in fairness_sentences(outcome, unit.text)),
             f"Welfare is the net benefits of all members added up. {said} Members who would do better alone may leave; "
             "then the others make a new deal, until nobody wants to leave. A Shapley share, the paper's measure, is a "
@@ -225,44 +164,28 @@ def gains(view: View) -> Section:
 
 
 def _story(view: View, outcome: Outcome) -> list[str]:
-    """Who would leave, what would keep them, what is reached together, and the lowest Shapley share."""
+    """Who would leave and what would keep them, what is reached together, and whose data takes away from all."""
     share = percent(view.comparison.share_of_best(outcome.welfare))
     reached = f"Welfare {view.unit.text(outcome.welfare)}, {share} of the best."
     if not outcome.federated:
         return [reached, "Everybody keeps exactly what it makes, so there is nothing to share."]
-    told = [_leavers_sentence(view, outcome), *_subsidy_sentences(view, outcome), reached]
+    said = diagnose(outcome, view.unit.text)
+    told = [_leavers_sentence(view, outcome), *said[:MAX_DIAGNOSED]]
+    if len(said) > MAX_DIAGNOSED:
+        told.append(f"The same holds for {count_text(len(said) - MAX_DIAGNOSED, 'more member')}.")
+    told.append(reached)
     if outcome.leavers:
         told.append(_departure_story(view, outcome, view.comparison.after_departures.get(outcome.mechanism)))
-    return [*told, _share_verdict(view, outcome), *share_notes(outcome, view.unit)[:MAX_HARM_SENTENCES]]
+    return [*told, *harm_sentences(outcome, view.unit.text)[:MAX_HARM_SENTENCES]]
 
 
 def _leavers_sentence(view: View, outcome: Outcome) -> str:
     if outcome.leavers:
         return f"{len(outcome.leavers):,} of {len(outcome.agents):,} would leave."
-    together = len(leaving_group(view.comparison, outcome.mechanism, view.unit).members)
-    return f"Nobody would leave alone, but {together:,} would together." if together else "Nobody would leave."
-
-
-def _subsidy_sentences(view: View, outcome: Outcome) -> list[str]:
-    """What would keep those who would leave."""
-    missing = np.where(np.isin(outcome.agents, outcome.leavers), outcome.endowments, 0.0)
-    if not missing.any():
-        return []
-    total = view.unit.text(float(missing.sum()))
-    if np.count_nonzero(missing) == 1:
-        return [f"A subsidy of {total} would keep {outcome.agents[int(missing.argmax())]}."]
-    listed = "; ".join(_largest_first(view, missing))
-    return [f"Subsidies of {total} in total would keep each of them from leaving alone ({listed})."]
-
-
-def _largest_first(view: View, amounts: np.ndarray) -> list[str]:
-    """Who needs how much, the largest first; of many the sum of the others."""
-    ranked = [agent for agent in np.argsort(-amounts, kind="stable") if amounts[agent] > view.unit.noise]
-    named = [f"{view.names[agent]}: {view.unit.text(float(amounts[agent]))}" for agent in ranked[:MAX_SUBSIDIES]]
-    if len(ranked) > MAX_SUBSIDIES:
-        rest = float(amounts[ranked[MAX_SUBSIDIES:]].sum())
-        named.append(f"{len(ranked) - MAX_SUBSIDIES:,} others, together: {view.unit.text(rest)}")
-    return named
+    found = view.comparison.blocking_groups.get(outcome.mechanism)
+    if found is None or view.comparison.group_verdict(outcome.mechanism) is not Verdict.VIOLATED:
+        return "Nobody would leave."
+    return f"Nobody would leave alone, but {len(found.group):,} would together."
 
 
 def _departure_story(view: View, outcome: Outcome, settled: StableFederation | None) -> str:
@@ -281,56 +204,49 @@ def _who(names: Sequence[str], verb: str) -> str:
     return f"{join_names(names)} {verb}{'s' if len(names) == 1 else ''}"
 
 
-def _share_verdict(view: View, outcome: Outcome) -> str:
-    """The lowest part of its Shapley share that anybody gets back, the paper's measure of fairness."""
-    if np.isnan(outcome.reciprocity_ratios).any():
-        return (
-            "Undefined: some group of members would be harmed beyond what its payoff curve describes, so there are no "
-            "Shapley shares to compare with."
-        )
-    if np.isnan(outcome.lowest_fair_part):
-        return "Nobody has a Shapley share of anything."
-    exact = (np.abs(outcome.reciprocity_gaps) <= view.unit.noise).all()
-    text = f"Everybody gets {'exactly' if exact else 'at least'} its Shapley share."
-    if (without_rounding(outcome, outcome.reciprocity_gaps) < 0).any():
-        text = f"Lowest Shapley share returned: {lowest_share_text(outcome)}."
-    worst = outcome.worst_reciprocity
-    lower = worst.value < outcome.lowest_fair_part - LOWER_SHARE
-    if worst.searched > 1 and lower and not np.isnan(outcome.fair_parts[worst.agent]):
-        lowest = share_text(worst.value, float(outcome.shapley_values[worst.agent]))
-        text += f" At another equilibrium of the same deal as low as {lowest}."
-    return text
+def _open_sentences(view: View) -> list[str]:
+    """Under which mechanisms a group that was not looked at might leave."""
+    together = view.comparison.holds_together
+    partly = [view.title_of(outcome) for outcome in view.deals if together(outcome.mechanism) is None]
+    if not partly:
+        return []
+    return [
+        f"{join_names(partly)}: not all groups were looked at. None was found that gains by leaving; whether the deal "
+        "holds together is not known."
+    ]
 
 
-def payments(view: View) -> Section:
-    """What everybody pays or receives, at which prices, and the transfers that settle it."""
-    tables = [payments_table(view.comparison, view.unit), prices_table(view.comparison, view.unit)]
-    notes, quiet, tiny = list[str](), list[str](), list[str]()
+def deals(view: View) -> Section:
+    """Every number of every deal, and the transfers that settle it."""
+    tables, notes, unit = list[ResultTable | None](), list[str](), view.unit
     for outcome in view.comparison:
         settlement, title = view.settlements[outcome.mechanism], view.title_of(outcome)
+        has_lots = outcome.federation.has_lots  # what is given of each has a table of its own
+        tables += [lots_table(outcome, unit, title=f"Lots under {title}")] if has_lots else []
+        heads = EVERYTHING[1:] if has_lots else EVERYTHING
+        tables.append(replace(deal_table(outcome, unit, heads, title=title), sizes=None))
         if settlement is None:
-            total = view.unit.text(float(outcome.payments.sum()), signed=True)
+            total = unit.text(float(outcome.payments.sum()), signed=True)
             notes.append(
                 f"{title}: The payments do not balance: they sum to {total}, which somebody outside would have to "
                 "cover."
             )
         elif settlement.transfers:
             tables.append(_transfers(title, settlement))
-        else:
-            (tiny if np.abs(outcome.payments).max() > view.unit.noise else quiet).append(title)
+        elif np.abs(outcome.payments).max() > unit.noise:
+            notes.append(f"All payments under {title} are below one cent.")
         if outcome.side_payments is not None and outcome.side_payments.any():
             notes.append(
                 f"{title}: Part of each payment is a fixed sum that does not depend on contributions. It brings "
-                "members closer to their fair shares. The sums add up to zero; section “All numbers” lists them."
+                "members closer to their fair shares. The sums add up to zero."
             )
-    if len(quiet) == len(view.comparison.outcomes):
-        notes.append("No payments: under none of the mechanisms does anybody owe anybody anything.")
-        tables = []
-    elif quiet:
-        notes.append(f"No payments under {join_names(quiet)}.")
-    if tiny:
-        notes.append(f"All payments under {join_names(tiny)} are below one cent.")
-    return Section(heading="Who pays whom?", tables=tables, notes=notes)
+        notes += shared_cap_sentences(outcome, unit) if outcome is view.chosen else []
+    return Section(
+        heading="The deals in full",
+        intro=["Every number of each mechanism's deal. What was delivered is paid for at the prices."],
+        tables=tables,
+        notes=notes,
+    )
 
 
 def _transfers(title: str, settlement: Settlement) -> ResultTable:
@@ -349,51 +265,8 @@ def _transfers(title: str, settlement: Settlement) -> ResultTable:
             "to": [transfer.payee for transfer in found],
             "amount": [cents_text(settlement, transfer.cents) for transfer in found],
         },
+        words=("to",),
     )
-
-
-def contributions(view: View) -> Section:
-    """What is given of every lot under each mechanism, alone, and at most."""
-    federation, table = view.federation, contributions_table(view.comparison, view.unit)
-    alone = [view.title_of(outcome) for outcome in view.comparison if not outcome.federated]
-    columns = dict(table.columns)
-    if not alone:
-        columns["Alone"] = number_texts(standalone_optimum(federation)[0])
-    columns["can give up to"] = [_cap_text(federation, lot) for lot in range(federation.n_lots)]
-    said = f"{(alone or ['Alone'])[0]} is what it would use if it trained by itself."
-    if federation.home is not None:
-        said = "What it uses at home anyway is not counted, so alone it shares nothing."
-    whose = ", of each of its lots" if federation.has_lots else ""
-    return Section(
-        heading="Who contributes what?",
-        intro=[f"How much data each member puts in under each mechanism{whose}. {said}"],
-        tables=[replace(table, columns=columns)],
-        notes=[]
-        if view.chosen is None
-        else [*_which_lots(view, view.chosen), *shared_cap_sentences(view.chosen, view.unit)],
-    )
-
-
-def _cap_text(federation: Federation, lot: int) -> str:
-    cap = float(federation.arrays.reachable_caps[lot])
-    shared = any(lot in shared.lots for shared in federation.shared_caps)
-    return "no cap" if np.isinf(cap) else f"{given_text(cap)}{', with the lots it shares a cap with' if shared else ''}"
-
-
-def _which_lots(view: View, outcome: Outcome) -> list[str]:
-    """Which lots are brought under the recommended deal, and which stay at home; nothing where everybody has one."""
-    given = view.federation
-    if not given.has_lots:
-        return []
-    brought = outcome.contributions > STAYS_AT_HOME * outcome.contributions.max(initial=0.0)
-    whole = brought & (outcome.contributions >= given.arrays.reachable_caps * (1.0 - BOUND_TOLERANCE))
-    words = {"brought whole": whole, "brought in part": brought & ~whole, "at home": ~brought}
-    told = [
-        f"{word}: {join_names([given.lot_labels[lot] for lot in np.flatnonzero(there)[:MAX_SHOWN]])}"
-        for word, there in words.items()
-        if there.any()
-    ]
-    return [f"Under {view.title_of(outcome)}, {'; '.join(told)}."]
 
 
 def shared_cap_sentences(outcome: Outcome, unit: Unit, agent: int | None = None) -> list[str]:
@@ -430,40 +303,7 @@ def uncertainty(view: View) -> Section:
             "within each interval. Where an interval contains zero, nobody knows yet whether the member gains."
         ],
         tables=[outlook_table(outlook, view.unit) for outlook in outlooks],
-        facts=[(outlook.title, _outlook_story(view, outlook)) for outlook in outlooks],
-    )
-
-
-def _outlook_story(view: View, outlook: Outlook) -> list[str]:
-    needed = _largest_first(view, np.nan_to_num(outlook.keeping_endowments))
-    sure = percent(outlook.assurance, decimals=0)
-    keep = [f"Subsidies that keep each with {sure} probability: {'; '.join(needed)}."] if needed else []
-    return [*outlook_notes(outlook), *keep]
-
-
-def stability(view: View) -> Section:
-    """What it means to leave together, and who gains by posing as two."""
-    partly = [
-        view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
-    ]
-    open_ones = (
-        [
-            f"{join_names(partly)}: not all groups were looked at. None was found that gains by leaving; whether the "
-            "deal holds together is not known."
-        ]
-        if partly
-        else []
-    )
-    return Section(
-        heading="Does the deal hold together?",
-        intro=[
-            "A member may leave alone. Several may also leave together and train on their own data. They would do so "
-            "if they could reach more by themselves than the deal gives them in total. The summary says who would.",
-            *open_ones,
-            "Manipulation: where identities are cheap, a member may enter under two names, each with half of its data "
-            "and of what the model is worth to it. Hospitals or licensed banks cannot.",
-        ],
-        tables=[posing_table(view.comparison, view.unit)],
+        facts=[(outlook.title, outlook_notes(outlook)) for outlook in outlooks],
     )
 
 
@@ -471,7 +311,7 @@ def properties(view: View) -> Section:
     """Mechanisms against properties."""
     comparison = view.comparison
     unsolved = [f"{comparison.title(name)} has no outcome here: {why}." for name, why in comparison.unsolved.items()]
-    meanings = [(head, [CLAIMS[claim][0]]) for claim, head in PROPERTY_HEADS.items()]
+    meanings = [(head, [claim_title(claim)]) for claim, head in PROPERTY_HEADS.items()]
     return Section(
         heading="What holds under which mechanism?",
         intro=[
@@ -503,57 +343,17 @@ def certificates(view: View) -> Section:
         ],
         tables=[claims_table(promised, view.unit)],
         notes=[
+            "Posing as two takes cheap identities: hospitals or licensed banks cannot.",
             "fedpact solve SCENARIO --json prints the numbers from which each margin can be worked out anew.",
         ],
     )
-
-
-def conditions(view: View) -> Section:
-    """The paper's assumptions, for whom they fail, and what stands out under each mechanism."""
-    outcomes = view.mechanisms_proper
-    here, lost = [], []
-    for same in zip(*(outcome.assumptions for outcome in outcomes), strict=True):
-        failing = [(view.title_of(outcome), one) for outcome, one in zip(outcomes, same, strict=True) if not one.holds]
-        who = [join_names(one.agents, most=MAX_NAMES) for _, one in failing]
-        if len(failing) < len(outcomes) or len(set(who)) > 1:
-            who = [f"{names} under {title}" for names, (title, _) in zip(who, failing, strict=True)]
-        here.append("✗\N{NO-BREAK SPACE}fails" if failing else "✓\N{NO-BREAK SPACE}holds")
-        lost.append(f"For {'; '.join(dict.fromkeys(who))}: {failing[0][1].consequence}." if failing else "nothing")
-    names = [each.name for each in outcomes[0].assumptions]
-    table = ResultTable(
-        title="Assumptions of the theory",
-        names=[name.capitalize() for name in names],
-        below=[ASSUMPTIONS.get(name, "") for name in names],
-        columns={"here": here, "what is lost": lost},
-        kind="assumption",
-        has_words=True,
-    )
-    return Section(
-        heading="What the results rest on",
-        intro=[
-            "The theory makes a few assumptions. Where one fails, the deal and its certificates above still stand, "
-            "because they were computed for this very federation; only what the table names no longer follows in "
-            "general. Theorems are numbered as in the paper that fedpact implements."
-        ],
-        tables=[table],
-        facts=[(view.title_of(outcome), _what_stands_out(view, outcome)) for outcome in view.comparison],
-    )
-
-
-def _what_stands_out(view: View, outcome: Outcome) -> list[str]:
-    sentences = list(diagnose(outcome, view.unit.text))
-    more = len(sentences) - MAX_SHOWN
-    rest = [f"The same holds for {count_text(more, 'more member')}."] if more > 0 else []
-    if not sentences:
-        rest = ["Nobody harms the others on net, nobody would leave." if outcome.federated else "Nobody federates."]
-    return [f"Equilibrium: {outcome.equilibria.note.removesuffix('.')}.", *sentences[:MAX_SHOWN], *rest]
 
 
 # What it rests on
 
 
 def federation(view: View) -> Section:
-    """What was known of every agent, how useful data is to whom, and every number of every deal."""
+    """What was known of every agent, and how useful data is to whom."""
     given = view.federation
     lots = f" with {count_text(given.n_lots, 'lot')} of data and {count_text(given.n_tasks, 'task')}"
     about = (
@@ -564,20 +364,11 @@ def federation(view: View) -> Section:
         f"Cost and value in {view.unit.label}. The cap is the most a member can contribute; the value is what one "
         "whole unit of model quality is worth to it."
     )
-    everything = [
-        deal_table(outcome, view.unit, EVERYTHING, title=f"All numbers under {view.title_of(outcome)}")
-        for outcome in view.comparison
-    ]
     return Section(
         heading="The federation",
         intro=[" ".join([about, *_told(view)]), money],
         tables=_member_tables(view),
-        after=render(
-            "weights.html",
-            weights=_weights(view),
-            note=_weights_note(given),
-            numbers=[replace(table, sizes=None) for table in everything],
-        ),
+        after=render("weights.html", weights=_weights(view), note=_weights_note(given)),
     )
 
 
@@ -672,24 +463,15 @@ def _weights(view: View) -> Mapping[str, Any]:
 
 
 def _weights_note(given: Federation) -> str:
-    """The range of all weights, those not shown among them."""
+    """How to read the weights, those not shown counted too."""
     if given.n_agents == 1 and not given.has_lots:
         return "A single member: only its own data matters."
-    own = given.task_owners[:, None] == given.lot_owners
-    others = given.weights[~own]
-    used, harmful = int(np.count_nonzero(others)), int((others < 0).sum())
-    harm = f"{harmful:,} of these {'is' if harmful == 1 else 'are'} harmful" if harmful else "none is harmful"
+    others = given.weights[given.task_owners[:, None] != given.lot_owners]
+    rows = "The row receives, the column gives; 1 means as useful as one’s own data usually is."
     if given.has_lots:
-        return (
-            "The row is a task, which receives; the column is a lot of data, which gives. Framed: a member’s own lots "
-            f"and tasks. Of {given.weights.size:,} weights {others.size:,} are between members, {used:,} of them other "
-            f"than zero; {harm}."
-        )
-    return (
-        "The row receives, the column gives; 1 means as useful as one’s own data usually is. "
-        f"Of {others.size:,} pairs of members, {used:,} have a weight other than zero; {harm}. "
-        f"The mean weight of another’s data is {number_text(float(others.mean()), digits=3)}."
-    )
+        rows = "The row is a task, which receives; the column is a lot of data, which gives. Framed: one’s own."
+    used, harmful = int(np.count_nonzero(others)), int((others < 0).sum())
+    return f"{rows} Of {others.size:,} weights between members {used:,} are not zero, {harmful:,} of them harmful."
 
 
 def method(view: View) -> Section:

@@ -1,7 +1,7 @@
-"""Results as tables of texts, made once: the terminal, the pages, the explorer and notebooks are views of them.
+"""Results as tables of texts, made once: the terminal, the pages and the explorer are views of them.
 
 A `ResultTable` has a row per member (or lot, or mechanism) and says which rows matter most where there are many.
-`cli.common.print_result` shows it on the terminal, the macro `result` of `parts.html` on a page.
+`cli.screen.print_table` shows it on the terminal, the macro `result` of `parts.html` on a page.
 
 Under a mechanism with prices, what was delivered is paid for at these: its owner receives the price of every unit, and
 each of the others pays its part of it.
@@ -10,11 +10,12 @@ each of the others pays its part of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.certificates.claims import claim_title
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison.lies import FACTORS
 from fedpact.deals import Outcome
@@ -49,13 +50,10 @@ TWO_MEASURES = (
     "Lowest fair gain: the smallest part of its fair share of the gain that anybody gets. Reciprocity: the smallest "
     "part of its Shapley share of everything, including what each would have had alone."
 )
-PROPERTY_WORDS = {
-    Verdict.HOLDS: "yes",
-    Verdict.NOT_REFUTED: "open",
-    Verdict.UNDEFINED: "-",
-    Verdict.VIOLATED: "no",
-}
+PROPERTY_WORDS = {Verdict.HOLDS: "yes", Verdict.NOT_REFUTED: "open", Verdict.UNDEFINED: "-", Verdict.VIOLATED: "no"}
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
+NOBODY, NOT_WORKED_OUT = "nobody", "not worked out"
+GROUP_WORDS = {Verdict.HOLDS: NOBODY, Verdict.NOT_REFUTED: "none found", Verdict.UNDEFINED: NOT_WORKED_OUT}
 OWN_MODEL = "own model"  # that it has anyway: no change by construction
 
 
@@ -77,8 +75,8 @@ class ResultTable:
         Of many rows those with the largest sizes are shown, and what these are; None if all are shown.
     gains
         Heads of the columns whose signs have a colour.
-    has_words
-        Whether cells are words, which begin at the left.
+    words
+        Heads of the columns whose cells are words, which begin at the left.
     """
 
     title: str
@@ -89,7 +87,12 @@ class ResultTable:
     sizes: FloatArray | None = None
     why: str = ""
     gains: Sequence[str] = ()
-    has_words: bool = False
+    words: Sequence[str] = ()
+
+    @property
+    def has_words(self) -> bool:
+        """Whether all cells are words."""
+        return set(self.columns) <= set(self.words)
 
     def shown(self, few: int = FEW, most: int = MAX_SHOWN) -> list[int]:
         """The rows to show: all of few, and of many those with the largest sizes, in their own order."""
@@ -172,6 +175,23 @@ def deal_table(
     )
 
 
+def lots_table(outcome: Outcome, unit: Unit, *, title: str = "Lots") -> ResultTable:
+    """What is brought of each lot, how much there is, and the price of a unit."""
+    federation, brought = outcome.federation, outcome.contributions
+    given = [text if amount > 0.0 else "at home" for text, amount in zip(number_texts(brought), brought, strict=True)]
+    columns = {"brought": given, "of at most": number_texts(federation.arrays.reachable_caps)}
+    prices = price_texts(outcome, unit)
+    columns |= {f"price, {unit.per_data}": prices} if prices else {}
+    return ResultTable(
+        title=unit.of_data(title),
+        names=federation.lot_labels,
+        columns=columns,
+        kind="lot",
+        sizes=brought,
+        why="the largest contributions",
+    )
+
+
 def prices_paid_text(outcome: Outcome, agent: int, unit: Unit) -> str:
     """What a member pays for a unit of each lot of others that is brought; empty where it pays nothing."""
     federation = outcome.federation
@@ -192,11 +212,11 @@ def claims_table(given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Uni
     }
     return ResultTable(
         title="Verdicts" if unit is None else f"Verdicts; margins in {unit.label}",
-        names=[CLAIMS[Claim(claim)][0] for claim in claims],
-        below=[CLAIMS[Claim(claim)][1] for claim in claims],
+        names=[claim_title(claim) for claim in claims],
+        below=[CLAIMS[Claim(claim)] for claim in claims],
         columns=columns,
         kind="claim",
-        has_words=True,
+        words=tuple(columns),
     )
 
 
@@ -217,44 +237,6 @@ def verdict_text(outcome: Outcome, found: Certificate, promised: Sequence[Claim]
 
 
 # Mechanisms side by side
-
-
-def contributions_table(comparison: Comparison, unit: Unit) -> ResultTable:
-    """What is given of every lot under each mechanism."""
-    given = np.array([outcome.contributions for outcome in comparison])
-    texts = np.array(number_texts(given.ravel()), dtype=object).reshape(given.shape)
-    if comparison.federation.has_lots:
-        texts[given == 0.0] = "at home"
-    columns = dict(zip(_titles(comparison), texts.tolist(), strict=True))
-    sizes, why = given.max(axis=0), "the largest contributions"
-    return _by_lot(comparison, unit.of_data("Contributions"), columns, sizes=sizes, why=why)
-
-
-def payments_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
-    """What everybody pays or receives; None where nobody does."""
-    paying = [outcome for outcome in comparison if comparison.mechanism(outcome.mechanism).has_payments]
-    if not paying:
-        return None
-    return ResultTable(
-        title=f"Payments (+ received, - paid), in {unit.label}",
-        names=comparison.federation.names,
-        columns={comparison.title(each.mechanism): unit.column(each.payments, signed=True) for each in paying},
-        sizes=np.max([np.abs(outcome.payments) for outcome in paying], axis=0),
-        why="the largest payments",
-    )
-
-
-def prices_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
-    """What a unit of each lot is paid; mechanisms with the same prices share a column."""
-    titles: dict[tuple[str, ...], list[str]] = {}
-    for outcome in comparison:
-        titles.setdefault(tuple(price_texts(outcome, unit)), []).append(comparison.title(outcome.mechanism))
-    columns = {", ".join(those): texts for texts, those in titles.items() if texts}
-    if not columns:
-        return None
-    sizes = np.max([outcome.contributions for outcome in comparison], axis=0)
-    title = f"Prices, in {unit.per_data}: {PAID_AT}"
-    return _by_lot(comparison, title, columns, sizes=sizes, why="the largest contributions")
 
 
 def gains_table(comparison: Comparison, unit: Unit, *, with_shares: bool = False) -> ResultTable | None:
@@ -281,17 +263,16 @@ def gains_table(comparison: Comparison, unit: Unit, *, with_shares: bool = False
     )
 
 
-def mechanisms_table(comparison: Comparison, unit: Unit, *, judged: bool = True) -> ResultTable:
-    """The mechanisms at a glance; `judged`, with what takes certificates and Shapley values."""
-    outcomes, welfare = list(comparison), unit.column([outcome.welfare for outcome in comparison])
-    columns = {"welfare": welfare}
-    if judged:
-        columns |= {
-            "of best": [percent(comparison.share_of_best(outcome.welfare)) for outcome in outcomes],
-            "lowest fair gain": [lowest_gain_share_text(outcome) for outcome in outcomes],
-            "reciprocity": [lowest_share_text(outcome) for outcome in outcomes],
-            "promises": [_promises_text(comparison, outcome) for outcome in outcomes],
-        }
+def mechanisms_table(comparison: Comparison, unit: Unit) -> ResultTable:
+    """The mechanisms at a glance."""
+    outcomes = list(comparison)
+    columns = {
+        "welfare": unit.column([outcome.welfare for outcome in outcomes]),
+        "of best": [percent(comparison.share_of_best(outcome.welfare)) for outcome in outcomes],
+        "lowest fair gain": [lowest_gain_share_text(outcome) for outcome in outcomes],
+        "reciprocity": [lowest_share_text(outcome) for outcome in outcomes],
+        "promises": [_promises_text(comparison, outcome) for outcome in outcomes],
+    }
     return _by_mechanism(comparison, f"Mechanisms, welfare in {unit.label}", columns, outcomes, describe=True)
 
 
@@ -308,20 +289,9 @@ def leaving_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
         return None
     columns = {
         "leave alone": [_few_names(outcome.leavers, outcome.agents) or NOBODY for outcome in deals],
-        "gain most by leaving": [
-            temptation_text(leaving_group(comparison, outcome.mechanism, unit), outcome.agents) for outcome in deals
-        ],
+        "gain most by leaving": [leaving_text(comparison, outcome, unit) for outcome in deals],
     }
-    return _by_mechanism(comparison, f"Who would leave; gains in {unit.label}", columns, deals, has_words=True)
-
-
-def posing_table(comparison: Comparison, unit: Unit) -> ResultTable | None:
-    """Who gains most by entering under two names."""
-    deals = [outcome for outcome in comparison if outcome.federated]
-    found = [temptation_text(posing_as_two(comparison, outcome.mechanism, unit), outcome.agents) for outcome in deals]
-    columns = {"gains most": found}
-    title = f"Who gains most by posing as two; gains in {unit.label}"
-    return _by_mechanism(comparison, title, columns, deals, has_words=True) if deals else None
+    return _by_mechanism(comparison, f"Who would leave; gains in {unit.label}", columns, deals, words=tuple(columns))
 
 
 def has_properties(comparison: Comparison) -> bool:
@@ -338,32 +308,45 @@ def properties_table(comparison: Comparison, unit: Unit) -> ResultTable:
     balanced = columns[PROPERTY_HEADS[Claim.BUDGET_BALANCE]]
     for place, budget in enumerate(budgets):
         balanced[place] = budget if balanced[place] == PROPERTY_WORDS[Verdict.VIOLATED] else balanced[place]
-    lies = [misreporting(comparison, outcome.mechanism, unit) for outcome in outcomes]
-    columns["lies gain"] = [found.gain or found.word for found in lies]
+    columns["lies gain"] = [_lies_text(comparison, outcome.mechanism, unit) for outcome in outcomes]
     title = f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}"
     return _by_mechanism(comparison, title, columns, outcomes)
 
 
-def temptation_text(found: Temptation, everybody: Sequence[str]) -> str:
-    """Who gains how much by not keeping to the deal, and how far that is known."""
-    said = f"{_few_names(found.members, everybody)} {found.gain}" if found.members else found.word
-    return f"{said} ({found.limit})" if found.limit else said
+def leaving_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:
+    """The group that gains most by leaving the others behind, how much, and how far that is known."""
+    verdict = comparison.group_verdict(outcome.mechanism)
+    found = comparison.blocking_groups.get(outcome.mechanism)
+    if found is None:
+        return "–" if len(outcome.agents) == 1 else NOT_WORKED_OUT
+    said = GROUP_WORDS.get(verdict, "")
+    if verdict is Verdict.VIOLATED:
+        said = f"{_few_names(found.group, outcome.agents)} {unit.column([found.gain], signed=True)[0]}"
+    if found.exact or verdict is Verdict.HOLDS:
+        return said
+    return f"{said} (no group gains more than {unit.text(found.upper_bound)})"
+
+
+def posing_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:
+    """Who gains most by entering under two names, of those looked at, and how much; empty where nobody does."""
+    gains, size = comparison.splitting_gains.get(outcome.mechanism), len(outcome.agents)
+    largest = None if gains is None else comparison.largest_splitting_gain(outcome.mechanism)
+    if gains is None or largest is None:
+        return ""
+    said = f"{largest[0]} {unit.column([largest[1]], signed=True)[0]}"
+    return said if len(gains) == size else f"{said} ({len(gains)} of {size} members looked at)"
+
+
+def _lies_text(comparison: Comparison, mechanism: str, unit: Unit) -> str:
+    """What a member gains at most by reporting other costs or values than its own, of the lies tried."""
+    if comparison.misreporting_gains.get(mechanism) is None:
+        return NOT_WORKED_OUT
+    largest = comparison.largest_misreporting_gain(mechanism)
+    return NOBODY if largest is None else unit.column([largest[1]], signed=True)[0]
 
 
 def _few_names(names: Sequence[str], everybody: Sequence[str]) -> str:
     return group_text(names, everybody, most=MAX_NAMES_IN_CELL)
-
-
-def _titles(comparison: Comparison) -> list[str]:
-    return [comparison.title(outcome.mechanism) for outcome in comparison]
-
-
-def _by_lot(
-    comparison: Comparison, title: str, columns: Mapping[str, Sequence[str]], *, sizes: FloatArray, why: str
-) -> ResultTable:
-    federation = comparison.federation
-    kind = "lot" if federation.has_lots else "member"
-    return ResultTable(title=title, names=federation.lot_labels, columns=columns, kind=kind, sizes=sizes, why=why)
 
 
 def _by_mechanism(
@@ -373,12 +356,12 @@ def _by_mechanism(
     outcomes: Sequence[Outcome],
     *,
     describe: bool = False,
-    has_words: bool = False,
+    words: Sequence[str] = (),
 ) -> ResultTable:
     names = [comparison.title(outcome.mechanism) for outcome in outcomes]
     rules = [comparison.mechanisms.get(outcome.mechanism) for outcome in outcomes]
     below = [each.description if each else "" for each in rules] if describe else []
-    return ResultTable(title=title, names=names, columns=columns, kind="mechanism", below=below, has_words=has_words)
+    return ResultTable(title=title, names=names, columns=columns, kind="mechanism", below=below, words=words)
 
 
 # How sure
@@ -469,74 +452,3 @@ def _measured_deal(found: Measured, names: Sequence[str], lot_owners: Owners, un
     columns = {"shares": shared, **dict(zip(heads, texts.tolist(), strict=True))}
     title = f"The deal, trained on fresh splits: records, and amounts in {unit.label} with 90 % intervals"
     return ResultTable(title=title, names=[*names, "all"], columns=columns)
-
-
-NOBODY = "nobody"
-NOT_WORKED_OUT = "not worked out"
-NO_GAIN = "–"
-GROUP_WORDS: dict[Verdict, str] = {
-    Verdict.HOLDS: NOBODY,
-    Verdict.NOT_REFUTED: "none found",
-    Verdict.UNDEFINED: NOT_WORKED_OUT,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Temptation:
-    """Who gains by not keeping to a deal as it is: names, or a word where there are none; and what they gain.
-
-    Attributes
-    ----------
-    members
-        Empty where nobody gains, or nobody was found.
-    word
-        What to say instead of names.
-    gain
-        What they gain together, a number in the unit of the table; empty where they do not.
-    limit
-        What others gain at most, or how many were looked at, in words; empty where everything is known.
-    """
-
-    members: Sequence[str] = ()
-    word: str = ""
-    gain: str = ""
-    limit: str = ""
-
-
-def leaving_group(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
-    """The group that gains most by leaving the others behind."""
-    verdict, found = comparison.group_verdict(mechanism), comparison.blocking_groups.get(mechanism)
-    if found is None:
-        return Temptation(word=NO_GAIN if comparison.federation.n_agents == 1 else NOT_WORKED_OUT)
-    limit = (
-        "" if found.exact or verdict is Verdict.HOLDS else f"no group gains more than {unit.text(found.upper_bound)}"
-    )
-    if verdict is Verdict.VIOLATED:
-        return Temptation(members=found.group, gain=unit.column([found.gain], signed=True)[0], limit=limit)
-    return Temptation(word=GROUP_WORDS[verdict], limit=limit)
-
-
-def posing_as_two(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
-    """The member that gains most by entering under two names that share what it has, of those looked at."""
-    gains, size = comparison.splitting_gains.get(mechanism), comparison.federation.n_agents
-    if gains is None:
-        return Temptation(word=NOT_WORKED_OUT)
-    found = _one_member(comparison.largest_splitting_gain(mechanism), unit)
-    if len(gains) == size:
-        return found
-    word = GROUP_WORDS[Verdict.NOT_REFUTED] if found.word == NOBODY else found.word
-    return replace(found, word=word, limit=f"{len(gains)} of {size} members looked at")
-
-
-def misreporting(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
-    """The member that gains most by reporting other costs or values than its own, of the lies tried."""
-    if comparison.misreporting_gains.get(mechanism) is None:
-        return Temptation(word=NOT_WORKED_OUT)
-    return _one_member(comparison.largest_misreporting_gain(mechanism), unit)
-
-
-def _one_member(largest: tuple[str, float] | None, unit: Unit) -> Temptation:
-    if largest is None:
-        return Temptation(word=NOBODY)
-    member, gain = largest
-    return Temptation(members=(member,), gain=unit.column([gain], signed=True)[0])

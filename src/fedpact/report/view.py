@@ -13,14 +13,11 @@ from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import currency_decimals, settle_payments
 from fedpact.federation import Federation
 from fedpact.report.numbers import Unit
-from fedpact.scenario import Measured, Money
-from fedpact.utils.arrays import FloatArray
+from fedpact.scenario import Measured, Money, Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-# Without money, payments are settled to at least this many decimals, and to as many digits of the largest.
-MIN_PAYOFF_DECIMALS = 4
-MAX_PAYOFF_DECIMALS = 15
+PAYOFF_DECIMALS = 6  # of transfers without money
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,29 +26,28 @@ class View:
 
     comparison: Comparison
     title: str
-    description: str
-    money: Money | None
+    description: str = ""
+    money: Money | None = None
     data: str = ""
     measured: Measured | None = None
 
     @classmethod
-    def of(
-        cls,
-        comparison: Comparison,
-        *,
-        title: str = "",
-        description: str = "",
-        money: Money | None = None,
-        data: str = "",
-    ) -> View:
+    def of(cls, comparison: Comparison, scenario: Scenario | None = None) -> View:
         """A comparison with what its scenario says of it; federations without a title are called by their size."""
         chosen = comparison.recommendation if comparison.outcomes else None
         if chosen is not None and chosen.mechanism not in comparison.mechanisms:  # what is recommended is shown
             rules = comparison.mechanism(chosen.mechanism)
             outcomes = (*comparison.outcomes, rules.solve(comparison.federation))
             comparison = replace(comparison, outcomes=outcomes, mechanisms={**comparison.mechanisms, rules.name: rules})
-        title = title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}"
-        return cls(comparison=comparison, title=title, description=description.strip(), money=money, data=data)
+        said = scenario or Scenario(federation=comparison.federation)
+        return cls(
+            comparison=comparison,
+            title=said.title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}",
+            description=said.description.strip(),
+            money=said.money,
+            data=said.unit,
+            measured=said.measured,
+        )
 
     @property
     def federation(self) -> Federation:
@@ -73,13 +69,6 @@ class View:
     def deals(self) -> Sequence[Outcome]:
         """The outcomes in which agents federate."""
         return [outcome for outcome in self.comparison.outcomes if outcome.federated]
-
-    @cached_property
-    def mechanisms_proper(self) -> Sequence[Outcome]:
-        """The outcomes of mechanisms rather than of baselines; of all if there are only baselines."""
-        rules = self.comparison.mechanisms
-        proper = [outcome for outcome in self.comparison.outcomes if not rules[outcome.mechanism].is_baseline]
-        return proper or self.comparison.outcomes
 
     @cached_property
     def among_best(self) -> View | None:
@@ -111,24 +100,10 @@ class View:
         return {outcome.mechanism: self._settlement(outcome) for outcome in self.comparison.outcomes}
 
     def _settlement(self, outcome: Outcome) -> Settlement | None:
-        payments = outcome.payments
-        if np.abs(payments).max() <= self.unit.noise:
-            payments = np.zeros_like(payments)
+        payments = np.where(np.abs(outcome.payments).max() <= self.unit.noise, 0.0, outcome.payments)
+        digits = PAYOFF_DECIMALS if self.money is None else currency_decimals(self.money.currency)
+        rate, currency = self.unit.per_payoff, self.unit.label
         try:
-            if self.money is not None:
-                rate, currency = self.money.per_payoff, self.money.currency
-                decimals = currency_decimals(currency)
-                return settle_payments(
-                    payments, names=outcome.agents, per_payoff=rate, currency=currency, decimals=decimals
-                )
-            digits = _decimals(payments)
-            return settle_payments(payments, names=outcome.agents, currency=self.unit.label, decimals=digits)
+            return settle_payments(payments, names=outcome.agents, per_payoff=rate, currency=currency, decimals=digits)
         except InvalidInput:
             return None
-
-
-def _decimals(payments: FloatArray) -> int:
-    largest = float(np.abs(payments).max())
-    if not 0 < largest < np.inf:
-        return MIN_PAYOFF_DECIMALS
-    return int(np.clip(MIN_PAYOFF_DECIMALS - 1 - np.floor(np.log10(largest)), MIN_PAYOFF_DECIMALS, MAX_PAYOFF_DECIMALS))

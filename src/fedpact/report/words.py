@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fedpact.certificates import Claim
-from fedpact.certificates.claims import claim_title
 
 # Heads of tables of properties, one per claim.
 PROPERTY_HEADS: Mapping[Claim, str] = {
@@ -19,43 +18,27 @@ PROPERTY_HEADS: Mapping[Claim, str] = {
     Claim.FAIR_GAINS: "fair gains",
 }
 
-CLAIMS: Mapping[Claim, tuple[str, str]] = {
+CLAIMS: Mapping[Claim, str] = {
     Claim.NASH: (
-        claim_title(Claim.NASH),
         "Paid for the data it delivers, at the prices or by the rule of the deal, no single member would do better "
         "with another contribution while the others keep to theirs. A sum paid whatever is delivered does not have "
-        "this effect.",
+        "this effect."
     ),
-    Claim.BUDGET_BALANCE: (
-        claim_title(Claim.BUDGET_BALANCE),
-        "What is paid in is paid out: no outside money is needed and none is left over.",
-    ),
-    Claim.SOCIAL_OPTIMALITY: (
-        claim_title(Claim.SOCIAL_OPTIMALITY),
-        "No other contributions would leave the members better off in total.",
-    ),
-    Claim.INDIVIDUAL_RATIONALITY: (
-        claim_title(Claim.INDIVIDUAL_RATIONALITY),
-        "No member has a reason to leave the federation and train by itself.",
-    ),
-    Claim.RECIPROCITY: (
-        claim_title(Claim.RECIPROCITY),
-        "Each member gets at least its Shapley share of what the federation achieves.",
-    ),
+    Claim.BUDGET_BALANCE: "What is paid in is paid out: no outside money is needed and none is left over.",
+    Claim.SOCIAL_OPTIMALITY: "No other contributions would leave the members better off in total.",
+    Claim.INDIVIDUAL_RATIONALITY: "No member has a reason to leave the federation and train by itself.",
+    Claim.RECIPROCITY: "Each member gets at least its Shapley share of what the federation achieves.",
     Claim.CORE: (
-        claim_title(Claim.CORE),
-        "No members could form a federation of their own, with their own data, in which they have more in total.",
+        "No members could form a federation of their own, with their own data, in which they have more in total."
     ),
     Claim.SPLIT_PROOF: (
-        claim_title(Claim.SPLIT_PROOF),
         "A member that enters under two names, each with half of its data and of what the model is worth to it, does "
-        "no better than under one.",
+        "no better than under one."
     ),
     Claim.FAIR_GAINS: (
-        claim_title(Claim.FAIR_GAINS),
         "Everybody has its fair share of the gain: what it adds to what groups of members can gain, averaged over all "
         "orders of joining. Where some group would then do better by itself, or somebody cannot pay as much, gains are "
-        "as close to that as can be.",
+        "as close to that as can be."
     ),
 }
 
@@ -86,14 +69,6 @@ NOT_CERTIFIED = (
     "about what the model is worth to them. Pay for data that was delivered: a member that is paid in any case may do "
     "better to deliver less."
 )
-
-ASSUMPTIONS: Mapping[str, str] = {
-    "non-negative weights": "Nobody's data makes anybody else's model worse.",
-    "three beneficiaries": "Every member's data is useful to at least three members, itself included.",
-    "interior equilibrium": "Under the deal everybody contributes something, and nobody all it has.",
-    "interior standalone optimum": "Alone, everybody would use some of its data, and nobody all of it.",
-    "domain": "No contributions within the caps could harm a member beyond what its payoff curve describes.",
-}
 
 SHAPLEY_METHODS: Mapping[str, str] = {
     "enumeration": "going through all groups of members",

@@ -250,6 +250,8 @@ def weight_questions(federation: Federation) -> list[str]:
             f"weights look like percentages (up to {weights.max():g}): 1 means as useful as one's own data. Should "
             f"they be divided by 100?"
         ]
+    for member in np.flatnonzero((own == PERCENT) & ((weights >= 0) & (weights <= PERCENT)).all(axis=1)):
+        return [f"the weights of {names[member]} look like percentages: should they be divided by 100?"]
     times = weights / np.where(own > 0, own, np.inf)[:, None]
     np.fill_diagonal(times, 0.0)
     large = np.argwhere(times > LARGE_WEIGHT)

@@ -272,11 +272,11 @@ class Run:
         """What follows from what was measured."""
         return self.gains.verdict if self.plan.members.size else DO_NOT
 
-    def plot(self, *, figure: Any = None) -> Any:
-        """Learning curves as a picture, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots import plot_run  # noqa: PLC0415 - optional dependency
+    def plot(self, *, ax: Any = None) -> Any:
+        """Learning curves, on `ax` or a new figure; needs matplotlib."""
+        from fedpact.report.plots.results import plot_run  # noqa: PLC0415 - optional dependency
 
-        return plot_run(self, figure=figure)
+        return plot_run(self, ax=ax)
 
     def __repr__(self) -> str:
         size = f"{len(self.agents)} agents, {self.rounds} rounds, mean accuracy {self.accuracies.mean():.3f}"

@@ -12,7 +12,6 @@ import fedpact as fp
 from fedpact.comparison import Outlook, outlooks
 from fedpact.comparison.outlook import solve_draws
 from fedpact.report import render_report
-from fedpact.report.numbers import probability_text
 from fedpact.report.records import comparison_record
 from fedpact.scenario import example
 from fedpact.utils.errors import NotConverged
@@ -143,7 +142,7 @@ def test_the_same_seed_gives_the_same_outlook() -> None:
 
 @pytest.mark.slow
 def test_the_report_says_how_sure_it_is(compared: fp.Comparison) -> None:
-    page = render_report(compared, money=example("hospitals").money)
+    page = render_report(compared, example("hospitals"))
     assert 'id="uncertainty"' in page
     assert 'href="#uncertainty"' in page
     for words in ("How sure is this?", "40 draws"):
@@ -152,14 +151,3 @@ def test_the_report_says_how_sure_it_is(compared: fp.Comparison) -> None:
     section = section[: section.index("</section>")]
     assert all(name in section.replace("&#39;", "'") for name in FEDERATION.names)
     assert "nan" not in section.lower().replace("finance", "")
-
-
-@pytest.mark.slow
-def test_notebooks_show_who_is_likely_to_leave(compared: fp.Comparison) -> None:
-    page = compared._repr_html_()
-    assert "how likely" in page
-    outlook = compared.uncertainty["shapley"]
-    likeliest = int(outlook.leave_probabilities.argmax())
-    chance = probability_text(float(outlook.leave_probabilities[likeliest]), outlook.n_draws)
-    assert f"{outlook.agents[likeliest].replace(chr(39), '&#39;')} {chance}" in page
-    assert "how likely" not in fp.compare(FEDERATION, [fp.ExternalityMechanism()])._repr_html_()

@@ -20,7 +20,7 @@ def test_reason_on_the_hospitals(hospitals: fp.Comparison) -> None:
     recommended = hospitals.recommendation
     assert recommended.mechanism == "externality"
     for part in (
-        "Externality reaches 100.0 % of the best welfare",
+        "It reaches 100.0 % of the best welfare",
         "Nobody would leave, and no group gains by leaving together",
         "Clinic gets 72 % of its fair share of the gain",
         "Shapley loses Children's, Clinic and County and reaches 87.5 %",

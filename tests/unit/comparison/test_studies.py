@@ -117,7 +117,7 @@ def test_what_cannot_be_studied(options: dict, message: str) -> None:
 def test_the_picture_has_a_row_for_every_mechanism(found: fp.FieldStudy) -> None:
     figure = found.plot()
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [found.title(name) for name in QUICK]
-    assert figure.axes[0].get_xticklabels()[-1].get_text() == "split proof\n(of 2 only)"
+    assert figure.axes[0].get_xticklabels()[-1].get_text() == "split proof (of 2 only)"
 
 
 @pytest.mark.slow

@@ -56,17 +56,6 @@ def test_what_json_cannot_hold_is_refused_and_nothing_is_written(path: Path, con
     assert path.read_bytes() == before
 
 
-def test_keys_that_are_numbers_are_written_as_texts(path: Path) -> None:
-    written(path, {"by": {10: "ten", 2: "two"}})
-    assert read_ledger(path).entries[0].content["by"] == {"10": "ten", "2": "two"}
-
-
-def test_the_first_entry_says_what_it_is(path: Path) -> None:
-    with Ledger(path) as ledger, pytest.raises(fp.InvalidInput, match="first entry must be of kind 'begun'"):
-        ledger.append("settled", {})
-    assert path.read_bytes() == b""
-
-
 def test_cut_off_anywhere_in_the_last_line(path: Path) -> None:
     first, second = written(path, {"a": 1}, {"b": 2})
     content = path.read_bytes()
@@ -81,15 +70,6 @@ def test_cut_off_anywhere_in_the_last_line(path: Path) -> None:
             assert ledger.entries == stands
             third = ledger.append("noted", {"c": 3})
         assert read_ledger(path).entries == (*stands, third)
-
-
-def test_cut_off_in_its_first_line(path: Path) -> None:
-    written(path, {"a": 1})
-    content = path.read_bytes()
-    for length in (0, 1, len(content) // 2):
-        path.write_bytes(content[:length])
-        assert len(written(path, {"b": 2})) == 1
-        assert len(read_ledger(path).entries) == 1
 
 
 def changes(lines: list[bytes]) -> dict[str, list[bytes]]:
@@ -127,17 +107,6 @@ def test_no_change_goes_unnoticed(path: Path, change: str) -> None:
     assert read_ledger(path).broken is not None
 
 
-def test_a_rewritten_entry_breaks_the_next(path: Path) -> None:
-    """Whoever changes an entry and its hash has to change all that follow."""
-    written(path, {"a": 1}, {"b": 2}, {"c": 3})
-    lines = path.read_bytes().splitlines(keepends=True)
-    other = path.with_name("other.jsonl")
-    other.write_bytes(lines[0])
-    written(other, {"b": 3})
-    path.write_bytes(other.read_bytes() + lines[2])
-    assert "previous" in (read_ledger(path).broken or "")
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [(b"", None), (b"{}\n", "keys of an entry"), (b"not JSON\n", "valid JSON"), (b'{"transcript": 2}\n', "keys")],
@@ -150,23 +119,6 @@ def test_files_that_are_no_ledgers(path: Path, content: bytes, problem: str | No
             read_ledger(path)
     else:
         assert read_ledger(path).entries == ()
-
-
-def test_missing_files_and_folders(tmp_path: Path) -> None:
-    assert not is_ledger(tmp_path / "none.jsonl") and not is_ledger(tmp_path)
-    with pytest.raises(fp.InvalidInput, match="no such file"):
-        read_ledger(tmp_path / "none.jsonl")
-    with pytest.raises(fp.InvalidInput, match="no such folder"):
-        Ledger(tmp_path / "none" / "ledger.jsonl")
-    with pytest.raises(fp.InvalidInput, match="this is a folder"):
-        Ledger(tmp_path)
-
-
-def test_a_ledger_that_is_closed(path: Path) -> None:
-    ledger = Ledger(path)
-    ledger.close()
-    with pytest.raises(fp.InvalidInput, match="is closed"):
-        ledger.append("begun", {})
 
 
 def test_one_writer_at_a_time_and_none_after_it_died(path: Path) -> None:

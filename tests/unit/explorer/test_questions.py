@@ -116,7 +116,7 @@ def test_the_deal_is_the_librarys(answers, ask):
     for outcome in compared:
         assert f"{1e6 * outcome.welfare:,.0f}" in text
     assert all(sentence in text for sentence in compared.advice)
-    for part in ("gains", "payments", "contributions", "stability", "certificates", "conditions"):
+    for part in ("gains", "deals", "certificates", "federation"):
         assert f'id="{part}"' in answer["deal"]
     assert answer["agents"] == list(FEDERATION.names)
     assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "joining_costs", "beta"]
@@ -297,13 +297,7 @@ def test_groups_are_followed_where_all_can_be_listed(answers):
 
 def test_the_report_is_the_librarys(answers, ask):
     scenario = hospitals()
-    expected = render_report(
-        fp.compare(FEDERATION),
-        scenario_title=scenario.title,
-        description=scenario.description,
-        money=scenario.money,
-        unit=scenario.unit,
-    )
+    expected = render_report(fp.compare(FEDERATION), scenario)
     assert answers.file(ask(file="report.html")).data.decode() == expected
 
 

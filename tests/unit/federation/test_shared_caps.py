@@ -88,7 +88,7 @@ def test_contributions_are_checked_against_them() -> None:
 @pytest.mark.parametrize(
     ("use", "who"),
     [
-        (lambda fed: fp.negotiate(fed, mechanism="shapley"), "negotiating 'shapley' by price-discovery"),
+        (lambda fed: fp.negotiate(fed, mechanism="shapley"), "a negotiation"),
         (MessageGame, "the message game"),
     ],
 )

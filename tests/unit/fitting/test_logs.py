@@ -10,9 +10,9 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals import Ledger
-from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED, MEASURED, TRAINED, VERIFIED
-from fedpact.fitting.logs import read_verified, verified_entry
+from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED
+from fedpact.fitting.logs import read_verified
+from signed_ledgers import write_signed_ledger
 
 NAN = float("nan")
 HEAD = "round,member,alone,samples,score,loss,test_size"
@@ -29,19 +29,14 @@ ACCURACIES = {
 }
 
 
-def write_ledger(path: Path, *entries: tuple[str, dict[str, Any]]) -> Path:
-    with Ledger(path) as ledger:
-        ledger.append("begun", {"agents": list(DEAL.agents)})
-        ledger.append(AGREED, {"deal": deal_record(DEAL)})
-        for kind, content in entries:
-            ledger.append(kind, content)
+USED = {"North": [100, 80], "South": [40, 40], "East": []}
+HALF = {"North": [50, 40], "South": [20, 20], "East": []}
+
+
+def write_ledger(path: Path, accuracies: Any = None, **more: Any) -> Path:
+    until = MEASURED if accuracies else TRAINED
+    write_signed_ledger(path, DEAL, accuracies=accuracies, **{"until": until, "used": USED} | more)
     return path
-
-
-def trained(samples_per_unit: float = 1.0) -> tuple[str, dict[str, Any]]:
-    counts = {"North": [200, 160], "South": [80, 80], "East": [0, 0]}
-    used = {name: [int(count * samples_per_unit / 2.0) for count in each] for name, each in counts.items()}
-    return TRAINED, {"agreed": {}, "samples": used, "samples_per_unit": samples_per_unit}
 
 
 def test_a_run_of_train_is_the_model_it_ended_in_and_those_trained_alone(tmp_path: Path) -> None:
@@ -65,11 +60,11 @@ def test_a_run_of_train_is_the_model_it_ended_in_and_those_trained_alone(tmp_pat
 
 
 def test_a_ledger_is_what_its_members_measured(tmp_path: Path) -> None:
-    path = write_ledger(tmp_path / "ledger.jsonl", trained(0.5), (MEASURED, {"accuracies": ACCURACIES}))
+    path = write_ledger(tmp_path / "ledger.jsonl", ACCURACIES, per_unit=0.5, used=HALF)
     with pytest.raises(fp.InvalidInput, match='no accuracy of member "South" was measured'):
         fp.Observations.from_files([path])
     said = ACCURACIES | {"South": {"accuracy": 0.6, "samples": 20}}
-    path = write_ledger(tmp_path / "next.jsonl", trained(0.5), (MEASURED, {"accuracies": said}))
+    path = write_ledger(tmp_path / "next.jsonl", said, per_unit=0.5, used=HALF)
     seen = fp.Observations.from_files([path])
     np.testing.assert_array_equal(seen.contributions, [[100.0, 40.0, 0.0]])  # samples over samples per unit
     np.testing.assert_array_equal(seen.accuracies, [[0.8, 0.6, 0.7]])
@@ -77,21 +72,21 @@ def test_a_ledger_is_what_its_members_measured(tmp_path: Path) -> None:
 
 
 def test_models_made_of_subsets_are_runs_too(tmp_path: Path) -> None:
-    subsets = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 1]])
-    accuracies = np.array([[0.5, 0.4, NAN], [0.3, 0.6, 0.2], [0.8, 0.7, 0.6]])
-    sizes = np.array([[50, 60, 0], [50, 60, 70], [50, 60, 70]])
-    entry = verified_entry(DEAL.agents, subsets, accuracies, sizes)
-    path = write_ledger(tmp_path / "ledger.jsonl", trained(), (VERIFIED, entry))
-    found = read_verified(path)
-    for part, expected in zip(found.tests(DEAL.agents), (subsets, accuracies, sizes), strict=True):
-        np.testing.assert_array_equal(part[1:], expected[1:])
+    def measure(subsets: list[list[str]], name: str) -> tuple[list[float], int]:
+        return [(len(name) + len(subset)) / 10.0 for subset in subsets], 50
+
+    path = write_ledger(tmp_path / "ledger.jsonl", subsets=7, measure=measure)
+    subsets, accuracies, sizes = read_verified(path).tests(DEAL.agents)
+    assert sorted(map(tuple, subsets.tolist())) == [(0, 1, 0), (1, 0, 0), (1, 1, 0)]
+    np.testing.assert_array_equal(accuracies, (subsets.sum(axis=1)[:, None] + [5, 5, 4]) / 10.0)
+    assert (sizes == 50).all()
     seen = fp.Observations.from_files([path])
-    np.testing.assert_array_equal(seen.contributions, [[100, 0, 0], [0, 40, 0], [100, 40, 0]])
+    np.testing.assert_array_equal(seen.contributions, subsets * [100, 40, 0])
 
 
 def test_whoever_a_log_does_not_know_was_not_there(tmp_path: Path) -> None:
     said = ACCURACIES | {"South": {"accuracy": 0.6, "samples": 20}}
-    ledger = write_ledger(tmp_path / "ledger.jsonl", trained(), (MEASURED, {"accuracies": said}))
+    ledger = write_ledger(tmp_path / "ledger.jsonl", said)
     (tmp_path / "pilot.csv").write_text(
         "contributions.West,contributions.North,accuracy.West,accuracy.North\n5,10,0.4,0.5\n"
     )
@@ -100,7 +95,7 @@ def test_whoever_a_log_does_not_know_was_not_there(tmp_path: Path) -> None:
     np.testing.assert_array_equal(seen.contributions, [[100, 40, 0, 0], [10, 0, 0, 5]])
     np.testing.assert_array_equal(seen.accuracies, [[0.8, 0.6, 0.7, NAN], [0.5, NAN, NAN, 0.4]])
     assert seen.sources == ("ledger.jsonl", "pilot.csv")
-    assert seen.rows == (4, 2)
+    assert seen.rows == (6, 2)  # entries of the ledger
 
 
 @pytest.mark.parametrize(
@@ -124,16 +119,18 @@ def test_rounds_that_were_changed_are_refused(tmp_path: Path, text: str, message
 
 
 def test_ledgers_that_say_nothing_or_do_not_hold_are_refused(tmp_path: Path) -> None:
-    early = write_ledger(tmp_path / "early.jsonl", trained())
+    early = write_ledger(tmp_path / "early.jsonl")
     with pytest.raises(fp.InvalidInput, match="this ledger records no accuracies"):
         fp.Observations.from_files([early])
     with pytest.raises(fp.InvalidInput, match="records no models made of subsets"):
         read_verified(early)
-    wrong = write_ledger(tmp_path / "wrong.jsonl", trained(), (MEASURED, {"accuracies": {"North": {"accuracy": 7}}}))
-    with pytest.raises(fp.InvalidInput, match="this ledger does not hold: entries: line 4"):
+    wrong = write_ledger(tmp_path / "wrong.jsonl", {"North": {"accuracy": 7}})
+    with pytest.raises(fp.InvalidInput, match="this ledger does not hold: entries: line 6"):
         fp.Observations.from_files([wrong])
     models = {"models": [{"subset": "North", "accuracies": {}}]}
-    wrong = write_ledger(tmp_path / "models.jsonl", trained(), (VERIFIED, models))
+    wrong = write_ledger(tmp_path / "models.jsonl")
+    with Ledger(wrong) as ledger:
+        ledger.append(VERIFIED, models)
     with pytest.raises(fp.InvalidInput, match="does not hold the subset and the accuracies from 0 to 1 of every model"):
         read_verified(wrong)
     with pytest.raises(fp.InvalidInput, match="at least one log"):

@@ -226,7 +226,7 @@ def utilities(stage: Stage, seed: int, cheat: Cheat) -> tuple[np.ndarray, np.nda
     spent = COST * found.deal.contributions * used
     own = (np.array(truth) - FLOOR - spent) * EUROS
     paid = np.array([settled.content["cents"][name] for name in MEMBERS]) / 100.0
-    counted = np.array([float(each["amount"]) for each in settled.content["agreed_balances"]])
+    counted = np.array(found.settlement().agreed_cents) / 100.0
     return own + paid, own + counted
 
 

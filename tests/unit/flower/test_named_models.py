@@ -114,11 +114,10 @@ def check(ledger: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tu
     return code, " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("signed", [True, False])
-def test_models_of_subsets_keep_their_names(signed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_of_subsets_keep_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three rounds with a counter that averaging makes a float: nobody is lost, and everybody can load every model."""
     grid, ledger = four(), tmp_path / "ledger.jsonl"
-    under = start(grid, ledger, signed=signed, verify_subsets=SUBSETS)
+    under = start(grid, ledger, verify_subsets=SUBSETS)
     assert under.samples == {"Ada": [10] * 3, "Ben": [4] * 3, "Cleo": [6] * 3, "Dan": [8] * 3}
     assert under.settlement is not None and under.verified is not None
     for model in subset_models(grid):
@@ -129,14 +128,15 @@ def test_models_of_subsets_keep_their_names(signed: bool, tmp_path: Path, capsys
     said = [model["accuracies"] for model in under.verified["models"]]
     assert all(each[name]["accuracy"] is not None for each in said for name in MEMBERS)
     assert len({each["Ada"]["accuracy"] for each in said}) == SUBSETS
-    assert check(ledger, capsys, *(["--signed"] if signed else []))[0] == 0
+    assert check(ledger, capsys, "--signed")[0] == 0
 
 
-def test_the_model_of_all_is_the_one_that_averaging_comes_to() -> None:
+def test_the_model_of_all_is_the_one_that_averaging_comes_to(tmp_path: Path) -> None:
     """Array by array, the counter's float included."""
-    grid, under = four(), UnderDeal(FedAvg(fraction_evaluate=0.0), DEAL, verify_subsets=SUBSETS)
-    averaged = under.start(grid, state_dict(LAYERS), num_rounds=3, timeout=1.0).arrays
-    assert under.verified is not None
+    grid = four()
+    under = start(grid, tmp_path / "ledger.jsonl", verify_subsets=SUBSETS)
+    assert under.verified is not None and under.result is not None
+    averaged = under.result.arrays
     place = [len(model["subset"]) for model in under.verified["models"]].index(len(MEMBERS))
     found = subset_models(grid)[place]
     for name, array in averaged.items():
@@ -176,24 +176,26 @@ WRONG = {
     complex_numbers: " has other arrays than the one it was sent, such as 'fc1.bias'",
     not_finite: "'s array 'fc1.bias' holds numbers that are not finite",
     no_numbers: " holds an array that cannot be read",
-    no_array: " holds an array that cannot be read",
 }
+
+
+def test_what_is_no_array_is_not_even_signed(tmp_path: Path) -> None:
+    grid = four()
+    grid.nodes[FIRST_NODE + 1].app = state_dict_app(no_array)
+    with pytest.raises(Lost, match=r'"Ben": .*pickled'):
+        start(grid, tmp_path / "ledger.jsonl")
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
 def test_an_update_that_cannot_be_averaged_does_not_count(
     wrong: Replies, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without signatures its sender is left out, and its name is said; with them it is lost."""
-    grid = four()
-    grid.nodes[FIRST_NODE + 1].app = state_dict_app(wrong)
-    under = start(grid, None, verify_subsets=SUBSETS)
-    assert under.samples["Ben"] == [0, 0, 0] and under.samples["Cleo"] == [6, 6, 6]
-    assert f'member "Ben" does not count: its model{WRONG[wrong]}' in caplog.text
+    """Its sender is lost, and its name is said."""
     grid = four()
     grid.nodes[FIRST_NODE + 1].app = state_dict_app(wrong)
     with pytest.raises(Lost, match='"Ben": '):
-        start(grid, tmp_path / "ledger.jsonl", signed=True)
+        start(grid, tmp_path / "ledger.jsonl")
+    assert f'member "Ben" does not count: its model{WRONG[wrong]}' in caplog.text
 
 
 def breaks_on_subsets(message: Message, honest: Callable[[Message], Message]) -> Message:
@@ -205,13 +207,12 @@ def breaks_on_subsets(message: Message, honest: Callable[[Message], Message]) ->
     return honest(message)
 
 
-@pytest.mark.parametrize("signed", [True, False])
 def test_a_member_that_cannot_measure_is_named(
-    signed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid, ledger = four(), tmp_path / "ledger.jsonl"
     grid.nodes[FIRST_NODE + 2].fault = breaks_on_subsets
-    under = start(grid, ledger, signed=signed, verify_subsets=SUBSETS)
+    under = start(grid, ledger, verify_subsets=SUBSETS)
     assert under.settlement is not None
     assert 'member "Cleo" has not measured the models made of subsets of the updates: ' in caplog.text
     assert "Missing key(s) in state_dict" in caplog.text and '"Ada" has not measured' not in caplog.text
@@ -219,14 +220,13 @@ def test_a_member_that_cannot_measure_is_named(
     assert code == 0 and 'not by "Cleo": ' in told and "Missing key(s)" in told
 
 
-@pytest.mark.parametrize("signed", [True, False])
 def test_a_measurement_that_fails_everywhere_fails_the_run(
-    signed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid, ledger = four(), tmp_path / "ledger.jsonl"
     for node in grid.nodes.values():
         node.fault = breaks_on_subsets
-    under = UnderDeal(FedAvg(fraction_evaluate=0.0), DEAL, ledger=ledger, signed=signed, verify_subsets=SUBSETS)
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), DEAL, ledger=ledger, verify_subsets=SUBSETS)
     with pytest.raises(fp.FedpactError, match="no member could measure the models made of subsets of the updates"):
         under.start(grid, state_dict(LAYERS), num_rounds=3, timeout=1.0)
     assert under.result is not None and list(under.result.arrays) == list(LAYERS)  # what was trained is not lost
@@ -237,27 +237,22 @@ def test_a_measurement_that_fails_everywhere_fails_the_run(
     assert kinds[-1] == "failed" and "verified" not in kinds and "settled" not in kinds
 
 
-@pytest.mark.parametrize("signed", [True, False])
-def test_accuracies_as_flowers_own_examples_call_them(signed: bool, tmp_path: Path) -> None:
+def test_accuracies_as_flowers_own_examples_call_them(tmp_path: Path) -> None:
     app = state_dict_app(metric="eval_acc")
-    under = start(grid_of({}, {}, {}, {}, app=app), tmp_path / "ledger.jsonl", signed=signed, verify_subsets=SUBSETS)
+    under = start(grid_of({}, {}, {}, {}, app=app), tmp_path / "ledger.jsonl", verify_subsets=SUBSETS)
     assert under.verified is not None
     assert all(each["accuracy"] is not None for each in under.verified["models"][0]["accuracies"].values())
 
 
-@pytest.mark.parametrize("signed", [True, False])
-def test_an_app_with_other_names_for_records_and_scores(
-    signed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_app_with_other_names_for_records_and_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = state_dict_app(metric="f1", arrays="model", config="settings")
     strategy = FedAvg(fraction_evaluate=0.0, arrayrecord_key="model", configrecord_key="settings")
     ledger = tmp_path / "ledger.jsonl"
-    under = UnderDeal(strategy, DEAL, ledger=ledger, signed=signed, verify_subsets=SUBSETS, metric="f1")
+    under = UnderDeal(strategy, DEAL, ledger=ledger, verify_subsets=SUBSETS, metric="f1")
     under.start(grid_of({}, {}, {}, {}, app=app), state_dict(LAYERS), num_rounds=3, timeout=1.0)
     assert under.verified is not None and under.settlement is not None
     assert all(each["accuracy"] is not None for each in under.verified["models"][0]["accuracies"].values())
-    if signed:
-        assert all(each["accuracy"] is not None for each in under.accuracies.values())
+    assert all(each["accuracy"] is not None for each in under.accuracies.values())
     assert check(ledger, capsys)[0] == 0
 
 
@@ -267,14 +262,6 @@ def test_a_score_of_another_name_is_said(tmp_path: Path) -> None:
         fp.FedpactError, match=r"says f1, num-examples; UnderDeal\(metric=\.\.\.\) names another metric"
     ):
         start(grid, tmp_path / "ledger.jsonl", verify_subsets=SUBSETS)
-
-
-def test_a_ledger_in_use_is_refused_before_anybody_trains(tmp_path: Path) -> None:
-    start(four(), tmp_path / "ledger.jsonl")
-    grid = four()
-    with pytest.raises(fp.InvalidInput, match="record of another run"):
-        start(grid, tmp_path / "ledger.jsonl")
-    assert grid.pushes == 0
 
 
 def test_an_app_whose_nodes_cannot_measure_fails_and_measures_again_when_it_is_started_again(tmp_path: Path) -> None:
@@ -298,7 +285,9 @@ def test_an_app_whose_nodes_cannot_measure_fails_and_measures_again_when_it_is_s
     assert kinds.count("trained") == 1 and kinds.index("failed") < kinds.index("verified") < kinds.index("settled")
 
 
-def test_a_member_that_agreed_to_nothing_is_asked_once_and_nobody_is_warned(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_that_agreed_to_nothing_is_not_asked_and_nobody_is_warned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     idle = fp.Deal(
         mechanism="externality",
         agents=MEMBERS,
@@ -306,11 +295,11 @@ def test_a_member_that_agreed_to_nothing_is_asked_once_and_nobody_is_warned(capl
         payments=np.array([0.3, -0.1, -0.3, 0.1]),
     )
     grid = four()
-    under = UnderDeal(FedAvg(fraction_evaluate=0.0), idle)
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), idle, ledger=tmp_path / "ledger.jsonl")
     under.start(grid, state_dict(LAYERS), num_rounds=3, timeout=1.0)
     asked = [message.metadata.dst_node_id for message in grid.seen if kind_of(message) == "train"]
-    assert sorted(asked.count(node) for node in grid.nodes) == [1, 3, 3, 3]
-    assert under.samples["Dan"] == [0, 0, 0] and under.settlement is not None
+    assert sorted(asked.count(node) for node in grid.nodes) == [0, 3, 3, 3]
+    assert under.samples["Dan"] == [] and under.settlement is not None
     assert "Dan" not in "".join(record.message for record in caplog.records if record.levelname == "WARNING")
 
 
@@ -330,39 +319,33 @@ def dies_in_round(number: int) -> Callable[[Message, Callable[[Message], Message
     return answer
 
 
-@pytest.mark.parametrize("signed", [True, False])
-def test_a_dead_node_is_known_by_what_it_was_asked(
-    signed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_dead_node_is_known_by_what_it_was_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     grid, ledger = four(), tmp_path / "ledger.jsonl"
     grid.nodes[FIRST_NODE + 1].fault = dies_in_round(2)
-    if signed:
-        with pytest.raises(Lost, match='"Ben": the node is gone'):
-            start(grid, ledger, signed=True)
-    else:
+    with pytest.raises(Lost, match='"Ben": the node is gone'):
         start(grid, ledger)
-        assert 'round 2: member "Ben" does not count: the node is gone' in caplog.text
+    assert 'round 2: member "Ben" does not count: the node is gone' in caplog.text
     assert "node 1" not in caplog.text and "node 1" not in ledger.read_text()
 
 
 def test_a_signed_run_goes_on_when_a_lost_node_is_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grid, ledger = four(), tmp_path / "ledger.jsonl"
-    whole = start(four(), tmp_path / "whole.jsonl", signed=True, verify_subsets=SUBSETS)
+    whole = start(four(), tmp_path / "whole.jsonl", verify_subsets=SUBSETS)
     grid.nodes[FIRST_NODE + 1].fault = dies_in_round(2)
     with pytest.raises(Lost):
-        start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+        start(grid, ledger, verify_subsets=SUBSETS)
     before = ledger.read_text()
     with pytest.raises(fp.InvalidInput, match="record of another run"):
-        start(four(), ledger, signed=True, verify_subsets=SUBSETS, samples_per_unit=2.0)
+        start(four(), ledger, verify_subsets=SUBSETS, samples_per_unit=2.0)
     grid.nodes[FIRST_NODE + 1].fault = None
-    again = start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+    again = start(grid, ledger, verify_subsets=SUBSETS)
     assert ledger.read_text().startswith(before)  # what was signed stays
     assert again.settlement is not None and whole.settlement is not None
     assert again.settlement.cents == whole.settlement.cents
     assert check_ledger(ledger, must_be_signed=True).failed == []
     assert check(ledger, capsys)[0] == 0
     with pytest.raises(fp.InvalidInput, match="the record of this run, which is over"):
-        start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+        start(grid, ledger, verify_subsets=SUBSETS)
 
 
 def test_a_run_that_could_not_be_measured_is_not_trained_again(tmp_path: Path) -> None:
@@ -370,10 +353,10 @@ def test_a_run_that_could_not_be_measured_is_not_trained_again(tmp_path: Path) -
     for node in grid.nodes.values():
         node.fault = breaks_on_subsets
     with pytest.raises(fp.FedpactError, match="no member could measure"):
-        start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+        start(grid, ledger, verify_subsets=SUBSETS)
     for node in grid.nodes.values():
         node.fault = None
     grid.seen.clear()
-    again = start(grid, ledger, signed=True, verify_subsets=SUBSETS)
+    again = start(grid, ledger, verify_subsets=SUBSETS)
     assert not any(message.content.array_records for message in grid.seen if kind_of(message) == "train")
     assert again.settlement is not None and again.result is not None and list(again.result.arrays) == list(LAYERS)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
-from fedpact.deals.ledger import AGREED, KEYS, SIGNED_VERSION, Entry
+from fedpact.deals.ledger import AGREED, KEYS, VERSION, Entry
 from fedpact.deals.signatures import deal_document, new_signing_key, prices_digest, read_signing_key
 from fedpact.flower.messages import question, read_message
 from fedpact.mechanisms import ExternalityMechanism
@@ -24,7 +24,7 @@ SOLVED = ExternalityMechanism().solve(FEDERATION)
 NAMES = list(FEDERATION.names)
 RUN, HEAD = "1" * 64, "2" * 64
 HEADER = {
-    "ledger": SIGNED_VERSION,
+    "ledger": VERSION,
     "scenario": "",
     "rounds": 1,
     "samples_per_unit": 1.0,

@@ -25,7 +25,7 @@ from fedpact.flower.messages import (
 from fedpact.flower.run import SignedRun, begin_run, read_model, write_model
 from fedpact.flower.settings import AppSettings
 from fedpact.scenario import example
-from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage
 
 LEAST = {"record": "somewhere", "names": '["A", "B", "C"]'}
 
@@ -35,13 +35,6 @@ def test_what_is_not_said_stays_as_usual() -> None:
     assert (settings.rounds, settings.agents) == (7, ("A", "B", "C"))
     assert settings.folder == Path("somewhere") and settings.money is None
     assert settings.unit == {"currency": "units of payoff", "per_payoff": 1.0, "decimals": 9}
-
-
-def test_money_is_what_the_configuration_says() -> None:
-    settings = AppSettings.of(LEAST | {"currency": "JPY", "per-payoff": 100.0})
-    assert settings.money == fp.Money("JPY", 100.0)
-    assert settings.unit == {"currency": "JPY", "per_payoff": 100.0, "decimals": 0}
-    assert AppSettings.of(LEAST | {"currency": "EUR", "per-payoff": 2.0}).unit["decimals"] == 2
 
 
 @pytest.mark.parametrize(
@@ -69,20 +62,6 @@ def test_money_is_what_the_configuration_says() -> None:
 def test_settings_that_are_refused(config: dict[str, Any], problem: str) -> None:
     with pytest.raises(fp.InvalidInput, match=problem):
         AppSettings.of(config)
-
-
-def test_numbers_arrive_bit_for_bit() -> None:
-    InProcessGrid({})
-    numbers = {"numbers": [0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, 10**300, 3], "text": "ü\u2028\0"}
-    arrived = read_message(through_protobuf(question(1, "negotiate", numbers, timeout=1.0)))
-    assert arrived == numbers | {"action": "negotiate"} and math.copysign(1.0, arrived["numbers"][3]) == -1.0
-
-
-def test_numbers_that_are_none_never_arrive_as_numbers() -> None:
-    """They become texts, which no check of an answer lets pass."""
-    InProcessGrid({})
-    arrived = read_message(through_protobuf(question(1, "negotiate", {"x": math.nan, "y": -math.inf}, timeout=1.0)))
-    assert arrived == {"x": "nan", "y": "-inf", "action": "negotiate"}
 
 
 def test_errors_are_told_on_one_line() -> None:

@@ -15,7 +15,6 @@ import fedpact as fp
 from fedpact.deals.ledger import read_ledger
 from fedpact.deals.signatures import read_known_keys, write_signing_key
 from fedpact.flower import Lost, UnderDeal
-from fedpact.flower.messages import message_content, read_message
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_ledger
@@ -29,7 +28,7 @@ DEAL = fp.ExternalityMechanism().solve(FEDERATION).deal
 
 
 def start(grid: InProcessGrid, ledger: Path, deal: fp.Deal = DEAL, **more: Any) -> UnderDeal:
-    given = {"samples_per_unit": 1.0, "money": fp.Money("EUR", 1000.0), "signed": True} | more
+    given = {"samples_per_unit": 1.0, "money": fp.Money("EUR", 1000.0)} | more
     under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=ledger, **given)
     under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=1.0)
     return under
@@ -58,12 +57,6 @@ def test_a_node_that_has_signed_trains_on_no_other_terms(tmp_path: Path) -> None
         content = RecordDict({**train.content, "fedpact": ConfigRecord(terms)})
         (reply,) = grid.send_and_receive([Message(content, train.metadata.dst_node_id, "train")])
         assert reply.has_error() and "not seen everybody's signature on the deal" in reply.error.reason
-
-
-def test_a_currency_without_cents_settles_in_whole_units(tmp_path: Path) -> None:
-    under = start(three(), tmp_path / "ledger.jsonl", money=fp.Money("JPY", 1e5))
-    assert under.settlement is not None and under.settlement.decimals == 0
-    assert check_ledger(tmp_path / "ledger.jsonl").failed == []
 
 
 def test_everything_is_signed_with_keys_made_for_the_run(tmp_path: Path) -> None:
@@ -124,32 +117,6 @@ def test_a_node_refuses_a_deal_that_is_not_good_for_it(tmp_path: Path) -> None:
     assert not any(message.content.array_records for message in grid.seen)  # nobody has trained
 
 
-def tampered(change: Callable[[dict[str, Any]], None]) -> Callable[..., Message]:
-    """A coordinator that tells a node something else."""
-
-    def fault(message: Message, honest: Callable[[Message], Message]) -> Message:
-        if not message.content.array_records and "json" in message.content["fedpact"]:
-            asked = read_message(message)
-            if asked.get("action") == "sign":
-                change(asked["document"])
-                message.content = message_content(asked)
-        return honest(message)
-
-    return fault
-
-
-def test_a_split_view_is_found_before_anybody_trains(tmp_path: Path) -> None:
-    grid = three()
-
-    def less(document: dict[str, Any]) -> None:
-        document["contributions"][0] *= 0.5
-
-    grid.nodes[FIRST_NODE + 1].fault = tampered(less)
-    with pytest.raises(Lost, match='"agent 1": signs something else than the deal'):
-        start(grid, tmp_path / "ledger.jsonl")
-    assert not any(message.content.array_records for message in grid.seen)
-
-
 def test_what_is_not_signed_does_not_count(tmp_path: Path) -> None:
     grid = three()
 
@@ -189,20 +156,6 @@ def test_a_node_that_signs_trains_only_under_the_deal_sealed(tmp_path: Path) -> 
         start(grid, tmp_path / "ledger.jsonl")
 
 
-def test_an_unsigned_ledger_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "ledger.jsonl"
-    start(three(), path, signed=False)
-    assert read_ledger(path).entries[0].content["signed"] is False
-    assert "nothing in this ledger is signed with a key" in caplog.text and "signed=True" in caplog.text
-    assert "is signed with a key" in check_ledger(path).findings["signed"].reason
-    assert check_ledger(path, must_be_signed=True).failed == ["signed"]
-
-
-def test_signatures_need_a_place() -> None:
-    with pytest.raises(fp.InvalidInput, match="signed needs a ledger"):
-        UnderDeal(FedAvg(), DEAL, signed=True)
-
-
 def dies_in_round(number: int) -> Callable[..., Message | None]:
     """A node that is there until it is to train in this round, and never again."""
     dead: list[bool] = []
@@ -230,7 +183,7 @@ def test_with_its_mechanism_a_run_goes_on_without_who_is_lost(number: int, tmp_p
     grid = grid_of({}, {}, {}, {})
     grid.nodes[FIRST_NODE + 1].fault = dies_in_round(number)
     path, outcome = tmp_path / "ledger.jsonl", fp.ExternalityMechanism().solve(FOUR)
-    under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path, signed=True, verify_subsets=7)
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path, verify_subsets=7)
     under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)
     found = check_ledger(path, must_be_signed=True)
     assert found.failed == [] and found.is_finished
@@ -250,7 +203,7 @@ def test_an_interrupted_run_goes_on_under_the_deal_of_who_is_left(tmp_path: Path
     path, outcome = tmp_path / "ledger.jsonl", fp.ExternalityMechanism().solve(FOUR)
 
     def begin(grid: InProcessGrid) -> UnderDeal:
-        under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path, signed=True)
+        under = UnderDeal(FedAvg(fraction_evaluate=0.0), outcome, ledger=path)
         under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)
         return under
 
@@ -273,17 +226,3 @@ def test_with_a_deal_alone_a_loss_ends_the_run_until_the_member_is_back(tmp_path
     grid.nodes[FIRST_NODE + 1].fault = None
     start(grid, path)
     assert check_ledger(path, must_be_signed=True).failed == []
-
-
-def test_two_are_too_few_to_go_on_without_one_of_them(tmp_path: Path) -> None:
-    pair = fp.Federation([[1.0, 0.9], [0.9, 1.0]], costs=0.001, caps=9.0, payoff=fp.PowerLaw(beta=0.02))
-    grid = grid_of({}, {})
-    grid.nodes[FIRST_NODE + 1].fault = dies_in_round(1)
-    under = UnderDeal(
-        FedAvg(fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1),
-        fp.ExternalityMechanism().solve(pair),
-        ledger=tmp_path / "ledger.jsonl",
-        signed=True,
-    )
-    with pytest.raises(Lost):
-        under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=0.3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import signal
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import fedpact as fp
 from fedpact.deals import Deal
@@ -97,89 +94,6 @@ def test_every_line_is_strict_json(hospitals: fp.Federation, path: Path) -> None
     assert set(lines[-1]) == {"deal"}
 
 
-def test_without_caps(path: Path) -> None:
-    federation = fp.Federation(np.full((3, 3), 0.5) + 0.5 * np.eye(3), costs=0.01, payoff=fp.PowerLaw(beta=0.3))
-    assert np.isinf(federation.caps).all()
-    deal = record(path, InProcess.of(federation), header_of(federation))
-    answers = strict(path.read_text().splitlines()[1])["answers"]
-    assert [answer["caps"] for answer in answers.values()] == [["inf"]] * 3
-    assert deal.excluded == {}
-    assert_same(deal, recompute(path))
-
-
-class Echo:
-    """A channel that answers anything with what it was given."""
-
-    names = ("A", "B")
-
-    def __init__(self, answers: Mapping[int, Any]) -> None:
-        self.answers = answers
-
-    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
-        return self.answers
-
-
-QUESTIONS = {0: {"number": 1, "kind": "prices", "contributions": [1.0, 2.0]}, 1: {"number": 1, "kind": "prices"}}
-ECHO = transcript_header(("A", "B"), protocol="price-discovery")
-
-
-def said_and_played(path: Path, answers: Mapping[int, Any]) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
-    with Recording.begin(Echo(answers), path, ECHO) as recorder:
-        said = recorder.ask(QUESTIONS)
-    strict(path.read_text().splitlines()[-1])
-    return said, Recording(read_transcript(path)).ask(QUESTIONS)
-
-
-@given(numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_numbers_survive_to_the_last_bit(tmp_path: Path, numbers: list[float]) -> None:
-    said, played = said_and_played(tmp_path / "said.jsonl", {0: {"prices": numbers}, 1: {"prices": []}})
-    for heard in (said, played):
-        assert [struct.pack("d", number) for number in heard[0]["prices"]] == [
-            struct.pack("d", number) for number in numbers
-        ]
-
-
-CIRCLE: list[Any] = []
-CIRCLE.append(CIRCLE)
-
-
-@pytest.mark.parametrize(
-    ("answer", "heard"),
-    [
-        ({"payoff": float("nan")}, {"payoff": "nan"}),
-        ({"cap": float("inf"), "low": -float("inf")}, {"cap": "inf", "low": "-inf"}),
-        ({"prices": [1.0, float("nan")]}, {"prices": [1.0, "nan"]}),
-        ({"payoff": np.float64("nan"), "cost": np.float64(0.1)}, {"payoff": "nan", "cost": 0.1}),
-        ({"leave": np.bool_(False)}, {"leave": False}),
-        ({"prices": np.ones(2)}, {"prices": "<ndarray>"}),
-        ({"payoff": object}, {"payoff": "<type>"}),
-        ({"payoff": 10**5000}, {"payoff": "an integer of 16610 bits"}),
-        ({"payoff": 1j, 7: b"x"}, {"payoff": "<complex>", "7": "<bytes>"}),
-        (b"bytes", "<bytes>"),
-        (float("nan"), "nan"),
-        ("a text", "a text"),
-        ([1, "2", None, True], [1, "2", None, True]),
-        ({"name": "\ud800 ü"}, {"name": "\ud800 ü"}),
-    ],
-)
-def test_what_json_cannot_hold(path: Path, answer: Any, heard: Any) -> None:
-    said, played = said_and_played(path, {0: answer, 1: {"payoff": 1.0}})
-    assert said == played == {0: heard, 1: {"payoff": 1.0}}
-
-
-def test_answers_without_an_end(path: Path) -> None:
-    said, played = said_and_played(path, {0: {"prices": CIRCLE}, 1: {"payoff": 1.0}})
-    assert said == played
-    assert said[1] == {"payoff": 1.0}
-    assert "<list>" in json.dumps(said[0])
-
-
-def test_missing_answers_stay_missing(path: Path) -> None:
-    said, played = said_and_played(path, {1: None, 5: "nobody asked"})
-    assert said == played == {}
-
-
 class Falters:
     """An agent that is truthful a few times, and then says something else."""
 
@@ -231,18 +145,6 @@ def test_cut_anywhere_it_goes_on_to_the_same_end(hospitals: fp.Federation, path:
             assert lines_of(path) == whole
 
 
-def test_cut_before_the_end_of_a_line(hospitals: fp.Federation, path: Path) -> None:
-    """An object that is all there is used even without the end of its line."""
-    deal = record(path, InProcess.of(hospitals), header_of(hospitals))
-    whole = lines_of(path)
-    path.write_bytes(path.read_bytes()[:-1])
-    assert read_transcript(path).deal == deal_record(deal)
-    path.write_bytes(b"".join(whole[:3])[:-1])
-    assert read_transcript(path).count == 2
-    assert_same(deal, resume(path, InProcess.of(hospitals)))
-    assert lines_of(path) == whole
-
-
 def test_a_line_is_on_disk_before_its_answers_are_used(hospitals: fp.Federation, path: Path) -> None:
     with Recording.begin(InProcess.of(hospitals), path, header_of(hospitals)) as recorder:
         for number in range(1, 4):
@@ -283,14 +185,6 @@ def test_begun_anew_in_place_of_what_is_there(hospitals: fp.Federation, path: Pa
         fp.negotiate(hospitals, transcript=path)
     assert path.read_text() == "my notes\n"
     assert_same(fp.negotiate(hospitals, transcript=path, resume=False), recompute(path))
-
-
-def test_nothing_to_resume(hospitals: fp.Federation, path: Path) -> None:
-    with pytest.raises(fp.InvalidInput, match="there is no transcript to go on from"):
-        fp.negotiate(hospitals, transcript=path, resume=True)
-    with pytest.raises(fp.InvalidInput, match="resume needs the transcript to go on from"):
-        fp.negotiate(hospitals, resume=True)
-    assert not path.exists()
 
 
 def test_a_stated_deal_that_does_not_follow_is_refused(hospitals: fp.Federation, path: Path) -> None:
@@ -371,6 +265,7 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
 FIRST = json.dumps({"transcript": 2, "mechanism": "externality", "protocol": "price-discovery", "agents": ["A"],
                     "title": "", "scenario": None, "consent": True})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
+BROKEN = "an exchange must have questions and answers to them"
 
 
 def first(**other: Any) -> str:
@@ -396,13 +291,13 @@ def first(**other: Any) -> str:
         (first(title=None) + "\n", "line 1: title must be a text"),
         (first(scenario=3) + "\n", "line 1: scenario must be a text or null"),
         (f"{FIRST}\n{EXCHANGE[:-1]}\n{EXCHANGE}\n", "line 2: must be valid JSON"),
-        (f"{FIRST}\n\n{{}}\n", "line 3: an exchange must have questions by member"),
-        (f'{FIRST}\n{{"questions": {{}}}}\n', "line 2: an exchange must have answers by member"),
-        (f'{FIRST}\n{{"questions": {{}}, "answers": [1]}}\n', "line 2: an exchange must have answers"),
-        (FIRST + "\n" + EXCHANGE.replace('"0"', '"1"') + "\n", "line 2: questions must be by member, from 0 to 0"),
-        (FIRST + "\n" + EXCHANGE.replace('"0"', '"x"') + "\n", "line 2: questions must be by member, from 0 to 0"),
-        (f'{FIRST}\n{{"questions": {{"0": 1}}, "answers": {{}}}}\n', "line 2: questions[0] must be a JSON object"),
-        (f'{FIRST}\n{{"questions": {{}}, "answers": {{"0": 1}}}}\n', "line 2: answers[0] must have a question to it"),
+        (f"{FIRST}\n\n{{}}\n", BROKEN),
+        (f'{FIRST}\n{{"questions": {{}}}}\n', BROKEN),
+        (f'{FIRST}\n{{"questions": {{}}, "answers": [1]}}\n', BROKEN),
+        (FIRST + "\n" + EXCHANGE.replace('"0"', '"1"') + "\n", BROKEN),
+        (FIRST + "\n" + EXCHANGE.replace('"0"', '"x"') + "\n", BROKEN),
+        (f'{FIRST}\n{{"questions": {{"0": 1}}, "answers": {{}}}}\n', BROKEN),
+        (f'{FIRST}\n{{"questions": {{}}, "answers": {{"0": 1}}}}\n', BROKEN),
         (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": NaN}}")}\n', 'line 2: JSON has no NaN; it is written "inf"'),
         (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": " + "[" * 100000 + "}}")}\n', "line 2: must"),
         (f'{FIRST}\n{{"deal": 1}}\n', "line 2: deal must be a JSON object, got 1"),

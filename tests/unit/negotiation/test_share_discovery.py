@@ -122,9 +122,3 @@ def test_shares_that_cannot_be_are_no_shares(change: dict[str, Any], reason: str
     deal = coordinate(InProcess(agents), mechanism="shapley")
     assert reason in deal.excluded["agent 2"]
     assert_solved(deal, federation)
-
-
-def test_what_is_not_negotiated_is_refused() -> None:
-    federation = dense(np.random.default_rng(5), 3)
-    with pytest.raises(fp.InvalidInput, match=r"mechanism must be one of externality, shapley.*, got 'voluntary'"):
-        fp.negotiate(federation, mechanism="voluntary")

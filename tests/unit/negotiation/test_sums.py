@@ -429,16 +429,3 @@ def test_the_budget_is_exact(payments: list[float]) -> None:
     np.testing.assert_allclose(
         found, payments, atol=1e-15 * (np.abs(payments).sum() + 1e-300) + 1e-9 * (max(payments) > 1e5)
     )
-
-
-def test_a_model_that_rounding_bends_the_wrong_way_goes_on() -> None:
-    federation = fp.Federation(
-        [[0.5, 0.2563768853949908, 0.7035494374905152], [0.0990053312094728, 0.5, 0], [2.443912368579902, 0, 1]],
-        costs=[0.3, 0.001, 0.05],
-        caps=[1.0, 400.0, 1.0],
-        payoff=fp.Exponential(rate=0.5),
-        values=[1.0, 10.0, 2.0],
-    )
-    deal = fp.negotiate(federation, protocol="sums")
-    solved = fp.ExternalityMechanism().solve(federation)
-    np.testing.assert_allclose(deal.contributions, solved.contributions, rtol=1e-5)

@@ -11,21 +11,24 @@ from fedpact.report.markup import MAX_MENTION_LENGTH, mention, mention_list, nam
 ODD = "<script>alert('x')</script> & \"Sons\""
 
 
+def page(**changes: object) -> str:
+    given = {"style": "", "title": "", "lead": "", "meaning": "", "currency": "", "rows": [], "heads": []}
+    return render("ledger.html", **(given | {"findings": [], "signed": []} | changes))
+
+
 def test_what_is_filled_in_is_escaped():
-    step = {"place": 1, "count": 2, "welfare": ODD, "apart": Markup("<i>x</i>"), "rows": []}
-    page = render("round.html", package="fedpact.explorer", **step)
-    assert "<script" not in page and "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &#34;Sons&#34;" in page
-    assert "<i>x</i>" in page
+    made = page(title=ODD, lead=Markup("<i>x</i>"))
+    assert "<script" not in made and "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &#34;Sons&#34;" in made
+    assert "<i>x</i>" in made
 
 
 def test_what_is_missing_is_an_error():
-    with pytest.raises(jinja2.UndefinedError, match="'apart' is undefined"):
-        render("round.html", package="fedpact.explorer", place=1, count=2, welfare="", rows=[])
+    with pytest.raises(jinja2.UndefinedError, match="'style' is undefined"):
+        render("ledger.html", title="")
 
 
 def test_characters_no_page_may_hold_are_replaced():
-    step = {"place": 1, "count": 2, "welfare": "a\x00\x1f\ud800b\tc", "apart": "", "rows": []}
-    assert "a���b\tc" in render("round.html", package="fedpact.explorer", **step)
+    assert "a\ufffd\ufffd\ufffdb\tc" in page(title="a\x00\x1f\ud800b\tc")
 
 
 def test_names_are_escaped_in_text_and_in_attributes():

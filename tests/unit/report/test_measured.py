@@ -87,5 +87,5 @@ def test_compare_shows_what_was_measured_and_no_zeros_where_there_is_no_deal(
     for text in (shown, html):
         assert "own model" in text and found.advice in text
         assert ("trained on fresh splits" in text) == found.has_deal
-    assert ("Payments (+ received" in shown) == ('id="payments"' in html) == found.has_deal
+    assert ("Gains against standing alone" in shown) == ('id="deals"' in html) == found.has_deal
     assert ("There is no deal" in shown) == (not found.has_deal)

@@ -13,13 +13,11 @@ import fedpact as fp
 from fedpact.fitting import Observations, fit
 from fedpact.negotiation.agent_file import load_agent
 from fedpact.report.member_file import (
-    MemberNotes,
     agent_text,
     member_agent,
     member_intervals,
     member_notes,
     save_member,
-    standalone_plan,
 )
 
 WEIGHTS = np.array([[0.03, 0.012, 0.006], [0.01, 0.025, 0.015], [0.008, 0.02, 0.03]])
@@ -53,12 +51,6 @@ def test_one_member_s_accuracies_are_enough_for_its_row(log: Path) -> None:
     low, high = np.moveaxis(found.intervals(0.999)["weights"][1], -1, 0)
     assert (low < WEIGHTS[1]).all() and (WEIGHTS[1] < high).all()
     np.testing.assert_allclose(found.weights[1], together.weights[1], rtol=0.05)  # the noise is estimated from all
-
-
-def test_the_picture_of_its_fit_shows_its_own_curve(log: Path) -> None:
-    figure = fit(Observations.from_files([log], member="South")).plot()
-    titles = [ax.get_title(loc="left") for ax in figure.axes]
-    assert "South" in titles and not {"North", "West"} & set(titles)
 
 
 def test_without_a_member_the_log_is_refused(log: Path) -> None:
@@ -101,32 +93,11 @@ def test_the_private_file_is_an_agent_with_intervals(log: Path, tmp_path: Path) 
     assert f"beta {low:.3g} to {high:.3g}; a sample of North" in record["known"]
 
 
-def test_what_it_would_do_alone_is_its_standalone_optimum(log: Path) -> None:
-    found = fit(Observations.from_files([log], member="South"))
-    agent = member_agent(found, "South", costs=0.0002, caps=500.0)
-    federation = found.federation(costs=0.0002, caps=500.0)
-    expected = fp.Standalone().solve(federation)
-    given, utility = standalone_plan(agent)
-    assert given == pytest.approx(expected.contributions[1]) and utility == pytest.approx(expected.standalone[1])
-    text = agent_text(agent, member_notes(found, agent, level=0.9))
-    assert "90% intervals: value" in text
-    assert "South, number 2 of 3 members." in text and f"Alone it would use {given:.4g} samples" in text
-
-
 def test_intervals_are_of_what_accuracy_is_worth_to_it(log: Path) -> None:
     found = fit(Observations.from_files([log], member="South"))
     agents = [member_agent(found, "South", costs=0.0002, worth=worth) for worth in (1.0, 50.0)]
     plain, paid = (member_intervals(found, agent, 0.9)["value"] for agent in agents)
     np.testing.assert_allclose(paid, 50.0 * plain)
-
-
-@pytest.mark.parametrize("stated", [{"known": 2.0}, {"unit": [1]}, {"placeholder_cost": "0.5"}])
-def test_notes_of_a_file_written_by_hand_are_checked(log: Path, stated: dict[str, object]) -> None:
-    found = fit(Observations.from_files([log], member="South"))
-    agent = member_agent(found, "South", costs=0.0002)
-    assert MemberNotes.of({}, agent).names == ["agent 0", "agent 1", "agent 2"]
-    with pytest.raises(fp.InvalidInput, match=f"{next(iter(stated))} must be"):
-        MemberNotes.of(stated, agent)
 
 
 @pytest.mark.parametrize(

@@ -25,22 +25,22 @@ def plain(source: str) -> str:
 @pytest.mark.parametrize(
     ("member", "mechanism", "said"),
     [
-        ("City", None, "City contributes 25.85 units of data and receives EUR 22,345. It is EUR 115,025 better off"),
+        ("City", None, "City contributes 25.85 thousand records and receives EUR 22,345. It is EUR 115,025 better off"),
         (
             "Clinic",
             "shapley",
-            "Clinic contributes 28.73 units of data and pays EUR 339,488. It is EUR 248,181 worse off",
+            "Clinic contributes 28.73 thousand records and pays EUR 339,488. It is EUR 248,181 worse off",
         ),
         ("Clinic", "fair", "and pays EUR 59,964. It is EUR 72,871 better off than alone."),
     ],
 )
 def test_the_deal_in_two_sentences(compared, member, mechanism, said):
-    text = plain(render_member_page(compared, member, mechanism=mechanism, money=hospitals().money))
+    text = plain(render_member_page(compared, member, hospitals(), mechanism=mechanism))
     assert said in text
 
 
 def test_its_own_numbers_and_nobody_elses(compared, read):
-    source = render_member_page(compared, "County", money=hospitals().money, unit="thousand records")
+    source = render_member_page(compared, "County", hospitals())
     page, text = read(source), plain(source)
     for number in ("11.36 thousand records", "of at most 60", "−EUR 45,872", "+EUR 96,391", "110 %"):
         assert number in text, text
@@ -65,7 +65,7 @@ def test_how_sure_it_is_where_the_scenario_says():
     given = hospitals()
     spread = fp.Uncertainty(weights=0.05 * given.federation.weights)
     found = fp.compare(given.federation, ["externality"], uncertainty=spread, draws=20)
-    text = plain(render_member_page(found, "City", money=given.money))
+    text = plain(render_member_page(found, "City", given))
     assert "How sure the gain is" in text and "It would do better alone" in text
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import fedpact as fp
 from fedpact.certificates import Claim
-from fedpact.report import render_report
 from fedpact.report.numbers import Unit
 from fedpact.report.tables import properties_table
 from fedpact.scenario import example
+from unit.report.reports import report_of
 
 SIX = ["externality", "shapley", "voluntary", "standalone", "vcg", "equal-split"]
 
@@ -39,16 +39,16 @@ def test_cells_are_the_verdicts_and_what_lies_gain(six: fp.Comparison) -> None:
 
 @pytest.mark.slow
 def test_the_report_has_it_where_more_is_compared_than_by_default(six: fp.Comparison) -> None:
-    page = render_report(six)
-    section = page[page.index('<section id="properties"') : page.index('<section id="certificates"')]
+    page = report_of(six)
+    section = page[page.index('<section id="properties"') : page.index('<section id="deals"')]
     assert section.count("<tr>") == 1 + len(SIX) and 'href="#properties"' in page
     assert "lies gain" in section
     few = replace(six, outcomes=six.outcomes[:4])
-    assert 'id="properties"' not in render_report(few)
+    assert 'id="properties"' not in report_of(few)
 
 
 @pytest.mark.slow
 def test_mechanisms_without_an_outcome_are_named_below(six: fp.Comparison) -> None:
     short = replace(six, mechanisms={**six.mechanisms, "vcg": six.mechanisms["vcg"]}, unsolved={"vcg": "<none> found"})
-    page = render_report(short)
+    page = report_of(short)
     assert "VCG has no outcome here: &lt;none&gt; found." in page

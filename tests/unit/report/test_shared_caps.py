@@ -5,9 +5,9 @@ import pytest
 import fedpact as fp
 from fedpact.report.member_page import render_member_page
 from fedpact.report.numbers import Unit
-from fedpact.report.page import render_report
 from fedpact.report.sections import shared_cap_sentences
 from fedpact.scenario import example
+from unit.report.reports import report_of
 
 SCENARIO = example("hospitals-privacy")
 
@@ -28,6 +28,6 @@ def test_sentences_say_how_the_cap_is_used() -> None:
 @pytest.mark.slow
 def test_the_report_says_it() -> None:
     comparison = fp.compare(SCENARIO.federation, ["externality", "standalone"])
-    page = render_report(comparison, scenario_title=SCENARIO.title)
-    assert "that these lots share" in page and "no cap" not in page
-    assert "with the lots it shares a cap with" in render_member_page(comparison, "City", scenario_title=SCENARIO.title)
+    page = report_of(comparison, title=SCENARIO.title)
+    assert "that these lots share" in page
+    assert "with the lots it shares a cap with" in render_member_page(comparison, "City")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import fedpact as fp
 from fedpact.report.tables import FEW, MAX_SHOWN, ResultTable
 from fedpact.report.view import View
 
@@ -18,5 +19,15 @@ def test_few_rows_are_all_shown_and_of_many_the_largest():
 
 
 def test_a_federation_without_a_title_is_called_by_its_size(comparison_of):
-    assert View.of(comparison_of("hospitals"), title=" ").title == "A federation of 5 members"
-    assert View.of(comparison_of("hospitals"), title=" Five ").title == "Five"
+    assert (
+        View.of(
+            comparison_of("hospitals"), fp.Scenario(federation=comparison_of("hospitals").federation, title=" ")
+        ).title
+        == "A federation of 5 members"
+    )
+    assert (
+        View.of(
+            comparison_of("hospitals"), fp.Scenario(federation=comparison_of("hospitals").federation, title=" Five ")
+        ).title
+        == "Five"
+    )

@@ -273,20 +273,37 @@ def test_progress_names_every_model(trainer: Experiment, solved) -> None:
 # The picture
 
 
-def test_the_picture_shows_everybody_and_the_mean(run: Run) -> None:
+def test_the_picture_shows_everybody_and_the_means(run: Run) -> None:
     pytest.importorskip("matplotlib")
     figure = run.plot()
-    assert [panel.get_title(loc="left").split(":")[0] for panel in figure.axes] == ["in the deal", "alone"]
-    for panel, history in zip(figure.axes, (run.together, run.alone), strict=True):
-        *agents, mean = panel.get_lines()
-        assert [line.get_label() for line in agents] == NAMES
+    lines = figure.axes[0].get_lines()
+    for history, (*agents, mean) in zip((run.together, run.alone), (lines[:4], lines[4:]), strict=True):
         for agent, line in enumerate(agents):
             np.testing.assert_array_equal(line.get_ydata(), history.accuracies[:, agent])
             np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
         np.testing.assert_allclose(mean.get_ydata(), history.accuracies.mean(axis=1))
-        assert mean.get_linewidth() > 2 * agents[0].get_linewidth()
-    assert len({(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()}) == 4
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == [*NAMES, "mean in the deal", "mean alone"]
     figure.draw_without_rendering()
+
+
+def test_pictures_of_one_round_and_of_odd_names(run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    odd = replace(FEDERATION, names=["_hidden", "$a^2", "a name that goes on and on and on and on"])
+    first = replace(run.together, accuracies=run.together.accuracies[:1])
+    single = replace(run, federation=odd, together=first, alone=first).plot()
+    labels = [text.get_text() for text in single.legends[0].get_texts()]
+    assert labels[:2] == [" _hidden", r"\$a^2"] and "…" in labels[2]
+    assert single.axes[0].get_lines()[0].get_marker() == "o"
+    single.draw_without_rendering()
+
+
+def test_a_figure_of_ones_own(run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    mine = Figure(layout="constrained")
+    assert run.plot(ax=mine.subplots()) is mine
 
 
 def test_joining_costs_count_among_the_costs(trainer: Experiment) -> None:

@@ -233,7 +233,7 @@ def frames_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str,
             raise InvalidInput(f'data of member "{name}" must be a pandas frame, got {short_repr(frame)}')
     if len(members) < 2:
         raise InvalidInput(f"data must be of two members or more, got {len(members)}")
-    return {str(name): frame for name, frame in members.items()}, target or "target"
+    return {str(name): frame.rename(columns=str) for name, frame in members.items()}, target or "target"
 
 
 def column_list(table: DataFrame) -> str:

@@ -356,12 +356,6 @@ class PilotStudy:
             not_recommended="" if self.verdict == FEDERATE else self.advice,
         )
 
-    def plot(self, *, figure: Any = None) -> Any:
-        """What one model and own choice bring each member, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots import plot_pilot  # noqa: PLC0415 - optional dependency
-
-        return plot_pilot(self, figure=figure)
-
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write scenario, report, record, and the gains of every profile to a folder; the files written."""
         from fedpact.report import write_report  # noqa: PLC0415 - it is made of what lies below
@@ -375,15 +369,7 @@ class PilotStudy:
         record = json.dumps(pilot_record(self), indent=2, ensure_ascii=False) + "\n"
         replace_files({into / GAINS: csv_rows([heads, *rows]).encode(), into / RECORD: record.encode()})
         save_scenario(scenario, into / SCENARIO)
-        write_report(
-            compare(scenario),
-            into / REPORT,
-            scenario_title=scenario.title,
-            description=scenario.description,
-            money=scenario.money,
-            unit=scenario.unit,
-            measured=scenario.measured,
-        )
+        write_report(compare(scenario), into / REPORT, scenario)
         return [into / name for name in sorted((GAINS, RECORD, SCENARIO, REPORT))]
 
 

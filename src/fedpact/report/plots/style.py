@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GOOD, BAD = "#0072b2", "#d55e00"  # blue and vermilion of the palette of Okabe and Ito
-AMOUNT, INK, FAINT, GRID = "#7f95a8", "#2b2b2b", "#8a8a8a", "#e6e6e6"
+INK, FAINT, GRID = "#2b2b2b", "#8a8a8a", "#e6e6e6"
 LINES = (GOOD, BAD, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a900")  # after Okabe and Ito
 DASHES = ("-", "--", "-.", ":")
 UNNAMED = "#c8c8c8"  # lines of agents beyond those that can be told apart
@@ -69,6 +69,11 @@ def legend_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 
+def axes_of(ax: Any, width: float, height: float) -> Any:
+    """The axes given, or those of a new figure of that many inches."""
+    return new_figure(width, height).subplots() if ax is None else ax
+
+
 def new_figure(width: float, height: float) -> Figure:
     """A figure of that many inches, which notebooks show; needs matplotlib."""
     try:
@@ -99,12 +104,4 @@ def _picture_class() -> Any:
             self.savefig(file, format="png")
             return file.getvalue()
 
-        def __reduce__(self) -> Any:
-            return _blank_picture, (), self.__getstate__()
-
     return Picture
-
-
-def _blank_picture() -> Any:
-    """What unpickling fills: a class made in a function cannot be found by name."""
-    return _picture_class().__new__(_picture_class())

@@ -1,14 +1,14 @@
 """Pictures of sweeps: curves over one parameter, heat maps over two.
 
 In heat maps red is below zero and blue above, with the numbers' change of sign drawn as a line, so that no reader
-depends on the colours. Where some agent contributes nothing or its cap, the picture is hatched lightly; where some
+depends on the colours. Where some agent contributes nothing or its cap, the map is hatched lightly; where some
 coalition leaves the domain of the payoffs, it is dotted; where a number is undefined or infinite, it is grey, and
 crossed where there is no equilibrium.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +42,7 @@ BOUNDARY, OUTSIDE, UNSOLVED = "///", "...", "xxx"
 MAX_PANEL_ROWS = 8  # of panels in a picture
 MAX_MARKED_POINTS = 25  # points of a curve
 MAX_LABEL_LENGTH = 34
-PANEL = 2.5  # inches
-CURVE = (3.1, 2.3)
+PANEL, PANEL_HEIGHT = 2.9, 2.5  # inches
 FAR = 0.5  # of the largest number: colours then begin at the smallest instead of zero
 MAP_NOISE = 1e-9  # of the largest number of a map
 FLAT = 1e-12  # where no number is larger, there is nothing to draw
@@ -52,141 +51,69 @@ MAX_WORDS = 6  # at an axis
 MIN_CROSSED = 5  # values of both parameters, to draw a line between the signs
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Map:
-    """One panel: a number for each point of the grid."""
+def plot_sweep(sweep: Sweep, *, money: Money | None = None, data: str = "") -> Any:
+    """Every metric of a sweep, a column for each mechanism, as far as a picture holds them; in money if it is given.
 
-    mechanism: str
-    metric: str
-    head: str
-    values: FloatArray
-
-
-def plot_sweep(sweep: Sweep, *, money: Money | None = None, data: str = "", figure: Any = None) -> Any:
-    """Every metric of a sweep under every mechanism, as far as a picture holds them; in money if it is given."""
-    unit = Unit.of(money, data=data)
-    return _curves(sweep, unit, figure) if len(sweep.shape) == 1 else _maps(sweep, unit, figure)
-
-
-def _metrics(sweep: Sweep) -> list[str]:
-    return list(next(iter(sweep.metrics.values())))
-
-
-# Curves
-
-
-def _curves(sweep: Sweep, unit: Unit, figure: Any) -> Any:
-    metrics, mechanisms = _metrics(sweep)[:MAX_PANEL_ROWS], list(sweep.metrics)
-    figure = figure or new_figure(1.2 + CURVE[0] * len(mechanisms), 0.6 + CURVE[1] * len(metrics))
-    panels = figure.subplots(len(metrics), len(mechanisms), squeeze=False, sharex=True, sharey="row")
-    scale = scale_of(sweep.axes[0].points)
-    for row, metric in enumerate(metrics):
-        for column, mechanism in enumerate(mechanisms):
-            panel = panels[row, column]
-            _draw_curves(panel, scale, _series(sweep, unit, mechanism, metric))
-            _shade_unsolved(panel, scale, sweep.solved[mechanism])
-            dress_axes(panel, tick_size=None)
-            if row == 0:
-                panel.set_title(sweep.title(mechanism), loc="left")
-            if column == 0:
-                panel.set_ylabel(_with_unit(metric, unit))
-            if row == len(metrics) - 1:
-                panel.set_xlabel(legend_name(sweep.axes[0].label, MAX_LABEL_LENGTH))
-    scale.dress(panels[0, 0].xaxis)
-    figure.align_ylabels(panels[:, 0])
-    _name_curves(figure, panels)
-    _tell_left_out(figure, len(_metrics(sweep)), "metrics")
-    return figure
-
-
-def _draw_curves(panel: Axes, scale: Scale, series: Sequence[tuple[str, FloatArray]]) -> None:
-    numbers = np.concatenate([values for _, values in series])
-    finite = numbers[np.isfinite(numbers)]
-    if np.abs(finite).max(initial=0.0) <= FLAT:
-        panel.set_ylim(-1.0, 1.0)
-    elif finite.min() < 0 < finite.max():
-        panel.axhline(0.0, color=FAINT, linewidth=0.8)
-    for place, (label, values) in enumerate(series):
-        rising = values[scale.order]
-        panel.plot(
-            scale.places,
-            np.where(np.isfinite(rising), rising, np.nan),
-            label=label,
-            **line_style(place),
-            marker="o" if rising.size <= MAX_MARKED_POINTS else None,
-            markersize=3,
-        )
-
-
-def _shade_unsolved(panel: Axes, scale: Scale, solved: np.ndarray) -> None:
-    """A grey band where there is no equilibrium."""
-    for start, stop in _runs(~solved[scale.order]):
-        panel.axvspan(scale.edges[start], scale.edges[stop], facecolor=GREY, edgecolor="none", zorder=0)
-    panel.set_xlim(scale.edges[0], scale.edges[-1])
-
-
-def _runs(flags: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Where flags are set: from which on, and before which they end."""
-    changes = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
-    return ((int(start), int(stop)) for start, stop in changes.reshape(-1, 2))
-
-
-def _name_curves(figure: Any, panels: np.ndarray) -> None:
-    from matplotlib.patches import Patch  # noqa: PLC0415 - optional dependency
-
-    fullest = max(panels.flat, key=lambda panel: len(panel.get_legend_handles_labels()[0]))
-    handles, labels = fullest.get_legend_handles_labels()
-    if len(handles) == 1:
-        handles, labels = [], []
-    if any(panel.patches for panel in panels.flat):
-        handles, labels = [*handles, Patch(facecolor=GREY)], [*labels, "no equilibrium"]
-    legend_below(figure, handles, labels)
-
-
-# Maps
-
-
-def _maps(sweep: Sweep, unit: Unit, figure: Any) -> Any:
-    rows = [row for metric in _metrics(sweep) for row in _rows(sweep, unit, metric)]
-    shown = rows[:MAX_PANEL_ROWS]
-    width = max(len(row) for row in shown)
-    figure = figure or new_figure(1.5 + PANEL * width, 0.7 + (PANEL + 0.15) * len(shown))
-    panels = figure.subplots(len(shown), width, squeeze=False)
-    for line, row in enumerate(shown):
-        metric = row[0].metric
-        limits = signed_limits([each.values for other in rows for each in other if each.metric == metric])
-        for column, each in enumerate(row):
-            panel = panels[line, column]
-            drawn = heat_map(panel, sweep, each.values, limits)
-            mark_regions(panel, sweep, each.mechanism)
-            panel.set_title(each.head, loc="left", fontsize=9)
-            _name_axes(panel, sweep, left=column == 0, below=line == len(shown) - 1 or column >= len(shown[line + 1]))
-        for panel in panels[line, len(row) :]:
-            panel.set_axis_off()
-        figure.colorbar(drawn, ax=list(panels[line]), label=_with_unit(metric, unit), shrink=0.9, pad=0.02)
-    region_legend(figure, sweep)
-    _tell_left_out(figure, len(rows), "rows of maps")
-    return figure
-
-
-def _rows(sweep: Sweep, unit: Unit, metric: str) -> list[list[_Map]]:
-    """The panels of a metric: the mechanisms side by side, or below each other if there are agents side by side."""
-    found = [
-        [
-            _Map(mechanism=name, metric=metric, head="\n".join(filter(None, [sweep.title(name), label])), values=v)
-            for label, v in _series(sweep, unit, name, metric)
-        ]
-        for name in sweep.metrics
+    Over one parameter a row is a metric with a curve for each member, over two it is a map of one member.
+    """
+    unit, mechanisms, is_map = Unit.of(money, data=data), list(sweep.metrics), len(sweep.shape) > 1
+    metrics = list(next(iter(sweep.metrics.values())))
+    rows = [
+        (metric, [series[place] for series in found] if is_map else found)
+        for metric in metrics
+        for found in [[_series(sweep, unit, name, metric) for name in mechanisms]]
+        for place in range(len(found[0]) if is_map else 1)
     ]
-    return found if sweep.is_per_agent(metric) else [[row[0] for row in found]]
+    shown = rows[:MAX_PANEL_ROWS]
+    figure = new_figure(1.5 + PANEL * len(mechanisms), 0.7 + PANEL_HEIGHT * len(shown))
+    panels = figure.subplots(len(shown), len(mechanisms), squeeze=False, sharex=not is_map, sharey=not is_map and "row")
+    draw = _draw_maps if is_map else _draw_curves
+    for row, (metric, found) in zip(panels, shown, strict=True):
+        draw(row, sweep, found, _with_unit(metric, unit))
+    for panel, name in zip(panels[0], mechanisms, strict=True):
+        above = panel.get_title(loc="left")
+        panel.set_title(f"{sweep.title(name)}\n{above}".strip(), loc="left", fontsize=9)
+    for panel in panels[-1]:
+        panel.set_xlabel(legend_name(sweep.axes[-1].label, MAX_LABEL_LENGTH))
+    if is_map:
+        region_legend(figure, sweep)
+    else:
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        legend_below(figure, *((handles, labels) if len(handles) > 1 else ([], [])))
+    if len(rows) > MAX_PANEL_ROWS:
+        said = f"The first {MAX_PANEL_ROWS} of {len(rows)} rows; the table holds all"
+        figure.suptitle(said, fontsize=9, color=FAINT)
+    return figure
 
 
-def _name_axes(panel: Axes, sweep: Sweep, *, left: bool, below: bool) -> None:
-    first, second = sweep.axes
-    if left:
-        panel.set_ylabel(legend_name(first.label, MAX_LABEL_LENGTH))
-    if below:
-        panel.set_xlabel(legend_name(second.label, MAX_LABEL_LENGTH))
+def _draw_curves(panels: Any, sweep: Sweep, found: Any, label: str) -> None:
+    """A panel for each mechanism with a curve for each member; undefined and infinite numbers leave gaps."""
+    scale = scale_of(sweep.axes[0].points)
+    for panel, series in zip(panels, found, strict=True):
+        numbers = np.concatenate([values for _, values in series])
+        finite = numbers[np.isfinite(numbers)]
+        if np.abs(finite).max(initial=0.0) <= FLAT:
+            panel.set_ylim(-1.0, 1.0)
+        elif finite.min() < 0 < finite.max():
+            panel.axhline(0.0, color=FAINT, linewidth=0.8)
+        marker = "o" if scale.places.size <= MAX_MARKED_POINTS else None
+        for place, (name, values) in enumerate(series):
+            rising = np.where(np.isfinite(values), values, np.nan)[scale.order]
+            panel.plot(scale.places, rising, label=name, **line_style(place), marker=marker, markersize=3)
+        dress_axes(panel, tick_size=None)
+        scale.dress(panel.xaxis)
+    panels[0].set_ylabel(label)
+
+
+def _draw_maps(panels: Any, sweep: Sweep, found: Any, label: str) -> None:
+    """A map of one member, or of a metric of all, for each mechanism; all with the same colours."""
+    limits = signed_limits([values for _, values in found])
+    for panel, mechanism, (name, values) in zip(panels, sweep.metrics, found, strict=True):
+        drawn = heat_map(panel, sweep, values, limits)
+        mark_regions(panel, sweep, mechanism)
+        panel.set_title(name, loc="left", fontsize=9)
+    panels[0].set_ylabel(legend_name(sweep.axes[0].label, MAX_LABEL_LENGTH))
+    panels[0].figure.colorbar(drawn, ax=list(panels), label=label, shrink=0.9, pad=0.02)
 
 
 def signed_limits(maps: Sequence[FloatArray]) -> tuple[float, float]:
@@ -274,9 +201,6 @@ def _has_undefined(sweep: Sweep) -> bool:
     )
 
 
-# Both
-
-
 def _series(sweep: Sweep, unit: Unit, mechanism: str, metric: str) -> list[tuple[str, FloatArray]]:
     """The curves or maps of one metric: one per agent while they can be told apart, else the range over agents."""
     values = sweep.metrics[mechanism][metric] * unit.of_measure(unit_of(metric))[1]
@@ -289,11 +213,6 @@ def _series(sweep: Sweep, unit: Unit, mechanism: str, metric: str) -> list[tuple
         mean = values.mean(axis=-1)
     low, high = values.min(axis=-1), values.max(axis=-1)
     return [("lowest of all members", low), ("mean of all members", mean), ("highest of all members", high)]
-
-
-def _tell_left_out(figure: Any, count: int, what: str) -> None:
-    if count > MAX_PANEL_ROWS:
-        figure.suptitle(f"The first {MAX_PANEL_ROWS} of {count} {what}; the table holds all", fontsize=9, color=FAINT)
 
 
 def _with_unit(metric: str, unit: Unit) -> str:

@@ -167,11 +167,12 @@ def test_regressions_lots_and_groups() -> None:
     members = {}
     for name, size in (("A", 60), ("B", 50)):
         x = rng.normal(size=(size, 2))
-        frame = pd.DataFrame(x, columns=["x", "z"]).assign(y=x[:, 0] + 0.3 * rng.normal(size=size))
+        frame = pd.DataFrame(x).assign(y=x[:, 0] + 0.3 * rng.normal(size=size))
         members[name] = frame.assign(kind=np.where(np.arange(size) % 2, "new", "old"), person=np.arange(size) // 2)
     found = fp.pilot(members, "y", lots="kind", groups="person", models=6, splits=2, cost=0.001, value=1.0)
     assert found.data.lot_labels == ["A.new", "A.old", "B.new", "B.old"] and found.score.name == "r2"
     assert found.federation.n_lots == 4 and found.profiles.shape[1] == 4
+    assert found.data.feature_names == ("0", "1")
 
 
 def test_oddities_are_listed_by_member_and_column() -> None:
