@@ -236,7 +236,7 @@ class TestIsolated:
 
 class TestEquality:
     def test_same_numbers_are_equal(self):
-        assert federation() == federation()
+        assert federation() == federation() and federation() != "federation"
         assert federation(costs=0.001) == federation(costs=fp.Linear([0.001] * 3))
         assert federation(payoff=fp.PowerLaw(0.02)) == federation(payoff=fp.PowerLaw([0.02] * 3))
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 import fedpact as fp
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 PAYOFFS = [
     fp.PowerLaw(0.02),
@@ -131,6 +131,11 @@ def test_parameters_are_read_only_copies():
         payoff.beta[0] = 1.0
     with pytest.raises(AttributeError):
         payoff.beta = 0.5
+
+
+def test_there_are_no_nodes_outside_the_domain():
+    with pytest.raises(OutsideDomain, match="outside the domain"):
+        fp.PowerLaw(0.5).time_rule(-1.0 - 2.3e-16, 2.0, 0.3)
 
 
 def test_slopes_too_large_for_a_number_are_infinite_without_a_warning():

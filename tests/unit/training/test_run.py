@@ -67,6 +67,7 @@ def test_the_common_model_is_that_of_the_agreed_samples_rounded_down(run: Run, t
     np.testing.assert_array_equal(run.together.accuracies, history.accuracies)
     np.testing.assert_array_equal(run.together.loss, history.loss)
     np.testing.assert_array_equal(run.accuracies, history.accuracies[-1])
+    assert repr(run).startswith("<Run under externality: 3 agents, 4 rounds, mean accuracy 0.")
 
 
 def test_alone_everybody_trains_on_what_it_would_use_alone(run: Run, trainer: Experiment) -> None:
