@@ -73,17 +73,6 @@ def glove_game(n_left: int, n_right: int) -> KnownGame:
     )
 
 
-def unanimity_game(carrier: Sequence[int], n_players: int) -> KnownGame:
-    """A coalition is worth 1 if it holds the whole carrier, whose members share equally (Shapley, 1953)."""
-    needed = frozenset(carrier)
-    return KnownGame(
-        name="unanimity",
-        n_players=n_players,
-        value=lambda coalition: float(needed <= set(coalition)),
-        shapley_values=np.array([1.0 / len(needed) if player in needed else 0.0 for player in range(n_players)]),
-    )
-
-
 def voting_game(votes: Sequence[int], quota: int) -> KnownGame:
     """A coalition is worth 1 if its votes reach the quota: the Shapley-Shubik power index.
 

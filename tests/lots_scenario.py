@@ -17,4 +17,3 @@ FEDERATION = fp.Federation(
     lot_names=["clean", "noisy", "all", "all"],
     task_names=["patients", "patients", "patients", "rare"],
 )
-SCENARIO = fp.Scenario(federation=FEDERATION)

@@ -34,11 +34,6 @@ def payoff_of(family: type[Payoff], parameter: float | FloatArray) -> Payoff:
     return fp.Log() if family is fp.Log else family(parameter)
 
 
-def worst_reach(federation: fp.Federation) -> FloatArray:
-    """The lowest y_i of any coalition at the caps of those who harm."""
-    return _depths(federation.weights, federation.caps)
-
-
 def _depths(weights: FloatArray, caps: FloatArray) -> FloatArray:
     harm = np.minimum(weights, 0.0)
     return harm @ np.where((harm < 0).any(axis=0), caps, 0.0)

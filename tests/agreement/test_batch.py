@@ -64,35 +64,19 @@ def test_every_family_sign_and_size(family: str, n_agents: int, *, harm: bool) -
             assert_same(outcome, place, mechanism.solve(federation))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=[mechanism.name for mechanism in MECHANISMS])
-def test_every_mechanism_on_three_agents(mechanism: fp.Mechanism) -> None:
-    rng = np.random.default_rng(3)
-    federations = [drawn(rng, 3, fp.PowerLaw(0.2), harm=False) for _ in range(4)]
+SIZED = [pytest.param(each, 3, id=each.name) for each in MECHANISMS]
+SIZED += [pytest.param(each, 18, id=f"{each.name} of 18", marks=pytest.mark.slow) for each in MECHANISMS[:2]]
+
+
+@pytest.mark.parametrize(("mechanism", "n_agents"), SIZED)
+def test_every_mechanism_on_few_members_and_on_more_than_coalitions_are_listed_for(
+    mechanism: fp.Mechanism, n_agents: int
+) -> None:
+    rng = np.random.default_rng(n_agents)
+    federations = [drawn(rng, n_agents, fp.PowerLaw(0.2), harm=False) for _ in range(2 if n_agents > 3 else 4)]
     outcome = fp.solve_batch(federations, mechanism)
     for place, federation in enumerate(federations):
         assert_same(outcome, place, mechanism.solve(federation))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS[:2], ids=["externality", "shapley"])
-def test_more_members_than_coalitions_are_listed_for(mechanism: fp.Mechanism) -> None:
-    rng = np.random.default_rng(4)
-    federations = [drawn(rng, 18, fp.PowerLaw(0.2), harm=False) for _ in range(2)]
-    outcome = fp.solve_batch(federations, mechanism)
-    for place, federation in enumerate(federations):
-        assert_same(outcome, place, mechanism.solve(federation))
-
-
-@pytest.mark.slow
-def test_several_optima_the_canonical_one_and_the_worst_reciprocity() -> None:
-    """Equal agents: every split of the same total is an optimum. Only the equal one is reciprocal."""
-    base = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
-    federations = [base.replace(costs=cost) for cost in (0.001, 0.002, 0.003)]
-    outcome = fp.solve_batch(federations, fp.ExternalityMechanism())
-    for place, federation in enumerate(federations):
-        assert_same(outcome, place, fp.ExternalityMechanism().solve(federation))
-    assert [each.certificates["reciprocity"].verdict for each in outcome] == ["violated"] * 3
-    np.testing.assert_allclose(outcome.reciprocity, 1.0, rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 import fedpact as fp
 from random_cases import cases
-from strategies import random_federation, random_profile
+from strategies import random_federation
 
 # Relative to the largest contribution.
 EQUALS = 1e-8
 PERMUTED = 1e-7
-# The quadratic program's own accuracy in the contributions.
-QUADRATIC_PROGRAM = 1e-5
 
 PAYOFFS = (fp.PowerLaw(0.3), fp.Log(), fp.Michaelis(3.0), fp.Exponential(0.1))
 MECHANISMS = (fp.ExternalityMechanism(), fp.ShapleyMechanism(), fp.Voluntary())
@@ -58,22 +55,6 @@ def flat_federations(seed: int, count: int) -> Iterator[tuple[fp.Federation, np.
     rng = np.random.default_rng(seed)
     for _ in range(count):
         yield flat(rng)
-
-
-def least_norm(fed: fp.Federation, s: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """min |x|^2 with the reach of s, the agents that are not free held, by a general solver."""
-    x = cp.Variable(fed.n_agents, nonneg=True)
-    weights = fed.weights
-    # One row per independent direction: repeated rows are trouble for an interior point.
-    _, singular, rows = np.linalg.svd(weights)
-    rows = rows[: int((singular > 1e-10 * singular[0]).sum())]
-    held = np.setdiff1d(np.arange(fed.n_agents), free)
-    finite = np.isfinite(fed.caps)
-    constraints = [rows @ x == rows @ s]
-    constraints += [x[held] == s[held]] if held.size else []
-    constraints += [x[finite] <= fed.caps[finite]] if finite.any() else []
-    cp.Problem(cp.Minimize(cp.sum_squares(x)), constraints).solve(solver="CLARABEL")
-    return np.asarray(x.value)
 
 
 @every_mechanism
@@ -120,17 +101,6 @@ def test_flat_federations_have_their_welfare_and_a_face():
 
 
 @pytest.mark.slow
-def test_optimum_has_the_smallest_norm_on_its_face():
-    for fed, _ in flat_federations(25, 60):
-        found = fp.social_optimum(fed)
-        s = found.contributions
-        smallest = least_norm(fed, s, found.face.free)
-        size = 1.0 + float(s.max())
-        # The quadratic program is strictly convex: near its minimum |s|^2 grows with the square of the distance.
-        assert s @ s <= smallest @ smallest + QUADRATIC_PROGRAM * size**2
-
-
-@pytest.mark.slow
 def test_no_direction_into_the_face_shortens_the_optimum():
     """At the least-norm point of a convex set s . x is at least s . s everywhere: one linear program tells."""
     for fed, _ in flat_federations(26, 120):
@@ -139,24 +109,3 @@ def test_no_direction_into_the_face_shortens_the_optimum():
             continue
         s = found.contributions
         assert s @ (found.face.vertex(-s) - s) >= -1e-6 * (1.0 + float(s @ s))
-
-
-def test_every_point_of_the_face_is_optimal():
-    rng = np.random.default_rng(27)
-    for fed, _ in flat_federations(27, 25):
-        found = fp.social_optimum(fed)
-        if found.face.is_point:
-            continue
-        for _ in range(3):
-            share = rng.random()
-            point = share * found.face.vertex(rng.standard_normal(fed.n_agents)) + (1.0 - share) * found.contributions
-            size = np.abs(fed.payoffs(point)).sum() + fed.costs.value(point).sum() + 1e-3
-            # Vertices come from a linear program with a feasibility tolerance of 1e-7.
-            assert fed.welfare(np.clip(point, 0.0, fed.caps)) >= found.welfare - 1e-7 * size
-
-
-def test_profiles_off_the_face_are_worse():
-    rng = np.random.default_rng(28)
-    for fed, _ in flat_federations(28, 25):
-        found = fp.social_optimum(fed)
-        assert fed.welfare(random_profile(rng, fed)) <= found.welfare + 1e-13

@@ -49,16 +49,6 @@ def over(seeds: range, options: dict | None = None, **changes) -> dict[str, np.n
 
 
 @pytest.mark.slow
-def test_planted_parameters_are_recovered() -> None:
-    found = over(range(24))
-    assert np.median(found["beta error"]) < 0.05
-    assert np.median(found["weight error"]) < 0.15
-    # 600 weights in correlated groups of 25, and 24 betas: wide enough for five standard errors.
-    assert 0.82 < found["weights covered"].mean() < 0.97
-    assert found["beta covered"].mean() > 0.6
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -72,12 +62,15 @@ def test_planted_parameters_are_recovered() -> None:
     ids=["test sets", "training noise", "sizes unknown", "useless data", "few runs", "the paper's curve"],
 )
 def test_nine_of_ten_intervals_hold_the_truth(changes: dict) -> None:
-    found = over(range(1000, 1120), **changes)
+    found = over(range(1000, 1060), **changes)
     assert 0.85 <= found["weights covered"].mean() <= 0.97
-    # 120 betas: a standard error of 2.7 %, so the bounds of the claim are widened by three.
+    # 60 betas: a standard error of 3.9 %, so the bounds of the claim are widened by two and a half.
     assert found["beta covered"].mean() >= 0.80
     covered = [found[f"{name} covered"].mean() for name in ("beta", "floor", "ceiling")]
     assert 0.85 <= np.mean(covered) <= 0.98
+    if not changes:  # as close as promised
+        assert np.median(found["beta error"]) < 0.05
+        assert np.median(found["weight error"]) < 0.15
 
 
 COST, CAP = 0.002, 400.0
@@ -121,7 +114,7 @@ def held_by_a_wrong_model(law: Callable[..., Law], seed: int, *, runs: int, repe
     return {"band": band, "gains": np.mean(inside), "wrongly sure": np.mean(wrongly)}
 
 
-LAWS = [(law, repeats) for law in (power_law, per_class_law, sigmoid_law) for repeats in (1, 2)]
+LAWS = [(power_law, 1), (per_class_law, 2), (sigmoid_law, 1)]
 LEAST = 0.85  # of the truth in intervals of 90 %
 SPREAD = 0.15  # of that share, from log to log
 
@@ -139,25 +132,7 @@ def test_doubt_about_the_model_keeps_the_promises(law: Callable[..., Law], repea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("law", "repeats"), LAWS)
-def test_intervals_hold_the_accuracies_of_runs_left_out(law: Callable[..., Law], repeats: int) -> None:
-    """True accuracies of runs that the fit has not seen, whatever the law."""
-    held = []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        made, given = law(rng, 4), random_coalitions(rng, 4, 80 // repeats, repeats)
-        found = fp.fit(Lawful.of(made, given, rng, test_size=2000, noise=0.01).observations)
-        new = random_coalitions(rng, 4, 60, 1)
-        reach = found.quantile(0.5 + LEVEL / 2.0) * found.prediction_errors(new)
-        held.append((np.abs(made(new) - found.predict(new)) <= reach).mean())
-    assert np.mean(held) >= LEAST
-
-
-@pytest.mark.slow
-def test_beta_and_weights_are_as_close_as_promised() -> None:
-    found = over(range(2000, 2120))
-    assert np.median(found["beta error"]) < 0.05
-    assert np.median(found["weight error"]) < 0.15
+def test_known_ends_make_beta_sure() -> None:
     known = over(range(2000, 2060), {"floor": 0.1, "ceiling": 0.95})
     assert np.quantile(known["beta error"], 0.95) < 0.05
 

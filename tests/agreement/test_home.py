@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from itertools import permutations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -13,6 +10,7 @@ import fedpact as fp
 from fedpact.federation import Payoff
 from fedpact.mechanisms import resolve_mechanism
 from fedpact.scenario.uncertainty import Uncertainty
+from potentials import average_over_orders
 from random_cases import cases
 from strategies import FAMILIES, payoff_of, random_profile
 
@@ -42,15 +40,10 @@ def raw_costs(fed: fp.Federation, s: np.ndarray) -> float:
 
 
 def by_orders(fed: fp.Federation, s: np.ndarray) -> np.ndarray:
-    found = np.zeros(fed.n_agents)
-    for order in permutations(range(fed.n_agents)):
-        before = 0.0
-        for place, agent in enumerate(order):
-            there = np.isin(np.arange(fed.n_agents), order[: place + 1])
-            total = float(raw_payoffs(fed, np.where(there[fed.lot_owners], s, 0.0)).sum())
-            found[agent] += total - before
-            before = total
-    return found / math.factorial(fed.n_agents)
+    def total(members: tuple[int, ...]) -> float:
+        return float(raw_payoffs(fed, np.where(np.isin(fed.lot_owners, members), s, 0.0)).sum())
+
+    return average_over_orders(fed.n_agents, total)
 
 
 def at_home(family: type[Payoff], seed: int, *, lots: bool) -> fp.Federation:

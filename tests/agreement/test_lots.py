@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from itertools import permutations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -13,8 +10,8 @@ import fedpact as fp
 from fedpact.certificates.core import member_bounds
 from fedpact.mechanisms.shapley import best_response_dynamics
 from fedpact.negotiation.message_game import MessageGame
-from fedpact.solvers.groups import group_optima
 from message_deviations import gains_by_messages
+from potentials import average_over_orders
 from random_cases import cases
 from strategies import FAMILIES, random_lots, random_profile
 
@@ -35,15 +32,11 @@ def close(one: np.ndarray, other: np.ndarray, tolerance: float = EXACT_ROUTES) -
 
 def by_orders(fed: fp.Federation, s: np.ndarray) -> np.ndarray:
     """What each agent adds with all its lots when it joins, averaged over all orders."""
-    weights, values = fed.weights, np.zeros(fed.n_agents)
 
     def total(members: tuple[int, ...]) -> float:
-        return float(fed.values @ fed.payoff.value(weights @ np.where(np.isin(fed.lot_owners, members), s, 0.0)))
+        return float(fed.values @ fed.payoff.value(fed.weights @ np.where(np.isin(fed.lot_owners, members), s, 0.0)))
 
-    for order in permutations(range(fed.n_agents)):
-        for place, agent in enumerate(order):
-            values[agent] += total(order[: place + 1]) - total(order[:place])
-    return values / math.factorial(fed.n_agents)
+    return average_over_orders(fed.n_agents, total)
 
 
 @pytest.mark.slow
@@ -55,19 +48,6 @@ def test_shapley_values_by_all_routes() -> None:
         close(integral.values, listed.values)
         close(integral.gradient, listed.gradient)
         assert listed.gradient.shape == (fed.n_lots,) and listed.efficiency_gap < 1e-12
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_agents", [9, 14])
-def test_shapley_values_of_more_agents(n_agents: int) -> None:
-    rng = np.random.default_rng(n_agents)
-    for harm in (False, True):
-        fed = random_lots(rng, n_agents=n_agents, harm=harm, family=fp.PowerLaw, sparse=harm)
-        s = random_profile(rng, fed)
-        listed = fp.shapley_values(fed, s, method="enumeration")
-        integral = fp.shapley_values(fed, s, method="quadrature")
-        close(integral.values, listed.values)
-        close(integral.gradient, listed.gradient)
 
 
 def test_splitting_an_agents_data_into_lots_changes_nothing() -> None:
@@ -188,20 +168,6 @@ def test_prices_pay_for_every_lot() -> None:
         assert outcome.deal.price_contradiction == ""
 
 
-@pytest.mark.slow
-def test_what_groups_reach_against_each_group_solved_alone() -> None:
-    rng = np.random.default_rng(17)
-    for count in range(cases(12)):
-        fed = random_lots(rng, n_agents=4, harm=bool(count % 2))
-        found = group_optima(fed)
-        for members, value, profile in zip(found.members, found.values, found.contributions, strict=True):
-            some = np.flatnonzero(members)
-            able = np.isin(some, fed.lot_owners).any() and np.isin(some, fed.task_owners).any()
-            alone = fp.social_optimum(fed.take(members)).welfare if able else 0.0
-            assert value == pytest.approx(alone, rel=1e-8, abs=1e-10)
-            assert not profile[~members[fed.lot_owners]].any()
-
-
 def test_the_core_by_prices_and_by_groups() -> None:
     rng = np.random.default_rng(22)
     for count in range(cases(12)):
@@ -302,25 +268,3 @@ def test_the_message_game_pays_for_every_lot() -> None:
         assert game.outcome(wrong).payments.sum() == pytest.approx(0.0, abs=1e-9)
         if outcome.contributions.max() > 1e-2 and np.abs(outcome.payments).max() > 1e-3:
             assert gains_by_messages(game, wrong).max() > 1.0
-
-
-def test_where_free_riders_harm_beyond_the_domain_no_equilibrium_is_found() -> None:
-    weights = [
-        [1.16577395, -0.05813789, -0.05323961, 0.74682453],
-        [0.74576194, 0.25734854, 1.92799345, 3.52151104],
-        [0.22175904, 0.5611554, 1.4459857, -0.47494024],
-        [1.90728089, 0.28237421, -0.5984269, 2.25271877],
-        [0.11749633, 1.19417236, -1.18675653, 0.66706142],
-    ]
-    federation = fp.Federation(
-        weights,
-        costs=fp.Quadratic([0.001, 0.001, 0.05, 0.05], 0.01),
-        caps=[400.0, 1.0, 5.0, 1.0],
-        values=[10.0, 1.0, 1.0, 10.0, 10.0],
-        payoff=fp.Michaelis(half=1.0),
-        names=["Owner", "Giver", "Other"],
-        lot_owners=["Giver", "Giver", "Other", "Giver"],
-        task_owners=["Owner", "Giver", "Other", "Owner", "Owner"],
-    )
-    with pytest.raises(fp.NotConverged, match="lead out of the domain of a payoff"):
-        fp.Voluntary().solve(federation)

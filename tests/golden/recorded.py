@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from old_hospitals import example
 Spec = Mapping[str, Any]
 ANSWERS = Path(__file__).parent / "answers"
 JSON_KEYS = Path(__file__).parent / "json_keys.json"
-DIGITS = 12
 
 # Recorded name: class and arguments. Version 0.2 divides by reciprocity, and has no argument that says so.
 MECHANISMS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -45,7 +43,6 @@ MECHANISMS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 # These follow from all groups; with more members than can be listed, from those that a search came upon.
 NEED_ALL_GROUPS = ("fair-groups", "nucleolus")
 MAX_LISTED = 16
-MAX_BLOCKING = 12
 PER_AGENT = (
     "payments",
     "side_payments",
@@ -119,15 +116,6 @@ def outcome_answers(outcome: fp.Outcome) -> dict[str, Any]:
     return answers
 
 
-def interior_profile(spec: Spec) -> NDArray[np.float64]:
-    """Where Shapley values are recorded: at half the caps, or at 50 samples; a third of a shared cap for each lot."""
-    caps = numbers(spec["caps"])
-    profile = np.where(np.isfinite(caps), 0.5 * np.where(np.isfinite(caps), caps, 0.0), 50.0)
-    for lots, cap in spec["shared_caps"]:
-        profile[lots] = np.minimum(profile[lots], cap / 3.0)
-    return profile
-
-
 def shapley_answers(federation: fp.Federation, profile: NDArray[np.float64]) -> dict[str, Any] | str:
     """Shapley values and their gradient, or the name of the error."""
     try:
@@ -140,18 +128,6 @@ def shapley_answers(federation: fp.Federation, profile: NDArray[np.float64]) -> 
 def numbers(recorded: Any) -> NDArray[np.float64]:
     """Recorded numbers as an array."""
     return np.array(recorded, dtype=np.float64)
-
-
-def plain(found: Any) -> Any:
-    """What JSON can hold, of twelve significant digits."""
-    if isinstance(found, Mapping):
-        return {str(key): plain(entry) for key, entry in found.items()}
-    if isinstance(found, np.ndarray | list | tuple):
-        return [plain(entry) for entry in found]
-    if isinstance(found, float | np.floating):
-        rounded = float(f"{found:.{DIGITS}g}") + 0.0
-        return rounded if math.isfinite(rounded) else str(rounded)
-    return found
 
 
 def load(name: str) -> dict[str, Any]:

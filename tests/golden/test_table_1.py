@@ -105,11 +105,6 @@ def test_w2_printed_row_is_where_a_solver_stopped_short(start: float, distance: 
     assert np.abs(prices / GAMMA - 1.0).max() > 1e-3, "first-order conditions fail"
 
 
-def test_w2_printed_row_is_not_the_optimum() -> None:
-    ratios = fp.ExternalityMechanism().solve(federation("paper-w2")).reciprocity_ratios
-    assert np.abs(ratios - PRINTED_W2).max() > 0.3
-
-
 def test_w3_has_no_interior_optimum() -> None:
     instance = federation("paper-w3")
     outcome = fp.ExternalityMechanism().solve(instance)

@@ -45,6 +45,12 @@ def test_every_room_uses_what_it_says_and_no_more(room: str) -> None:
     assert used <= allowed(room), f"{room} uses {used - allowed(room)}"
 
 
+def test_certificates_share_no_code_with_solvers() -> None:
+    """Nothing they may use leads to one, directly or not."""
+    assert allowed("certificates") == {"federation", "utils"}
+    assert allowed("federation") == {"utils"} and not allowed("utils")
+
+
 def test_the_map_lists_every_room_in_the_order_of_imports() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (listing,) = re.findall(r"^    src/fedpact/\n((?:      .*\n)+)", text, re.MULTILINE)

@@ -7,8 +7,6 @@ from collections import Counter
 
 from sources import FILES, syntax_tree
 
-FORMER_SHAPES_OF_A_DEAL = {"Agreement", "Terms", "Settled", "Recomputed"}
-
 
 def class_names() -> list[str]:
     """The public classes of all modules."""
@@ -18,9 +16,3 @@ def class_names() -> list[str]:
 
 def test_no_class_name_means_two_things() -> None:
     assert [name for name, count in Counter(class_names()).items() if count > 1] == []
-
-
-def test_a_deal_has_one_shape() -> None:
-    names = class_names()
-    assert names.count("Deal") == 1
-    assert not FORMER_SHAPES_OF_A_DEAL & set(names)

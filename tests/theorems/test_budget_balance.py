@@ -34,16 +34,3 @@ def test_shapley_payments_balance_at_every_profile(data: st.DataObject) -> None:
     profile = data.draw(contributions(federation))
     payments = fp.ShapleyMechanism().payments(federation.arrays, profile)
     assert abs(payments.sum()) <= 1e-11 * np.abs(federation.payoffs(profile)).sum() + 1e-300
-
-
-def test_the_interior_formula_does_not_balance_at_a_cap() -> None:
-    """Equation (12) leaves out the multiplier of a binding cap; the payments here carry it."""
-    weights = [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]]
-    federation = fp.Federation(weights, costs=0.001, caps=[10.0, 400.0, 20.0], payoff=fp.PowerLaw(beta=0.02))
-    outcome = fp.ExternalityMechanism().solve(federation)
-    slopes = federation.marginal_payoffs(outcome.contributions)
-    interior = 0.001 * outcome.contributions - slopes * federation.data(outcome.contributions)
-    assert abs(interior.sum()) > 1e-3
-    multipliers = np.array(weights).T @ slopes - 0.001
-    np.testing.assert_allclose(outcome.payments, interior + multipliers * outcome.contributions, atol=1e-13)
-    assert abs(outcome.payments.sum()) < 1e-15

@@ -11,15 +11,12 @@ import pytest
 import fedpact as fp
 from fedpact.paper.random_instances import (
     Instance,
-    any_profile,
     homogeneous_optimum,
     homogeneous_shapley,
     renamable_optimum,
     shapley_equilibrium,
     welfare_optimum,
 )
-from fedpact.shapley.values import check_domain
-from fedpact.solvers.groups import standalone_optimum
 from random_cases import cases
 from theorems.claims import many, optima_of_types
 
@@ -97,19 +94,7 @@ def test_bounds_and_zeros_are_met_often() -> None:
     assert min(at_zero, at_cap) > 80
 
 
-def test_every_coalition_of_any_profile_is_in_the_domain() -> None:
-    for instance in many(any_profile, seed=8, count=cases(67)):
-        for profile in (instance.contributions, instance.other):
-            check_domain(instance.federation, profile)
-
-
 def test_twins_leave_optima_to_choose_from() -> None:
     for instance in many(optima_of_types, seed=9, count=cases(17)):
         assert np.abs(instance.other - instance.contributions).max() > 1e-3 * instance.contributions.max()
         assert fp.social_optimum(instance.federation).face.dimension >= 1
-
-
-def test_homogeneous_agents_alone_are_inside() -> None:
-    for instance in many(homogeneous_optimum, seed=10, count=cases(33)):
-        alone, _ = standalone_optimum(instance.federation)
-        assert ((alone > 0) & (alone < instance.federation.caps)).all()

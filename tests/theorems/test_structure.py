@@ -1,36 +1,16 @@
-"""Beyond the paper, solved from scratch: one Shapley equilibrium, one reach, and the polytope of optima."""
+"""Beyond the paper: one Shapley equilibrium, the polytope of optima, and what the gain of taking part is made of."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import numpy as np
+import pytest
 
 import fedpact as fp
-from fedpact.paper.random_instances import any_profile, shapley_equilibrium
-from fedpact.shapley import coalitions
-from potentials import summed_potential
+from fedpact.paper.random_instances import shapley_equilibrium, welfare_optimum
 from random_cases import cases
 from theorems.claims import many, optima_of_types
-
-
-def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
-    for instance in many(any_profile, seed=1, count=cases(33)):
-        federation, start = instance.federation, instance.contributions
-        moved = start.copy()
-        moved[0] = instance.other[0]
-        gain = fp.shapley_values(federation, moved).values[0] - fp.shapley_values(federation, start).values[0]
-        size = np.abs(federation.payoffs(start)).sum() + np.abs(federation.payoffs(moved)).sum()
-        after, before = summed_potential(federation.arrays, np.stack([moved, start]))
-        climbed = after - before
-        np.testing.assert_allclose(gain, climbed, atol=1e-11 * size)
-
-
-def test_the_potential_curves_downwards_everywhere() -> None:
-    for instance in many(any_profile, seed=2, count=cases(67)):
-        _, hessian = coalitions.potential_derivatives(instance.federation.arrays, instance.contributions)
-        size = np.sqrt(np.maximum(-np.diag(hessian), np.finfo(float).tiny))
-        assert np.linalg.eigvalsh(hessian / np.outer(size, size)).max() < 0
 
 
 def test_best_responses_from_anywhere_reach_the_one_equilibrium() -> None:
@@ -54,3 +34,16 @@ def test_all_corners_of_the_face_are_optimal_and_reach_the_same() -> None:
             assert outcome.certificates["social-optimality"].verdict == "holds"
             assert outcome.certificates["nash"].verdict == "holds"
             assert np.linalg.norm(corner) >= np.linalg.norm(optimum.contributions) * (1 - 1e-9)
+
+
+@pytest.mark.slow
+def test_the_gap_is_the_gain_from_more_data_plus_what_others_owe() -> None:
+    """Delta_i = [g(y) + g'(y) (x - y) - g(x)] + T_i x, x what i would gather alone: the bracket is never negative."""
+    for instance in many(partial(welfare_optimum, harm=True, alone=True), seed=7, count=200):
+        outcome = fp.ExternalityMechanism().outcome_at(instance.federation, instance.contributions)
+        alone = fp.Standalone().solve(instance.federation)
+        data, slopes = instance.federation.data(outcome.contributions), outcome.federation.marginal_payoffs
+        tangent = outcome.payoffs + slopes(outcome.contributions) * (alone.contributions - data)
+        bracket = tangent - alone.payoffs
+        assert (bracket >= -1e-13).all()
+        np.testing.assert_allclose(outcome.ir_gaps, bracket + outcome.net_externality * alone.contributions, atol=1e-12)

@@ -103,7 +103,9 @@ def fit(
         if part not in CURVE_PARTS:
             raise InvalidInput(f"shared must be among {', '.join(CURVE_PARTS)}, got {part!r:.40}")
     ends = _known_ends(observations, {"floor": floor, "ceiling": ceiling})
-    weight = one_number("prior", prior, lambda given: (given >= 0.0) & (given <= MAX_PRIOR), f"from 0 to {MAX_PRIOR:g}")
+    weight = one_number(
+        "prior", prior, lambda given: (given >= 0.0) & (given <= MAX_PRIOR), f"from 0 to {MAX_PRIOR:,.0f}"
+    )
     totals = observations.contributions.sum(axis=1)
 
     def fit_family(name: str) -> Fit:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
 
 import fedpact as fp
-from fedpact.certificates.concave import ConcaveProblem, group_problem, maximise, welfare_problem
+from fedpact.certificates.concave import ConcaveProblem, maximise
 from random_cases import cases
-from strategies import random_federation, random_federations, random_lots
 
 SOLVED_TO = 1e-10  # of payoffs and costs
 ROUNDING = 1e-12  # of payoffs and costs
@@ -80,71 +77,3 @@ def test_bounds_hold_wherever_they_are_taken(shared: bool) -> None:
         for point in points[:5]:
             bound = problem.value(point) + problem.gaps(point, problem.earned(point)).sum()
             assert highest <= bound[0] + ROUNDING * problem.size(point)[0]
-
-
-def test_welfare_of_any_federation_is_maximised() -> None:
-    rng = np.random.default_rng(3)
-    for number in range(cases(120)):
-        federation = random_federation(rng) if number % 2 else random_lots(rng, collinear=bool(rng.integers(2)))
-        problem = welfare_problem(federation.arrays)
-        found = maximise(problem, np.zeros_like(problem.upper))
-        assert found.bounds[0] - found.values[0] <= SOLVED_TO * problem.size(found.x)[0]
-        np.testing.assert_allclose(
-            found.values[0], federation.welfare(found.x[0]), atol=ROUNDING * problem.size(found.x)[0]
-        )
-
-
-def test_problems_side_by_side_are_solved_as_each_alone() -> None:
-    rng = np.random.default_rng(4)
-    federation = random_federation(rng, n_agents=4, harm=True)
-    members = (np.arange(1, 16)[:, None] >> np.arange(4)) & 1 > 0
-    problem = group_problem(federation.arrays, members)
-    together = maximise(problem, np.zeros((15, 4)))
-    for group, value in zip(members, together.values, strict=True):
-        alone = federation.take(group)
-        best = maximise(welfare_problem(alone.arrays), np.zeros((1, int(group.sum()))))
-        np.testing.assert_allclose(value, best.values[0], atol=1e-9)
-
-
-def test_what_is_of_no_use_goes_where_it_earns_most() -> None:
-    problem = ConcaveProblem(
-        weights=np.array([[[1.0, 0.0, 0.0, 0.0]]]),
-        values=np.ones((1, 1)),
-        payoff=fp.Log(),
-        background=np.zeros((1, 1)),
-        linear=np.array([[0.25, 0.1, -0.1, -0.2]]),
-        quadratic=np.array([[0.0, 0.0, 0.0, 0.05]]),
-        upper=np.full((1, 4), 10.0),
-        shared=np.zeros((1, 0, 4)),
-        limits=np.zeros((1, 0)),
-    )
-    np.testing.assert_allclose(maximise(problem, np.ones((1, 4))).x[0], [3.0, 0.0, 10.0, 2.0], rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_projections_are_the_closest_points() -> None:
-    rng = np.random.default_rng(5)
-    problem = random_problem(rng, shared=True)
-    for _ in range(20):
-        x = rng.uniform(-1.0, 6.0, problem.upper.shape)
-        closest = problem.project(x)
-        others = [problem.project(problem.upper * rng.uniform(0.0, 1.0, x.shape)) for _ in range(50)]
-        distances = [np.linalg.norm(x - other) for other in others]
-        assert np.linalg.norm(x - closest) <= min(distances) + ROUNDING
-
-
-def test_nothing_outside_the_box_pays() -> None:
-    for federation in random_federations(6, 20):
-        problem = replace(welfare_problem(federation.arrays), upper=np.full((1, federation.n_lots), np.inf))
-        box = problem.within_means(np.zeros((1, federation.n_lots))).upper
-        assert np.isfinite(box).all()
-        for lot in range(federation.n_lots):
-            beyond = np.zeros_like(box)
-            beyond[0, lot] = 1.01 * box[0, lot]
-            assert not problem.value(beyond)[0] > 0.0
-
-
-def test_outside_the_domain_nothing_is_known() -> None:
-    problem = replace(random_problem(np.random.default_rng(7)), background=np.full((1, 1), -5.0))
-    found = maximise(problem, np.zeros_like(problem.upper))
-    assert found.values[0] == -np.inf and found.bounds[0] == np.inf

@@ -54,6 +54,8 @@ def test_no_action_beats_the_bound_and_the_best_gives_what_is_said(rule: str) ->
         profile = random_profile(rng, federation)
         found = deviations(federation, rule, profile)
         size = 1.0 + np.abs(federation.payoffs(profile)).sum() + federation.spending(profile).sum()
+        if rule != "price_taking":  # where a member's problem is solved, the best action gives what nobody can exceed
+            assert (found.shortfalls <= 1e-8 * size).all()
         for agent in range(federation.n_agents):
             own = federation.lot_owners == agent
             best = np.where(own, found.actions, profile)
@@ -62,18 +64,6 @@ def test_no_action_beats_the_bound_and_the_best_gives_what_is_said(rule: str) ->
             for _ in range(10):
                 tried = np.where(own, random_profile(rng, federation), profile)
                 assert utility(federation, rule, profile, tried, agent) <= found.utilities[agent] + ROUNDING * size
-
-
-@pytest.mark.parametrize("rule", ["free_riding", "isolation", "sharing_total", "shapley"])
-def test_bounds_are_met(rule: str) -> None:
-    """Where a member's problem is solved, its best action gives what nobody can exceed."""
-    rng = np.random.default_rng(12)
-    for number in range(cases(24)):
-        draw = random_lots if number % 2 else random_federation
-        federation = draw(rng, n_agents=int(rng.integers(1, 5)))
-        profile = random_profile(rng, federation)
-        size = 1.0 + np.abs(federation.payoffs(profile)).sum() + federation.spending(profile).sum()
-        assert (deviations(federation, rule, profile).shortfalls <= 1e-8 * size).all()
 
 
 def test_who_cannot_reach_the_domain_has_nothing_to_gain() -> None:

@@ -13,7 +13,6 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison import batches
-from fedpact.comparison import sweeps as running
 from fedpact.comparison.axes import arrays_at
 from fedpact.comparison.sweeps import METRICS
 from fedpact.deals.outcome import PER_AGENT
@@ -92,28 +91,6 @@ def test_every_parameter_reaches_the_solver(written: str) -> None:
     np.testing.assert_raises(AssertionError, np.testing.assert_allclose, *found.metrics["externality"]["contributions"])
 
 
-def test_how_the_grid_is_cut_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"metrics": ["contributions", "nash"], "mechanisms": ["shapley", "voluntary", "standalone"]}
-    whole = fp.sweep(PAIR, ["weights[0,1]=0:1:5", "weights[1,0]=0:1:3"], **asked)
-    monkeypatch.setattr(running, "BATCHED_POINTS", 4)
-    monkeypatch.setattr(running, "SINGLE_POINTS", 2)
-    parts = fp.sweep(PAIR, ["weights[0,1]=0:1:5", "weights[1,0]=0:1:3"], **asked)
-    for mechanism in asked["mechanisms"]:
-        for metric in asked["metrics"]:
-            np.testing.assert_allclose(
-                parts.metrics[mechanism][metric], whole.metrics[mechanism][metric], rtol=1e-9, atol=1e-12
-            )
-
-
-def test_the_order_of_values_is_kept() -> None:
-    up = fp.sweep(PAIR, "costs=0.01,0.02,0.03", metrics=["welfare"], mechanisms=["externality"])
-    down = fp.sweep(PAIR, "costs=0.03,0.02,0.01", metrics=["welfare"], mechanisms=["externality"])
-    np.testing.assert_allclose(
-        up.metrics["externality"]["welfare"], down.metrics["externality"]["welfare"][::-1], rtol=1e-12
-    )
-    assert (np.diff(up.metrics["externality"]["welfare"]) < 0).all()
-
-
 def test_points_without_an_equilibrium_are_marked() -> None:
     """Free riders who harm each other beyond the domain have none."""
     found = fp.sweep(PAIR, ["weights[0,1]=-3,0", "weights[1,0]=-3,0"], metrics=METRICS, mechanisms=["voluntary"])
@@ -159,13 +136,6 @@ def test_more_members_than_are_solved_at_once(mechanism: str) -> None:
     outcome = MECHANISMS[mechanism].solve(federation)
     for metric in ("contributions", "shapley_values"):
         np.testing.assert_allclose(found.metrics[mechanism][metric][1], getattr(outcome, metric), rtol=1e-5, atol=1e-6)
-
-
-def test_arrays_are_read_only() -> None:
-    found = fp.sweep(PAIR, "costs=0.01,0.02", mechanisms=["standalone"])
-    for array in (found.metrics["standalone"]["ir_gaps"], found.solved["standalone"], found.axes[0].points):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0.0
 
 
 @pytest.mark.slow
@@ -239,16 +209,6 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for mechanism in ("fair", "externality"):
         np.testing.assert_array_equal(shared.metrics[mechanism]["utilities"], here.metrics[mechanism]["utilities"])
     np.testing.assert_array_equal(shared.solved["fair"], here.solved["fair"])
-
-
-@pytest.mark.slow
-def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "map_parallel", None)
-    fp.sweep(PAIR, "costs=0.01:0.02:150", mechanisms=["standalone"])
-    fp.sweep(PAIR, "values=1:2:20", mechanisms=["fair"])
-    monkeypatch.setattr(batches, "thread_count", lambda: 1)
-    monkeypatch.setattr(batches, "MIN_SHARED_FEDERATIONS", 20)
-    fp.sweep(PAIR, "values=1:2:20", mechanisms=["fair"])
 
 
 @pytest.mark.slow

@@ -32,24 +32,6 @@ def test_slope_and_curvature_are_derivatives(cost):
     )
 
 
-def test_quadratic_adds_a_rising_marginal_cost():
-    np.testing.assert_allclose(fp.Quadratic(0.5, 0.25).value(np.array([2.0])), [2.0], rtol=1e-15)
-    np.testing.assert_allclose(fp.Quadratic(0.5, 0.25).slope(np.array([2.0])), [1.5], rtol=1e-15)
-
-
-def test_numbers_are_linear_costs():
-    cost = as_cost([0.1, 0.2], NAMES)
-    assert isinstance(cost, fp.Linear)
-    np.testing.assert_array_equal(cost.rate, [0.1, 0.2])
-    np.testing.assert_array_equal(as_cost(0.1, NAMES).rate, [0.1, 0.1])
-
-
-def test_take_chooses_agents():
-    chosen = fp.Quadratic([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]).take([2, 0])
-    np.testing.assert_array_equal(chosen.linear, [3.0, 1.0])
-    np.testing.assert_array_equal(chosen.quadratic, [6.0, 4.0])
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -12,10 +11,9 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from cases import W2, table_1
-from fedpact.scenario import example
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 from random_cases import cases
-from strategies import contributions, federations, worst_reach
+from strategies import federations
 
 NAMES = ["Anna", "Ben", "Cleo"]
 
@@ -48,11 +46,6 @@ class TestQuantities:
         falling = fed.reach(s) ** -1.02
         expected = [sum(W2[k][i] * falling[k] for k in range(3) if k != i) for i in range(3)]
         np.testing.assert_allclose(fed.net_externality(s), 0.02 * np.array(expected), rtol=1e-13)
-
-    @given(federations())
-    @settings(max_examples=cases(12))
-    def test_generated_federations_stay_inside_their_domain(self, fed):
-        assert (worst_reach(fed) > np.broadcast_to(fed.payoff.floor, fed.n_agents)).all()
 
     def test_a_sparse_matrix_is_kept_as_the_dense_one_it_stands_for(self):
         entries = ([1.0, 1.0, 0.25, 0.25], ([0, 1, 0, 0], [0, 1, 1, 1]))  # two of them in one place
@@ -90,9 +83,6 @@ class TestDomain:
 
 
 class TestContributions:
-    def test_one_number_serves_all(self):
-        np.testing.assert_array_equal(federation().checked_contributions(5.0), [5.0, 5.0, 5.0])
-
     @pytest.mark.parametrize(
         ("given", "message"),
         [
@@ -112,7 +102,6 @@ class TestRefusals:
         ("changes", "message"),
         [
             ({"weights": [[1.0, 2.0]]}, "weights must be a square matrix with a row per member, got shape (1, 2)"),
-            ({"weights": [1.0, 2.0]}, "weights must be a square matrix with a row per member, got shape (2,)"),
             ({"weights": np.zeros((0, 0))}, "weights must be a square matrix with a row per member, got shape (0, 0)"),
             ({"weights": [[1.0, 2.0], [3.0]]}, "weights must be a square matrix of numbers, got [[1.0, 2.0], [3.0]]"),
             (
@@ -128,10 +117,8 @@ class TestRefusals:
                 'weights[2, 2] must be at least zero, got -0.1: a member\'s own data does not harm it (member "Cleo")',
             ),
             ({"costs": [1.0, 2.0, -0.5]}, 'costs[2] must be positive, got -0.5 (member "Cleo")'),
-            ({"costs": 0.0}, "costs must be positive, got 0"),
             ({"costs": [1.0, 2.0]}, "costs must be a number or one number per member: 3 members, 2 numbers given"),
             ({"caps": [1.0, -1.0, 1.0]}, 'caps[1] must be at least zero, got -1 (member "Ben")'),
-            ({"caps": [1.0, np.nan, 1.0]}, 'caps[1] must be at least zero, got nan (member "Ben")'),
             ({"values": [0.0, 1.0, 1.0]}, 'values[0] must be positive, got 0 (member "Anna")'),
             (
                 {"payoff": fp.PowerLaw([0.1, 0.2])},
@@ -145,6 +132,11 @@ class TestRefusals:
                 "names must be non-empty strings, one per member, got ['Anna', ' ', 'Ben']",
             ),
             ({"names": "Ann"}, "names must be non-empty strings, one per member, got 'Ann'"),
+            ({"names": 5}, "names must be non-empty strings, one per member, got 5"),
+            ({"costs": np.inf}, "costs must be positive and finite, got inf"),
+            ({"values": np.inf}, "values must be positive and finite, got inf"),
+            ({"costs": [[1.0, 2.0]]}, "costs must be a number or one number per member, got an array of shape (1, 2)"),
+            ({"costs": [1.0, [2.0]]}, "costs must be a number or one number per member, got [1.0, [2.0]]"),
         ],
     )
     def test_say_the_entry_the_rule_the_value_and_the_agent(self, changes, message):
@@ -155,21 +147,8 @@ class TestRefusals:
         with pytest.raises(ValueError, match="costs"):
             federation(costs=-1.0)
 
-    def test_names_that_are_no_sequence_are_refused(self):
-        with pytest.raises(InvalidInput, match=r"^names must be non-empty strings, one per member, got 5$"):
-            federation(names=5)
-
-    @pytest.mark.parametrize("label", ["costs", "values"])
-    def test_infinite_numbers_are_refused_as_infinite(self, label):
-        with pytest.raises(InvalidInput, match="finite"):
-            federation(**{label: np.inf})
-
 
 class TestImmutability:
-    def test_fields_cannot_be_replaced(self):
-        with pytest.raises(FrozenInstanceError):
-            federation().caps = 5.0
-
     @pytest.mark.parametrize("field", ["weights", "caps", "values"])
     def test_arrays_are_read_only(self, field):
         with pytest.raises(ValueError, match="read-only"):
@@ -247,15 +226,6 @@ class TestReplace:
     def test_is_the_federation_made_with_the_changes(self, changes):
         assert federation().replace(**changes) == federation(**changes)
 
-    def test_leaves_the_federation_alone(self):
-        fed = federation()
-        fed.replace(caps=1.0, names=["A", "B", "C"])
-        assert fed == federation()
-
-    def test_what_is_given_is_checked(self):
-        with pytest.raises(InvalidInput, match=r'^caps\[1\] must be at least zero, got -1 \(member "Ben"\)$'):
-            federation().replace(caps=[1.0, -1.0, 1.0])
-
 
 class TestIsolated:
     def test_keeps_only_own_data(self):
@@ -266,7 +236,7 @@ class TestIsolated:
 
 class TestEquality:
     def test_same_numbers_are_equal(self):
-        assert federation() == federation()
+        assert federation() == federation() and federation() != "federation"
         assert federation(costs=0.001) == federation(costs=fp.Linear([0.001] * 3))
         assert federation(payoff=fp.PowerLaw(0.02)) == federation(payoff=fp.PowerLaw([0.02] * 3))
 
@@ -277,6 +247,7 @@ class TestEquality:
             {"costs": 0.002},
             {"costs": fp.Quadratic(0.001, 0.001)},
             {"caps": np.inf},
+            {"caps": np.nextafter(400.0, np.inf)},
             {"values": 2.0},
             {"payoff": fp.PowerLaw(0.03)},
             {"payoff": fp.Exponential(0.02)},
@@ -287,13 +258,11 @@ class TestEquality:
         assert federation() != federation(**changes)
         assert federation().fingerprint != federation(**changes).fingerprint
 
-    def test_other_things_are_not_federations(self):
-        assert federation() != "federation"
-
     def test_default_names_count_from_zero(self):
         assert table_1(W2).names == ("agent 0", "agent 1", "agent 2")
 
 
+<<<<<<< HEAD
 @given(federations().flatmap(lambda fed: contributions(fed).map(lambda s: (fed, s))))
 @settings(max_examples=cases(12))
 def test_welfare_is_concave_along_segments(drawn):
@@ -323,6 +292,9 @@ def test_a_fingerprint_tells_federations_apart() -> None:
 @pytest.mark.parametrize(
     "other", ["City\u200b", " City", "City\u00ad", "Ｃity", "City\u3164", "City\x07", "City\ufe0f", "City\u2800"]
 )
+=======
+@pytest.mark.parametrize("other", ["City\u200b", " City", "C\u0131ty".replace("\u0131", "i") + "\u00ad", "Ｃity"])
+>>>>>>> tests
 def test_names_that_look_alike_are_refused(other: str) -> None:
     with pytest.raises(fp.InvalidInput, match=r"names\[1\] must differ from the others, 'City' and .* look alike"):
         fp.Federation(np.eye(2), costs=0.1, payoff=fp.Log(), names=["City", other])

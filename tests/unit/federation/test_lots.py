@@ -9,8 +9,6 @@ import pytest
 
 import fedpact as fp
 from cases import errors_of
-from random_cases import cases
-from strategies import random_lots
 
 WEIGHTS = np.array([[1.0, 0.4, 0.5], [0.2, 0.0, 1.0], [0.1, 0.9, -0.1]])
 LOTS: dict[str, Any] = {
@@ -46,17 +44,6 @@ def test_payoffs_and_costs_are_sums_over_what_an_agent_owns() -> None:
     slopes = fed.marginal_payoffs(S)
     others = [WEIGHTS[1:, 0] @ slopes[1:], WEIGHTS[1:, 1] @ slopes[1:], WEIGHTS[0, 2] * slopes[0]]
     np.testing.assert_allclose(fed.net_externality(S), others, rtol=1e-13)
-
-
-def test_data_of_agents() -> None:
-    fed = fp.Federation(**LOTS)
-    brought = np.array([[1.8, 1.5], [0.2, 3.0], [1.9, -0.3]])
-    np.testing.assert_allclose(fed.arrays.member_data(S), brought, rtol=1e-14)
-    np.testing.assert_allclose(fed.arrays.lowest_data(S), [0.0, 0.0, -0.3], rtol=1e-14)
-    np.testing.assert_allclose(fed.arrays.highest_data(S), [3.3, 3.2, 1.9], rtol=1e-14)
-    np.testing.assert_allclose(fed.arrays.own_data(S), [1.8, 3.0, -0.3], rtol=1e-14)
-    alone = fed.without_sharing()
-    np.testing.assert_allclose(alone.data(S), fed.arrays.own_data(S), rtol=1e-14)
 
 
 def test_some_of_the_agents_bring_their_lots_and_tasks() -> None:
@@ -133,15 +120,3 @@ def test_contributions_are_checked_per_lot() -> None:
         fp.InvalidInput, match=r'contributions\[1\] must lie between 0 and the cap 20, got 21 \(lot "No'
     ):
         fp.Federation(**LOTS).checked_contributions([0.0, 21.0, 0.0])
-
-
-def test_maximisers_lie_within_the_bounds() -> None:
-    """What is spent beyond the bound earns less than it costs."""
-    rng = np.random.default_rng(6)
-    for _ in range(cases(12)):
-        fed = random_lots(rng, harm=False)
-        upper, spending = fed.arrays.bounds()
-        assert upper.shape == (fed.n_lots,) and np.isfinite(upper).all()
-        beyond = np.where(np.isfinite(fed.caps), np.minimum(fed.caps, 4.0 * upper), 4.0 * upper)
-        if fed.spending(beyond).sum() > 2.0 * spending:
-            assert fed.welfare(beyond) < 0.0

@@ -309,11 +309,6 @@ def check_bar(rates: Rates) -> None:
 
 
 @pytest.mark.slow
-def test_a_few_draws_meet_the_bar() -> None:
-    check_bar(Rates.of(6, 0.6))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "share", "how"),
     [(20, 0.6, {}), (20, 0.0, {}), (8, 0.6, {"common": 0.5}), (8, 0.6, {"payoff": fp.Exponential(rate=0.15)})],

@@ -62,15 +62,18 @@ def test_rows_without_a_contribution_are_left_out_by_their_number(tmp_path: Path
             f"{HEAD}\n1,2,0.5,0.5\n1,2,71,0.5\n",
             r"row 3, column 'accuracy.A' must be a number between 0 and 1, got '71'; d",
         ),
-        (f"{HEAD}\n1,2,171%,0.5\n", r"row 2, column 'accuracy.A' must be a number between 0 and 1, got '171%'"),
         (f"{HEAD}\n1,50%,0.7,0.5\n", r"row 2, column 'contributions.B' must be a number of samples.*, got '50%'"),
         (f'{HEAD}\n1,"1,234",1,1\n', r"row 2, column 'contributions.B': '1,234' may be 1.234 or 1234"),
+<<<<<<< HEAD
         (
             f"{HEAD}\n1,x,0.5,0.5\n",
             r"row 2, column 'contributions.B' must be a number of samples, at least 0",
         ),
         (f"{HEAD}\n1,-2,0.5,0.5\n", r"row 2, column 'contributions.B' must be .* at least 0 and below 1e15, got '-2'"),
         (f"{HEAD}\n1,inf,0.5,0.5\n", r"row 2, column 'contributions.B' must be .*, got 'inf'"),
+=======
+        (f"{HEAD}\n1,x,0.5,0.5\n", r"row 2, column 'contributions.B' must be a number of samples, at least 0, got 'x'"),
+>>>>>>> tests
         (f"{HEAD},test_size.A\n1,2,0.5,0.5,0\n", r"row 2, column 'test_size.A' must be .* at least 1, got '0'"),
         (f"{HEAD}\n1,2,0.5\n", r"row 2 must have 4 cells like the head, got 3"),
         (f"{HEAD}\n", r"the file has a head but no runs"),
@@ -92,7 +95,6 @@ def test_rows_without_a_contribution_are_left_out_by_their_number(tmp_path: Path
         ("accuracy.A\n0.5\n", r"row 1: there is no column contributions.NAME"),
         (f"{HEAD}\n1,2,0.5,\n1,2,0.4,\n", r'no accuracy of member "B" was measured'),
         (f'{HEAD}\n1,"2,0.5,0.5\n', r"the file is not valid CSV"),
-        ("", r"the file is empty"),
     ],
 )
 def test_malformed_logs_name_file_row_and_column(tmp_path: Path, text: str, message: str) -> None:

@@ -83,19 +83,6 @@ def test_less_than_the_bonus_draws_out_is_no_equilibrium() -> None:
     assert more.certificates["nash"].verdict == "violated"
 
 
-def test_a_batch_is_solved_as_each_alone() -> None:
-    federations = [
-        fp.Federation(weights, costs=0.002, caps=[5.0, 90.0, np.inf], payoff=fp.PowerLaw(0.3))
-        for weights in np.random.default_rng(405).uniform(0.0, 2.0, (6, 3, 3))
-    ]
-    together = fp.solve_batch(federations, "accuracy-shaping")
-    for place, federation in enumerate(federations):
-        alone = fp.AccuracyShaping().solve(federation)
-        np.testing.assert_allclose(together.contributions[place], alone.contributions, rtol=1e-10)
-        np.testing.assert_allclose(together.payoffs[place], alone.payoffs, rtol=1e-10)
-    assert together[0].certificates["nash"].holds
-
-
 def test_what_is_held_back_reaches_files_and_checks(tmp_path) -> None:
     outcome = fp.AccuracyShaping().solve(EQUALS.replace(caps=np.full(4, 20.0)))
     assert (outcome.payoffs < EQUALS.payoffs(outcome.contributions) - 1e-3).all()

@@ -10,7 +10,6 @@ import pytest
 
 import fedpact as fp
 from consortium import EqualCosts
-from fedpact.federation.arrays import stack
 from fedpact.mechanisms import FIELD_MECHANISMS, MECHANISMS
 from fedpact.report import write_report
 from fedpact.utils.errors import InvalidInput
@@ -86,17 +85,6 @@ class Mixed(Half, fp.ExternalityMechanism):
 @pytest.mark.parametrize("mechanism", some([Halved(), Capped(), Gifted(), Stubborn(), Mixed(), EqualCosts()]), ids=repr)
 def test_own_rules_are_used_in_batches(mechanism: fp.Mechanism) -> None:
     assert_as_alone(mechanism)
-
-
-def test_who_solves_in_another_way_solves_one_by_one() -> None:
-    class Renamed(fp.ExternalityMechanism):
-        name, title = "renamed", "Renamed"
-
-    arrays = stack(BATCH)
-    assert Halved().solve_stack(arrays) is None and Mixed().solve_stack(arrays) is None
-    assert Renamed().solve_stack(arrays) is not None
-    found = Halved().solve(BASE)
-    np.testing.assert_array_equal(Halved().payments_due(BASE, found.contributions), found.payments)
 
 
 def test_comparison_sweep_and_departures_take_it() -> None:

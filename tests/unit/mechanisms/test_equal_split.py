@@ -28,12 +28,3 @@ def test_contributions_maximise_the_potential() -> None:
 
         found = minimize(loss, np.full(n_agents, 0.01), jac=True, bounds=[(0.0, 1.0)] * n_agents, tol=1e-14)
         assert -loss(outcome.contributions / caps)[0] >= -found.fun - 1e-12
-
-
-def test_free_riding_among_equals_is_that_of_the_voluntary_deal() -> None:
-    # Agents who all reach the same have u_i = A / n - c_i = a - c_i: nothing is paid.
-    homogeneous = fp.Federation(np.ones((4, 4)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
-    split, free = fp.EqualSplit().solve(homogeneous), fp.Voluntary().solve(homogeneous)
-    total = (0.02 / 0.001) ** (1 / 1.02) - 1.0  # 0.02 (1 + S)^-1.02 = 0.001
-    np.testing.assert_allclose(split.contributions, total / 4, rtol=1e-9)
-    np.testing.assert_allclose(split.contributions, free.contributions, rtol=1e-7)

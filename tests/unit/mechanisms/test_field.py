@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.mechanisms import DEFAULT_MECHANISMS, FIELD_MECHANISMS, MECHANISMS
+from fedpact.mechanisms import FIELD_MECHANISMS, MECHANISMS
 from strategies import random_federations
 
 # An agent chooses its own contribution, and payments or what it gets follow.
@@ -119,9 +119,23 @@ def test_no_other_amounts_of_ones_lots_do_better(name: str) -> None:
             assert utility_of(mechanism, LOTS, tried, agent) <= outcome.utilities[agent] + 1e-9
 
 
-@pytest.mark.slow
-def test_they_stand_beside_the_default_ones() -> None:
-    assert not set(FIELD_MECHANISMS) & set(DEFAULT_MECHANISMS)
-    assert set(FIELD_MECHANISMS) < set(MECHANISMS)
-    compared = fp.compare(HARM, ["externality", *FIELD_MECHANISMS])
-    assert compared.recommendation.mechanism in {"externality", "standalone"}
+@pytest.mark.parametrize("name", FIELD_MECHANISMS)
+def test_a_batch_is_solved_as_each_alone(name: str) -> None:
+    federations = [
+        fp.Federation(weights, costs=0.002, caps=[5.0, 90.0, np.inf], payoff=fp.PowerLaw(0.3))
+        for weights in np.random.default_rng(405).uniform(0.0, 2.0, (4, 3, 3))
+    ]
+    together = fp.solve_batch(federations, name)
+    for place, federation in enumerate(federations):
+        alone = MECHANISMS[name].solve(federation)
+        for field in ("contributions", "payoffs", "payments"):
+            found, expected = getattr(together, field)[place], getattr(alone, field)
+            rtol = 1e-10 if name == "accuracy-shaping" else 1e-6
+            np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-12, err_msg=field)
+    assert together[0].certificates["nash"].holds
+
+
+def test_the_nucleolus_is_refused_of_more_members_than_groups_can_be_searched() -> None:
+    many = fp.Federation(np.eye(17), costs=0.01, caps=5.0, payoff=fp.Log())
+    with pytest.raises(fp.InvalidInput, match="federation must have at most 16 members for the mechanism nucleolus"):
+        fp.Nucleolus().solve(many)

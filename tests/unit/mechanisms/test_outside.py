@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import fedpact as fp
@@ -28,12 +27,6 @@ class Odd(EqualCosts):
         if isinstance(self.answer, Exception):
             raise self.answer
         return usual if self.answer == "as usual" else self.answer
-
-
-def test_what_is_right_passes() -> None:
-    found, expected = Odd("as usual").solve(PAIR), EqualCosts().solve(PAIR)
-    np.testing.assert_array_equal(found.payments, expected.payments)
-    assert found.certificates["nash"].verdict is expected.certificates["nash"].verdict
 
 
 @pytest.mark.parametrize("answer", [None, 3.0, "nothing", {}])

@@ -73,18 +73,6 @@ def test_where_answers_do_not_settle_that_is_said() -> None:
     assert "do not settle" in compared.unsolved["proportional"]
 
 
-def test_a_batch_is_solved_as_each_alone() -> None:
-    federations = [
-        fp.Federation(weights, costs=0.002, caps=400.0, payoff=fp.PowerLaw(0.3))
-        for weights in np.random.default_rng(413).uniform(0.0, 2.0, (5, 3, 3))
-    ]
-    together = fp.solve_batch(federations, "proportional")
-    for place, federation in enumerate(federations):
-        alone = fp.ProportionalSharing().solve(federation)
-        np.testing.assert_allclose(together.contributions[place], alone.contributions, rtol=1e-6)
-        np.testing.assert_allclose(together.payments[place], alone.payments, rtol=1e-6, atol=1e-12)
-
-
 def test_nobody_contributes_where_nothing_pays() -> None:
     idle = fp.Federation([[1.0, 0.1], [0.1, 1.0]], costs=5.0, caps=10.0, payoff=fp.PowerLaw(0.1))
     outcome = fp.ProportionalSharing().solve(idle)

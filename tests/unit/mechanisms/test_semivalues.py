@@ -9,9 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.shapley.coalitions import size_coefficients, values_and_gradient
-from fedpact.shapley.integral import integrate
-from random_cases import cases
-from strategies import random_federation, random_federations, random_lots
+from strategies import random_federations
 
 
 def enumerated(federation: fp.Federation, profile: np.ndarray, probability: float) -> tuple[np.ndarray, np.ndarray]:
@@ -62,20 +60,6 @@ def test_a_probability_out_of_range(probability: float) -> None:
         fp.SemivalueMechanism(probability)
 
 
-def test_the_integral_at_one_probability_is_the_sum_over_all_groups() -> None:
-    rng = np.random.default_rng(103)
-    for draw in (random_federation, random_lots):
-        for _ in range(cases(13)):
-            federation, probability = draw(rng), float(rng.uniform(0.02, 0.98))
-            profile = rng.uniform(0.0, 0.3) * np.minimum(federation.caps, 10.0)
-            if (federation.arrays.lowest_data(profile) <= federation.payoff.floor).any():
-                continue
-            summed = enumerated(federation, profile, probability)
-            found = integrate(federation.arrays, profile, probability=probability)
-            for ours, expected in ((found.values, summed[0]), (found.gradient, summed[1])):
-                np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
-
-
 @pytest.mark.parametrize("harm", [False, True])
 def test_more_members_than_groups_are_listed_for(harm: bool) -> None:
     rng = np.random.default_rng(105)
@@ -92,12 +76,3 @@ def test_more_members_than_groups_are_listed_for(harm: bool) -> None:
     assert outcome.certificates["nash"].holds
     spoiled = fp.SemivalueMechanism().outcome_at(federation, 0.5 * outcome.contributions)
     assert spoiled.certificates["nash"].verdict is fp.Verdict.VIOLATED
-
-
-@pytest.mark.slow
-def test_many_members_with_a_uniform_probability_are_the_shapley_mechanism() -> None:
-    weights = np.random.default_rng(106).uniform(0.0, 1.0, (14, 14)) + np.eye(14)
-    federation = fp.Federation(weights, costs=0.01, caps=50.0, payoff=fp.Michaelis(4.0))
-    ours, shapley = fp.SemivalueMechanism(None).solve(federation), fp.ShapleyMechanism().solve(federation)
-    np.testing.assert_allclose(ours.utilities, shapley.utilities, rtol=1e-9)
-    assert ours.certificates["nash"].holds

@@ -71,10 +71,3 @@ def test_unknown_example_lists_the_known() -> None:
         fp.load_scenario("banks")
     with pytest.raises(fp.InvalidInput, match=r"^banks\.toml: there is no such file; check the path$"):
         fp.load_scenario("banks.toml")
-
-
-def test_examples_are_loaded_by_name_and_compared_as_they_are() -> None:
-    scenario = fp.load_scenario("hospitals")
-    assert scenario == example("hospitals")
-    compared = fp.compare(scenario, ["externality", "shapley"])
-    assert compared.federation == scenario.federation and compared["shapley"].leavers

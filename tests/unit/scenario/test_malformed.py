@@ -38,7 +38,6 @@ def power_law(**changes):
 # What the file says, and what the error says about it. The schema refuses all of these too.
 REFUSED_BY_BOTH = [
     ([], "a scenario must be an object with keys and values, got []"),
-    ("weights", "a scenario must be an object with keys and values, got 'weights'"),
     ({}, "weights is missing; add one row of numbers per member"),
     (good(weights=...), "weights is missing; add one row of numbers per member, or the name of a .csv or .npz file"),
     (good(costs=...), "costs is missing; add the cost per sample"),
@@ -46,45 +45,34 @@ REFUSED_BY_BOTH = [
     (good(wieghts=1), "unknown key 'wieghts'; did you mean \"weights\"?"),
     (good(gamma=1), "unknown key 'gamma'; known keys here are title, description, unit, names, weights, costs"),
     (good(title=5), "title must be a text in quotes, got 5"),
-    (good(description=["a"]), "description must be a text in quotes, got ['a']"),
-    (good(names="North"), "names must be a list of names, got 'North'"),
     (good(names=["North", 2, "East"]), "names[1] must be a text in quotes, got 2"),
     (good(names=["North", " ", "East"]), "names[1] must not be blank, got ' '"),
     (good(names=["North", "South", "North"]), 'names[2] must differ from the others, "North" appears twice'),
     (good(weights=1.0), "weights must be a list of rows, or the name of a .csv or .npz file, got 1.0"),
-    (good(weights=[]), "weights must be a square matrix with a row per member, got shape (0,)"),
     (good(weights=[1.0, 2.0]), "weights[0] must be a list of numbers, one per column, got 1.0"),
     (
         good(weights=[[1.0, "0.2"], [0.0, 1.0]]),
         "weights[0, 1] must be a number, got '0.2'; write numbers without quotes",
     ),
     (good(weights=[[1.0, True], [0.0, 1.0]]), "weights[0, 1] must be a number, got True"),
-    (good(weights=[[1.0, None], [0.0, 1.0]]), "weights[0, 1] must be a number, got None"),
-    (good(weights=[[1.0, [2]], [0.0, 1.0]]), "weights[0, 1] must be a number, got [2]"),
     (
         good(weights="weights.xls"),
         "weights.xls: the file's name must end in .csv or .npz or .tsv, got 'weights.xls'",
     ),
     (good(costs="0.1"), "costs must be a number without quotes, or money such as \"0.02 EUR/record\", got '0.1'"),
-    (good(costs=True), "costs must be a number or a list of numbers, got True"),
     (good(costs=-1), "costs must be positive, got -1"),
     (good(costs=[1, 0, 1]), 'costs[1] must be positive, got 0 (member "South")'),
-    (good(costs=[1, False, 1]), "costs[1] must be a number, got False"),
-    (good(costs=[[1]]), "costs[0] must be a number, got [1]"),
     (good(costs={"linear": 1}), "costs.quadratic is missing; costs needs the keys linear, quadratic"),
     (good(costs={"linear": 1, "quadratc": 1}), "unknown key 'costs.quadratc'; did you mean \"costs.quadratic\"?"),
     (good(costs={"linear": 1, "quadratic": "2"}), "costs.quadratic must be a number or a list of numbers"),
     (good(costs={"linear": [1, -1, 1], "quadratic": 1}), "costs.linear[1] must be at least zero, got -1"),
     (good(caps="unlimited"), "caps must be a number or a list of numbers, got 'unlimited'"),
-    (good(caps=None), "caps must be a number or a list of numbers, got None"),
     (good(caps=[1, "nan", 1]), "caps[1] must be a number, got 'nan'"),
     (good(caps=[1, -1, 1]), 'caps[1] must be at least zero, got -1 (member "South")'),
     (good(values=0), "values must be positive, got 0"),
     (good(values="inf"), "values must be a number without quotes, or money such as"),
-    (good(values={"North": 1}), "values must be a number or a list of numbers, got {'North': 1}"),
     (good(payoff="log"), "payoff must be a table with the keys family, beta, rate, half, got 'log'"),
     (good(payoff={"beta": 0.02}), "payoff.family is missing"),
-    (power_law(family=1), "payoff.family must be a text in quotes, got 1"),
     (
         power_law(family="powerlaw"),
         "payoff.family must be one of power-law, exponential, log, michaelis, got 'powerlaw'",
@@ -106,13 +94,11 @@ REFUSED_BY_BOTH = [
     (power_law(beta=0), "payoff.beta must be positive, got 0"),
     (power_law(beta=[0.1, "x", 0.1]), "payoff.beta[1] must be a number, got 'x'"),
     (good(money=5), "money must be a table with the keys currency, per_payoff, got 5"),
-    (good(money={"currency": "EUR"}), "money.per_payoff is missing"),
     (good(money={"currency": "EUR", "per_payoff": -1}), "money.per_payoff must be a positive number, got -1.0"),
     (
         good(money={"currency": " ", "per_payoff": 1}),
         "money.currency must be a non-empty text such as \"EUR\", got ' '",
     ),
-    (good(money={"currency": 5, "per_payoff": 1}), "money.currency must be a text in quotes, got 5"),
     (good(money={"currency": "EUR", "per_payof": 1}), 'did you mean "money.per_payoff"?'),
 ]
 
@@ -127,10 +113,7 @@ REFUSED_BY_US = [
         "weights must have one row per member: 3 names, 2 rows given",
     ),
     (good(names=..., weights=[[1.0], [0.1]]), "weights[0] must have one number per member: 2 wanted, 1 numbers given"),
-    (good(weights=[[1.0]]), "names must have one entry per member: 1 rows of weights, 3 names given"),
     (good(names=["North", "South"]), "names must have one entry per member: 3 rows of weights, 2 names given"),
-    (good(names=..., weights=[[1.0, math.nan], [0.0, 1.0]]), "weights[0, 1] must be finite, got nan"),
-    (good(names=..., weights=[[1.0, 0.0], [0.0, -1.0]]), "weights[1, 1] must be at least zero, got -1"),
     (
         good(names=..., weights=[[1.0, 10**400], [0.0, 1.0]]),
         "weights[0, 1] must be below 1.8e308, the largest float, got an integer of 1329",
@@ -139,18 +122,9 @@ REFUSED_BY_US = [
     (good(weights="nul\0.npz"), "the file cannot be read: its name has a null character in it"),
     (good(costs=[1, 2]), "costs must be a number or one number per member: 3 members, 2 numbers given"),
     (good(costs={"linear": 0, "quadratic": 0}), "costs[0] must rise: linear and quadratic are both 0"),
-    (
-        good(costs={"linear": [1, 2], "quadratic": 1}),
-        "costs.linear must be a number or one number per member: 3 members",
-    ),
     (good(costs=1 << 20000), "costs must be below 1.8e308, the largest float, got an integer of 20001 bits"),
-    (good(costs=math.inf), "costs must be positive and finite, got inf"),
-    (good(caps=[]), "caps must be a number or one number per member: 3 members, 0 numbers given"),
     (good(caps=math.nan), "caps must be at least zero, got nan"),
-    (good(values=[1, 2, 3, 4]), "values must be a number or one number per member: 3 members, 4 numbers given"),
-    (power_law(beta=[0.1, 0.2]), "payoff.beta must be a number or one number per member: 3 members, 2 numbers given"),
     (good(title="\ud800"), "title must be text that UTF-8 can hold, got '\\ud800'"),
-    (good(names=["\udfff", "South", "East"]), "names[0] must be text that UTF-8 can hold, got '\\udfff'"),
 ]
 
 
@@ -181,8 +155,6 @@ def test_the_good_one_is_good():
 # File name, content, message.
 BAD_FILES = [
     ("a.toml", b"", "the file is empty"),
-    ("a.json", b" \n", "the file is empty"),
-    ("a.toml", b"\xef\xbb\xbf", "the file is empty"),
     ("a.toml", b"# nothing but words\n", "weights is missing"),
     ("a.toml", b'title = "a"\nnames = \xff\n', "but byte 0xff on line 2 is not; save it with UTF-8"),
     (
@@ -201,17 +173,11 @@ BAD_FILES = [
         "must be valid JSON: Expecting ',' delimiter, line 2, column 13",
     ),
     ("a.json", b'{"costs": 5, "costs": 6}', "key 'costs' appears twice in one object; keep one of them"),
-    ("a.json", b'{"payoff": {"beta": 5, "beta": 6}}', "key 'beta' appears twice in one object"),
     ("a.json", b'{"costs": NaN}', 'JSON has no NaN; it is written "inf"'),
-    ("a.json", b'{"caps": Infinity}', 'JSON has no Infinity; it is written "inf"'),
-    ("a.json", b'{"caps": -Infinity}', "JSON has no -Infinity"),
     ("a.json", b'{"costs": ' + b"9" * 5000 + b"}", "must be valid JSON: Exceeds the limit"),
     ("a.json", b"[" * 10000, "must not nest lists or objects so deeply"),
-    ("a.json", b'{"a":' * 10000, "must not nest lists or objects so deeply"),
     ("a.json", b"[1, 2]", "a scenario must be an object with keys and values, got [1, 2]"),
-    ("a.json", b"null", "a scenario must be an object with keys and values, got None"),
     ("a.yaml", b"costs: 5", "the file's name must end in .toml or .json, got 'a.yaml'"),
-    ("scenario", b"", "the file's name must end in .toml or .json, got 'scenario'"),
 ]
 
 
@@ -225,31 +191,10 @@ def test_malformed_files(tmp_path, name, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InvalidInput, match=r"nowhere\.toml: there is no such file; check the path"):
-        load_scenario(tmp_path / "nowhere.toml")
-
-
 def test_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe.toml")
     with pytest.raises(InvalidInput, match=r"pipe\.toml: this is a pipe, not a file; write what comes through it"):
         load_scenario(tmp_path / "pipe.toml")
-
-
-def test_a_folder(tmp_path):
-    (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(InvalidInput, match=r"folder\.toml: this is a folder; name a file in it"):
-        load_scenario(tmp_path / "folder.toml")
-
-
-def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
-    def forbidden(path, *options):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    (tmp_path / "deal.toml").touch()
-    monkeypatch.setattr(Path, "open", forbidden)
-    with pytest.raises(InvalidInput, match=r"deal\.toml: the file cannot be read: Permission denied"):
-        load_scenario(tmp_path / "deal.toml")
 
 
 def test_what_people_write_by_hand(tmp_path):

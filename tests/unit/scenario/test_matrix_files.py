@@ -117,10 +117,7 @@ BAD_CSV = [
     (b",,\n,,\n", "the file holds no numbers"),
     (b"1.0,\xff\n", "the file must be UTF-8 text, but byte 0xff on line 1 is not"),
     (b"1.0,0.2\n0.1\n", "row 2 must have 2 numbers, one per member, got 1"),
-    (b"1.0,0.2\n", "row 1 must have 1 numbers, one per member, got 2"),
     (b"1.0,0.2\n0.1,x\n", "row 2, column 2 must be a finite number such as 0.25, got 'x'"),
-    (b"1.0,\n0.1,1\n", "row 1, column 2 must be a finite number such as 0.25, got ''"),
-    (b"1.0,nan\n0.1,1\n", "row 1, column 2 must be a finite number such as 0.25, got 'nan'"),
     (b"1.0,1e999\n0.1,1\n", "row 1, column 2 must be a finite number such as 0.25, got '1e999'"),
     (b"one\ntwo\n", "row 1 must hold numbers, or an empty cell and the members' names, separated by commas, got 'one'"),
     (b",N,S\nN,1,0\n", "there must be one row per member: 2 names in row 1, 1 rows below"),
@@ -128,7 +125,6 @@ BAD_CSV = [
     (b",N,S\n\nN,1,0\nS,0,x\n", "row 4, column 3 must be a finite number such as 0.25, got 'x'"),
     (b",N,S\nN,1,0,3\nS,0,1\n", "row 2 must have 2 numbers, one per member, got 3"),
     (b'1.0,"0.2\n0.1,1\n', "the file is not valid CSV: unexpected end of data (at line 2)"),
-    (b'1.0,"0.2"x\n0.1,1\n', "the file is not valid CSV: ',' expected after '\"' (at line 1)"),
 ]
 
 
@@ -159,24 +155,19 @@ def csr_parts(**changes):
 UNREADABLE = "the file is not a readable NPZ archive; write it with scipy.sparse.save_npz"
 BAD_NPZ = [
     (b"", UNREADABLE),
-    (b"junk", UNREADABLE),
     (b"PK\x03\x04junk", UNREADABLE),
     (sparse_npz(sp.coo_array(MATRIX))[:-40], UNREADABLE),
     (zipped(weights=b"not an array"), "the weights must be real numbers of at most 64 bits"),
     (csr_parts(indices=[0, 10**6]), UNREADABLE),
-    (csr_parts(indptr=[0, 2, 1]), UNREADABLE),
     (csr_parts(indptr=[0, 1, 10**6]), UNREADABLE),
     (csr_parts(format=b"nonsense"), UNREADABLE),
-    (csr_parts(data=np.array([1.0, None])), UNREADABLE),
     (npz(matrix=np.eye(2)), 'the archive has no array called "weights"'),
     (
         npz(weights=np.eye(2, dtype=complex)),
         "the weights must be real numbers of at most 64 bits, got dtype complex128",
     ),
-    (npz(weights=np.eye(2, dtype=bool)), "the weights must be real numbers of at most 64 bits, got dtype bool"),
     (npz(weights=np.array([["1"]])), "the weights must be real numbers of at most 64 bits, got dtype <U1"),
     (npz(weights=np.array([[1.0, None]])), UNREADABLE),
-    (sparse_npz(sp.eye_array(2, dtype=complex, format="csr")), "at most 64 bits, got dtype complex128"),
 ]
 
 
@@ -190,7 +181,6 @@ def test_malformed_npz(load, content, message):
     ("arrays", "message"),
     [
         ({"weights": np.ones((2, 3))}, "weights must be a square matrix with a row per member, got shape (2, 3)"),
-        ({"weights": np.ones(3)}, "weights must be a square matrix with a row per member, got shape (3,)"),
         ({"weights": np.array([[1, np.nan], [0, 1]])}, "weights[0, 1] must be finite, got nan"),
     ],
 )

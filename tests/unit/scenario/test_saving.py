@@ -34,28 +34,10 @@ def test_a_failed_save_leaves_everything_as_it_was(tmp_path, monkeypatch, scenar
     assert load_scenario(path) == scenario
 
 
-def test_saving_replaces_what_was_there(tmp_path, scenario):
-    path = tmp_path / "deal.json"
-    path.write_text("not a scenario")
-    save_scenario(scenario, str(path))
-    assert load_scenario(str(path)) == scenario
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_is_not_replaced(tmp_path):
-    (tmp_path / "deal.toml").mkdir()
-    with pytest.raises(InvalidInput, match=r"deal\.toml: this is a folder"):
-        save_scenario(scenario_of(np.eye(102)), tmp_path / "deal.toml")
-    assert [file.name for file in tmp_path.iterdir()] == ["deal.toml"]
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("deal.yaml", "the file's name must end in .toml or .json, got 'deal.yaml'"),
-        ("deal", "the file's name must end in .toml or .json, got 'deal'"),
-        ("nowhere/deal.toml", "there is no such folder; make it first"),
-        ("file/deal.toml", "there is no such folder; make it first"),
         ("nul\0.toml", "the file cannot be written: its name has a null character in it"),
     ],
 )
@@ -86,8 +68,6 @@ def test_payoffs_without_a_family_are_refused(tmp_path):
         (lambda: Money("", 1.0), "money.currency must be a non-empty text"),
         (lambda: Money("EUR", 0.0), "money.per_payoff must be a positive number, got 0.0"),
         (lambda: Money("EUR", float("inf")), "money.per_payoff must be a positive number, got inf"),
-        (lambda: Money("EUR", float("nan")), "money.per_payoff must be a positive number, got nan"),
-        (lambda: Money("EUR", True), "money.per_payoff must be a positive number, got True"),
         (lambda: Scenario(federation=None), "federation must be a Federation, got None"),
         (lambda: Scenario(federation=scenario_of(np.eye(1)).federation, title=5), "title must be a text, got 5"),
         (lambda: Scenario(federation=scenario_of(np.eye(1)).federation, money=5), "money must be Money"),

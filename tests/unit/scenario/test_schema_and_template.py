@@ -39,11 +39,6 @@ def test_the_schema_knows_the_same_families():
     assert families == {name: names_of(family) for name, family in FAMILIES.items()}
 
 
-def test_schema_gives_a_fresh_copy():
-    schema()["properties"].clear()
-    assert schema()["properties"]
-
-
 @pytest.mark.parametrize(
     "names", [1, 3, 12, ["North", "South"], ['quote " and {brace}', "line\nbreak", "DEL\x7f", "🏥"]]
 )
@@ -77,11 +72,9 @@ def test_what_the_template_offers_in_comments_loads_too():
     ("names", "message"),
     [
         (0, "names must be a list of names or a positive number of members, got 0"),
-        ("North", "names must be a list of names, got 'North'"),
         ([], "weights must be a square matrix"),
         (["North", "North"], 'names[1] must differ from the others, "North" appears twice'),
         (["North", 5], "names[1] must be a text in quotes, got 5"),
-        (["North", ""], "names[1] must not be blank, got ''"),
     ],
 )
 def test_templates_that_cannot_be(names, message):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from math import comb
 
 import numpy as np
 import pytest
@@ -57,7 +56,15 @@ def federation_game(n_agents: int = 30):
 
 
 class TestExact:
-    @pytest.mark.parametrize("game", [airport_game([3.0, 1.0, 2.0, 2.0]), glove_game(2, 3), square_game()])
+    @pytest.mark.parametrize(
+        "game",
+        [
+            airport_game([5.0, 1.0, 0.0, 1.0, 2.5, 2.5]),
+            glove_game(2, 3),
+            voting_game([5, 0, 3, 2, 2, 9], quota=11),
+            square_game(),
+        ],
+    )
     def test_when_all_coalitions_fit(self, game):
         counting = Counting(game)
         result = sample_game(counting, game.n_players, budget=2**game.n_players)
@@ -148,12 +155,6 @@ class TestSampling:
         scores = np.array([(run.values - truth) / run.standard_errors for run in runs])
         assert 0.92 <= np.mean(np.abs(scores) <= 2.0) <= 0.98
 
-    def test_many_players(self):
-        weights = np.linspace(0.5, 1.5, 200)
-        result = sample_game(lambda coalition: np.sqrt(weights[list(coalition)].sum()), 200, budget=1000, rng=0)
-        assert result.evaluations == 1000
-        assert result.efficiency_gap < ROUNDING
-
     def test_same_seed_same_numbers(self):
         first, again, other = (
             sample_game(square_game(), 10, budget=100, rng=rng).values for rng in (3, np.random.default_rng(3), 4)
@@ -165,11 +166,6 @@ class TestSampling:
         result = sample_game(lambda coalition: 7.0, 12, budget=100, rng=0)
         np.testing.assert_allclose(result.values, 0.0, atol=ROUNDING)
         np.testing.assert_allclose(result.standard_errors, 0.0, atol=ROUNDING)
-
-    def test_results_are_read_only(self):
-        result = sample_game(square_game(), 10, budget=100, rng=0)
-        assert not result.values.flags.writeable and not result.standard_errors.flags.writeable
-        assert "known" not in repr(result)
 
 
 class TestSeveralOutputs:
@@ -260,16 +256,6 @@ class TestAsking:
         sample_game(square_game(), 10, budget=50, rng=0, progress=lambda *report: reports.append(report))
         assert reports == [(done, 50) for done in range(51)]
 
-    def test_quick_games_report_seldom(self):
-        reports = []
-        sample_game(square_game(), 10, budget=1024, progress=lambda *report: reports.append(report))
-        assert reports[0] == (0, 1024) and reports[-1] == (1024, 1024)
-        assert len(reports) < 100
-
-    def test_no_progress_without_evaluations(self):
-        cache = sample_game(square_game(), 10, budget=1024).known
-        sample_game(square_game(), 10, budget=0, known=cache, progress=lambda *report: pytest.fail(str(report)))
-
 
 class TestFailures:
     def test_an_exception_of_the_game_is_passed_on(self):
@@ -305,16 +291,3 @@ class TestFailures:
             sample_game(square_game(), 0, budget=100)
         with pytest.raises(InvalidInput, match="budget must be at least 0, got -1"):
             sample_game(square_game(), 3, budget=-1)
-
-
-@pytest.mark.slow
-def test_every_coalition_of_a_size_is_equally_likely():
-    """Of 6 players' 20 coalitions of three, those drawn."""
-    seen = Counter()
-    for seed in range(300):
-        cache = sample_game(lambda coalition: 0.0, 6, budget=30, rng=seed).known
-        seen.update(coalition for coalition in cache if len(coalition) == 3)
-    counts = np.array(list(seen.values()))
-    assert counts.size == comb(6, 3)
-    share = counts.sum() / 300 / 20
-    np.testing.assert_allclose(counts / 300, share, atol=STANDARD_ERRORS * np.sqrt(share * (1 - share) / 300))

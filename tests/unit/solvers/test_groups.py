@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import fedpact as fp
 from fedpact.shapley.values import share_values
-from fedpact.solvers.fair_division import Unkept, fairest_division, nearest_division
+from fedpact.solvers.fair_division import fairest_division
 from fedpact.solvers.groups import (
     KnownGroups,
     all_groups,
@@ -92,25 +92,6 @@ def test_the_fairest_division_keeps_all_groups_and_no_other_is_fairer():
             )
             has = shares > scale
             assert min(1.0, ((x + costs)[has] / shares[has]).min()) == pytest.approx(best.x[-1], abs=1e-6)
-
-
-def test_the_nearest_division_is_nearer_than_any_other():
-    rng = np.random.default_rng(4)
-    for _ in range(cases(15)):
-        federation, shares, costs, alone, welfare = shared_out(rng)
-        target, known = shares - costs, KnownGroups(federation)
-        for kept in (known, None):
-            x = nearest_division(target, alone, welfare, kept)
-            others = np.array([fairest_division(shares, costs, alone, welfare, kept)])
-            # x is the projection: the target lies beyond it from wherever else one may be.
-            assert ((others - x) @ (target - x) <= ROUNDING * known.scale**2).all()
-
-
-def test_what_cannot_be_kept_says_what_it_takes():
-    alone = np.array([3.0, 2.0])
-    with pytest.raises(Unkept) as caught:
-        nearest_division(alone, alone, 4.0)
-    assert caught.value.subsidy == pytest.approx(1.0) and (caught.value.values == alone).all()
 
 
 def test_the_nucleolus_is_in_the_least_core_and_treats_equals_alike():

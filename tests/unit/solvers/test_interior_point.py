@@ -81,21 +81,6 @@ def test_within_shared_caps_the_gain_that_is_left_is_rounding():
     assert (prices * (program.shared_limits - used) <= 1e-9 * program.scale[:, None]).all() and (prices > 0).any()
 
 
-def test_a_single_coordinate_and_bounds_of_zero():
-    rng = np.random.default_rng(3)
-    one = programs(rng, n=1)
-    np.testing.assert_allclose(
-        maximise(one).contributions[:, 0],
-        np.clip(
-            (one.matrices[..., 0] * one.targets).sum(axis=-1) / (one.matrices**2).sum(axis=(1, 2)), 0, one.upper[:, 0]
-        ),
-        rtol=1e-12,
-    )
-    nothing = programs(rng)
-    nothing.upper = 0.0 * nothing.upper
-    assert (maximise(nothing).contributions == 0).all() and maximise(nothing).converged.all()
-
-
 def test_a_point_nearby_is_finished_and_a_far_one_is_told():
     program = programs(np.random.default_rng(4), count=5)
     best = maximise(program).contributions

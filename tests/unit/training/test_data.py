@@ -55,13 +55,10 @@ def test_the_digest_tells_images_apart() -> None:
         (PIXELS * 255, LABELS, "pixels must be .* from 0 to 1 .* from 0 to 255; divide by it"),
         (np.full((4, 3), np.nan), LABELS, "pixels must be .* from nan to nan"),
         (np.zeros((4, 3)), LABELS, "pixels must be .* that differ"),
-        (PIXELS[0], LABELS, r"pixels must be a matrix .* got shape \(3,\)"),
         (np.zeros((0, 3)), LABELS, r"pixels must be a matrix .* got shape \(0, 3\)"),
-        ("images", LABELS, "pixels must be a matrix of numbers"),
         (PIXELS, LABELS[:3], r"labels must be 4 whole numbers, one per image.*, got int64 of shape \(3,\)"),
         (PIXELS, LABELS / 1, "labels must be 4 whole numbers, .* got float64"),
         (PIXELS, LABELS - 1, "labels must be .* of at least two classes from 0"),
-        (PIXELS, LABELS * 0, "labels must be .* of at least two classes from 0"),
     ],
 )
 def test_what_are_no_images(pixels: Any, labels: Any, message: str) -> None:

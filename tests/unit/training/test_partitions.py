@@ -68,11 +68,6 @@ def test_every_beginning_has_the_agents_mix(used: int, seed: int) -> None:
     assert np.abs(mix(share.train[:used]) - used * whole / whole.sum()).max() < 5
 
 
-def test_ten_samples_are_of_ten_classes() -> None:
-    for share in dealt([400] * 3):
-        assert mix(share.train[:10]).tolist() == [1] * 10
-
-
 def test_even_agents_differ_by_one_at_most() -> None:
     shares = dealt([13, 17, 24])
     counts = np.array([mix(share.train) + mix(share.test) for share in shares])

@@ -14,7 +14,7 @@ from fedpact.training import (
     Images,
     Training,
 )
-from fedpact.training.run import Run, train_under
+from fedpact.training.run import Run, images_for, plan_training, train_under
 
 pytest.importorskip("jax")
 
@@ -56,21 +56,6 @@ def agreed(*contributions: float, members: tuple[bool, ...] = (True, True, True)
     )
 
 
-@pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The samples of every model that is trained, as it is."""
-    seen: list[list[int]] = []
-    true_way = Experiment.history
-
-    def told(self: Experiment, schedule: np.ndarray, *, wanted: np.ndarray | None = None):
-        assert (schedule == schedule[0]).all()
-        seen.append(np.asarray(schedule)[0].tolist())
-        return true_way(self, schedule, wanted=wanted)
-
-    monkeypatch.setattr(Experiment, "history", told)
-    return seen
-
-
 # What is trained
 
 
@@ -82,6 +67,7 @@ def test_the_common_model_is_that_of_the_agreed_samples_rounded_down(run: Run, t
     np.testing.assert_array_equal(run.together.accuracies, history.accuracies)
     np.testing.assert_array_equal(run.together.loss, history.loss)
     np.testing.assert_array_equal(run.accuracies, history.accuracies[-1])
+    assert repr(run).startswith("<Run under externality: 3 agents, 4 rounds, mean accuracy 0.")
 
 
 def test_alone_everybody_trains_on_what_it_would_use_alone(run: Run, trainer: Experiment) -> None:
@@ -104,16 +90,8 @@ def test_the_same_again_is_the_same_and_another_seed_is_not(run: Run, images: Im
     assert not np.array_equal(again(1).together.loss, run.together.loss)
 
 
-def test_a_model_is_trained_once_whatever_it_is_for(trainer: Experiment, trained) -> None:
-    alone = np.floor(fp.Standalone().solve(FEDERATION).contributions)
-    train_under(agreed(0.0, alone[1], 0.0), FEDERATION, trainer)
-    assert len(trained) == 3, "South's own model is the common one"
-    assert trained[0] == [0, int(alone[1]), 0]
-
-
-def test_nobody_federates_when_everybody_stands_alone(trainer: Experiment, trained) -> None:
+def test_nobody_federates_when_everybody_stands_alone(trainer: Experiment) -> None:
     run = train_under(fp.Standalone().solve(FEDERATION), FEDERATION, trainer)
-    assert len(trained) == 3
     assert not run.plan.deal.is_federated
     np.testing.assert_array_equal(run.together.accuracies, run.alone.accuracies)
     np.testing.assert_allclose(run.promised.utilities, run.promised.standalone, rtol=1e-12)
@@ -228,32 +206,16 @@ def test_the_standard_error_is_that_of_two_shares(run: Run) -> None:
     assert (right.gains.errors > 0).all()
 
 
-def test_a_run_says_what_it_is(run: Run) -> None:
-    assert repr(run).startswith("<Run under externality: 3 agents, 4 rounds, mean accuracy 0.")
-    for array in (run.promised.payoffs, run.accuracies, run.samples, run.measured.utilities):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1
-
-
 # Samples
 
 
-def test_more_than_an_agent_holds_is_refused_before_anything_is_trained(trainer: Experiment, trained) -> None:
-    rich = replace(FEDERATION, caps=np.array([33.0, 18.0, 22.0]))
-    with pytest.raises(fp.InvalidInput, match=r'member "North" agreed to 33 samples but has 32 to train on; .* 41'):
-        train_under(agreed(33.0, 1.0, 1.0), rich, trainer)
-    assert trained == []
-
-
-@pytest.mark.parametrize("members", [(True, True, True), (False, False, False)])
-def test_an_empty_coalition_is_refused(trainer: Experiment, members) -> None:
+@pytest.mark.parametrize(
+    ("samples", "members"),
+    [(0.9, (True, True, True)), (0.9, (False, False, False)), (9.0, (True, False, True))],
+)
+def test_an_empty_coalition_is_refused(trainer: Experiment, samples: float, members) -> None:
     with pytest.raises(fp.InvalidInput, match="nobody contributes a whole sample under this deal"):
-        train_under(agreed(0.0, 0.9, 0.0, members=members), FEDERATION, trainer)
-
-
-def test_members_without_samples_are_refused_whatever_others_have(trainer: Experiment) -> None:
-    with pytest.raises(fp.InvalidInput, match="nobody contributes a whole sample"):
-        train_under(agreed(0.0, 9.0, 0.0, members=(True, False, True)), FEDERATION, trainer)
+        train_under(agreed(0.0, samples, 0.0, members=members), FEDERATION, trainer)
 
 
 # Mistakes
@@ -352,3 +314,33 @@ def test_joining_costs_count_among_the_costs(trainer: Experiment) -> None:
     np.testing.assert_allclose(run.promised.gains, solved.ir_gaps, atol=1e-9)
     free = train_under(fp.ExternalityMechanism().solve(FEDERATION), FEDERATION, trainer)
     np.testing.assert_allclose(run.measured.gains, free.measured.gains - [0.1, 0.2, 0.3], atol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.25, 0.5, 0.9])
+def test_the_advice_is_the_fewest_images(share: float) -> None:
+    for samples in (1, 2, 3, 7, 33, 100, 401, 10_000):
+        enough = images_for(samples, share)
+        assert enough - round(share * enough) >= samples
+        fewer = enough - 1
+        assert fewer - round(share * fewer) < samples
+
+
+def test_following_the_advice_helps(images: Images) -> None:
+    federation = FEDERATION.replace(caps=1000.0, values=1.0)
+
+    def check(contributions: list[float], samples: int) -> None:
+        experiment = Experiment(images, samples=samples, training=TRAINING, names=federation.names)
+        deal = fp.Deal(
+            mechanism="by hand", agents=federation.names, contributions=np.array(contributions), payments=np.zeros(3)
+        )
+        plan_training(deal, federation, experiment)
+
+    alone = fp.Standalone().solve(federation).contributions
+    assert alone.max() < 24
+    with pytest.raises(fp.InvalidInput, match=r'member "West" agreed to 41 samples but has 24 .*\(samples=51, '):
+        check([30, 0, 41], 30)
+    check([30, 0, 41], 51)
+    with pytest.raises(fp.InvalidInput, match=r'"North" would use, alone, 7 samples but has 5'):
+        check([1, 1, 1], 6)
+    with pytest.raises(fp.InvalidInput, match="of which there are 360 in all"):
+        check([1000, 1, 1], 30)
