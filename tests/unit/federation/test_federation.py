@@ -262,39 +262,9 @@ class TestEquality:
         assert table_1(W2).names == ("agent 0", "agent 1", "agent 2")
 
 
-<<<<<<< HEAD
-@given(federations().flatmap(lambda fed: contributions(fed).map(lambda s: (fed, s))))
-@settings(max_examples=cases(12))
-def test_welfare_is_concave_along_segments(drawn):
-    fed, s = drawn
-    ends = fed.welfare(s), fed.welfare(np.zeros(fed.n_agents))
-    size = np.abs(fed.payoffs(s)).sum() + fed.costs.value(s).sum()
-    assert fed.welfare(0.5 * s) >= 0.5 * sum(ends) - 1e-13 * (1.0 + size)
-
-
-def test_a_fingerprint_tells_federations_apart() -> None:
-    hospitals = example("hospitals").federation
-    assert hospitals.fingerprint == example("hospitals").federation.fingerprint
-    others = [hospitals.take([1, 0, 2, 3, 4]), hospitals.take([0, 1, 2])]
-    others.append(
-        fp.Federation(
-            hospitals.weights,
-            costs=hospitals.costs,
-            caps=np.nextafter(hospitals.caps, np.inf),
-            payoff=hospitals.payoff,
-            names=hospitals.names,
-            values=hospitals.values,
-        )
-    )
-    assert len({each.fingerprint for each in [hospitals, *others]}) == 4
-
-
 @pytest.mark.parametrize(
     "other", ["City\u200b", " City", "City\u00ad", "Ｃity", "City\u3164", "City\x07", "City\ufe0f", "City\u2800"]
 )
-=======
-@pytest.mark.parametrize("other", ["City\u200b", " City", "C\u0131ty".replace("\u0131", "i") + "\u00ad", "Ｃity"])
->>>>>>> tests
 def test_names_that_look_alike_are_refused(other: str) -> None:
     with pytest.raises(fp.InvalidInput, match=r"names\[1\] must differ from the others, 'City' and .* look alike"):
         fp.Federation(np.eye(2), costs=0.1, payoff=fp.Log(), names=["City", other])

@@ -227,14 +227,7 @@ def test_the_federation_pays_what_the_curve_adds_to_the_floor(found: fp.Fit) -> 
         ),
         ({"signs": "both"}, r"signs must be one of positive, any, got 'both'"),
         ({"shared": ("beta", "flor")}, r"shared must be among beta, floor, ceiling, got 'flor'"),
-<<<<<<< HEAD
-        ({"shared": "flor"}, r"shared must be among beta, floor, ceiling, got 'flor'"),
         ({"prior": -1.0}, r"prior must be from 0 to 1,000,000, got -1"),
-        ({"prior": [1.0, 2.0]}, r"prior must be one number"),
-        ({"prior": NAN}, r"prior must be from 0 to 1,000,000, got nan"),
-=======
-        ({"prior": -1.0}, r"prior must be at least zero, got -1"),
->>>>>>> tests
         ({"floor": 1.0}, r"floor must be at least 0 and below 1, got 1"),
         ({"floor": [0.1, 0.2]}, r"floor must be a number or one number per member: 5 members, 2 numbers"),
         ({"ceiling": 95}, r"ceiling must be above 0 and at most 1, got 95"),
