@@ -85,7 +85,7 @@ def negotiate(
         return
     _show(deal, Unit.of(chosen.money, [deal.provenance.welfare], data=chosen.unit))
     if chosen.federation.joining_costs.any():
-        screen.say("This welfare does not count joining costs. Members that would gain less than these have refused.")
+        screen.say("This welfare does not count joining costs; whoever would gain less than its own has refused.")
     amount = chosen.money.text if chosen.money is not None else units_text
     rounding = dict.fromkeys(deal.agents, PAYMENT_TOLERANCE * deal.turnover)
     for sentence in exceeded_budgets(chosen.federation, deal.agents, deal.payments, amount, rounding):

@@ -143,6 +143,7 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     share = _percent(comparison.share_of_best(settled.welfare))
     without = f"Without {_names(settled.leavers)}, who would leave, it" if settled.leavers else ""
     yield f"{without or 'It'} reaches {share} of the best welfare, {gained} everybody alone"
+    yield from _exceeded_elsewhere(comparison, chosen)
     if not settled.leavers:
         yield _who_leaves(comparison, chosen)
     yield from _who_should_be_in(comparison)
@@ -168,6 +169,14 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         unpaid = rules.is_baseline and not rules.has_payments and free.federated and not free.leavers
         if unpaid and free.welfare >= settled.welfare - NEARLY_SHARE * abs(settled.welfare):
             yield _without_payments(comparison, free.mechanism)
+
+
+def _exceeded_elsewhere(comparison: Comparison, chosen: str) -> Iterator[str]:
+    """Whose budgets the other mechanisms exceed: why they are not chosen."""
+    for name, settled in comparison.after_departures.items():
+        if name != chosen and settled.outcome is not None:
+            for sentence in budget_sentences(settled.outcome, comparison.amount):
+                yield f"Under {comparison.title(name)}, {sentence.removesuffix('.')}"
 
 
 def _who_should_be_in(comparison: Comparison) -> Iterator[str]:

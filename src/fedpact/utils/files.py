@@ -11,6 +11,7 @@ import codecs
 import json
 import math
 import os
+import re
 import stat
 import tomllib
 import uuid
@@ -35,6 +36,7 @@ MAX_ARRAY_BYTES = 1 << 30  # that the arrays of a file take together
 PART_BYTES = 1 << 20
 MAX_TEXT_BYTES = 1 << 28  # a matrix of 3,700 agents with all digits, read in a few seconds
 MAX_TOML_BYTES = 1 << 25  # Python's reader of TOML is slow: seconds for each of a few megabytes
+DECIMAL_COMMA = re.compile(r"^[^#\"\[]*=\s*-?\d+,\d", re.MULTILINE)
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of what spreadsheets call Unicode text
 
 
@@ -175,7 +177,8 @@ def _from_toml(content: str) -> Any:
     except RecursionError as error:
         raise InvalidInput("the file nests its lists or tables too deeply") from error
     except ValueError as error:  # TOMLDecodeError, or an integer beyond Python's limit of digits
-        raise InvalidInput(f"the file is not valid TOML: {error}") from error
+        remedy = "; decimals take a point, such as 0.3" if DECIMAL_COMMA.search(content) else ""
+        raise InvalidInput(f"the file is not valid TOML: {error}{remedy}") from error
 
 
 def decode_json(content: str | bytes, **hooks: Callable[..., Any]) -> Any:
