@@ -341,3 +341,11 @@ def test_the_bar_is_on_terminals_only(run, tmp_path: Path) -> None:
     piped = run("sweep", *ONE, "-m", "voluntary")
     assert piped.err == ""
     assert "2/2" not in piped.out
+
+
+def test_a_table_that_was_named_is_replaced_only_where_that_is_said(run, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("a,b\n", encoding="utf-8")
+    refused = run("sweep", *ONE, "-o", "mine.csv")
+    assert refused.code == 2 and "mine.csv exists already; choose another name or say --force" in refused.err
+    assert (tmp_path / "mine.csv").read_text(encoding="utf-8") == "a,b\n"
+    assert run("sweep", *ONE, "-o", "mine.csv", "--force").code == 0

@@ -17,7 +17,9 @@ from fedpact.mechanisms.registry import ALL
 from fedpact.report.records import study_record
 from fedpact.report.words import PROPERTY_HEADS
 from fedpact.utils.checkpoint import remove_pieces
-from fedpact.utils.tables import check_table_name, write_table
+from fedpact.utils.tables import write_table
+
+USUAL = Path("study.csv")  # made anew each time, as nobody has named it
 
 
 def study(
@@ -29,7 +31,8 @@ def study(
         int, Option("--splits", help="On how many of each to try posing as two.", min=0)
     ] = DEFAULT_SPLITS,
     seed: inputs.Seed = 0,
-    output: inputs.Numbers = Path("study.csv"),
+    output: inputs.Numbers = USUAL,
+    force: inputs.Force = False,
     plot: inputs.Picture = None,
     as_json: inputs.AsJson = False,
 ) -> None:
@@ -37,7 +40,7 @@ def study(
 
     Interrupted and started again in the same way, a study goes on where it was.
     """
-    check_table_name(output)
+    inputs.check_output(output, force=force or output == USUAL, suffixes=(".csv",))
     picture = inputs.picture_beside(output, plot)
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [inputs.choose_mechanism(name) for name in mechanisms] if mechanisms else ALL

@@ -18,13 +18,14 @@ from fedpact.report.records import sweep_record
 from fedpact.report.words import metric_name
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
-from fedpact.utils.tables import check_table_name, write_table
+from fedpact.utils.tables import write_table
 
 OF_NO_SHARE = (
     "Ratios below zero count in the column of that name only: of a share below zero no part is got back, and who loses "
     "by the deal has no part of it."
 )
 MAX_ROWS = 12
+USUAL = Path("sweep.csv")  # made anew each time, as nobody has named it
 
 
 def sweep(
@@ -42,7 +43,8 @@ def sweep(
     mechanisms: Annotated[
         list[str] | None, Option("--mechanism", "-m", help=f"One of {inputs.MECHANISM_NAMES}.")
     ] = None,
-    output: inputs.Numbers = Path("sweep.csv"),
+    output: inputs.Numbers = USUAL,
+    force: inputs.Force = False,
     plot: inputs.Picture = None,
     as_json: inputs.AsJson = False,
 ) -> None:
@@ -51,7 +53,7 @@ def sweep(
     Interrupted and started again in the same way, a sweep goes on where it was.
     """
     read = inputs.read_scenario(scenario)
-    check_table_name(output)
+    inputs.check_output(output, force=force or output == USUAL, suffixes=(".csv",))
     picture = inputs.picture_beside(output, plot)
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [inputs.choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
