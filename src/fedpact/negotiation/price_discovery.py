@@ -7,7 +7,7 @@ of these: Shapley values are linear in the game, so every receiver works out its
 The coordinator's model of what was said is a federation: its weights are the prices, its payoffs the curves fitted to
 the answers (`fit_curves`), its costs quadratic, corrected to first order so that the gradient at
 the profile asked about is the one stated. It is solved as any other: the welfare optimum, or the maximiser of the
-potential (`fedpact.solvers`), is what everybody is asked about next. For the four families the curves are the payoffs
+potential (`fedpact.solvers`), is what everybody is asked about next. For fedpact's families the curves are the payoffs
 themselves, and two or three rounds suffice; for any other payoff the profile at which the model promises nothing more
 is still the right one. Where the objective turns out to fall along a step, or the step ends outside somebody's domain,
 the next goes part of the way.
@@ -307,7 +307,7 @@ def fit_curves(histories: Sequence[Sequence[TaskAnswer]]) -> tuple[FloatArray, F
         a'(t) = (1 + t / width)^(-decay width),        width = infinity standing for e^(-decay t),
 
     1 at t = 0; `decay` is the curvature stated, and the width is the one at which contributing nothing is worth
-    nothing. A hyperbola is the slope of a power law with the exponent 1 - decay width, so for the four families the
+    nothing. A hyperbola is the slope of a power law with the exponent 1 - decay width, so for fedpact's families the
     curve is the payoff itself; for any other concave payoff it is a model with its slope and curvature at one profile,
     which is all that a step of Newton's method needs.
     """

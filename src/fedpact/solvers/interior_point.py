@@ -334,7 +334,10 @@ def _follow_barrier(scaled: _Scaled, x: FloatArray) -> tuple[_Point, FloatArray,
             curvature = np.where(scaled.rows > 0, here.diagonal[:, None, :] / scaled.rows**2, 0.0).max(axis=-1)
             full = prices > curvature * here.distances[:, 2 * scaled.n :]
             found.put(index, _Point(x=here.x, full=full, prices=prices, gains=gains))
-            bounded[index] = here.bounded()
+            at_bounds = here.bounded()
+            # Bounds that shared caps are tighter than are not the true ones: nobody is put there.
+            exceeds = (scaled.used(at_bounds) > 1.0).any(axis=-1, keepdims=True)
+            bounded[index] = np.where(exceeds & (at_bounds >= 1.0), here.x, at_bounds)
             if ends:
                 return found, bounded, iterations
             scaled, index, here = scaled.at(np.flatnonzero(going)), index[going], here.at(going)
