@@ -252,7 +252,7 @@ def _check_keys(own: OwnNode, seat: Seat, document: Mapping[str, Any]) -> list[s
             plain_key(stated[name])
         except InvalidInput as reason:
             raise Refused(f'keys: of "{name}": {reason}') from reason
-        expected = known.key_of(name, document["agents"].index(name))
+        expected = known.by_name.get(name)
         why = "this node does not know its key" if expected is None else "this node knows another key of it"
         _require("keys", not known.is_given or expected == stated[name], f'of "{name}": {why}')
     return ["keys"] if known.is_given else []
