@@ -198,6 +198,24 @@ def test_check_with_keys_and_receipts_from_elsewhere(run: Run, ledger: Path, tmp
     assert other.code == 1 and 'the key stated for "City" is not the one known' in other.words
 
 
+def test_members_cannot_sign_as_others(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """University and City sign a deal of County and Clinic, at the places that they have in that deal themselves."""
+    (tmp_path / "keys").mkdir()
+    own = [write_signing_key(tmp_path / "keys" / f"{place}.key", name=name) for place, name in enumerate(NAMES)]
+    monkeypatch.setattr("signed_ledgers.new_signing_key", iter(own).__next__)
+    two = example("hospitals").federation.take([2, 4])
+    write_signed_ledger(tmp_path / "forged.jsonl", fp.ExternalityMechanism().solve(two).deal)
+    assert run("check", "forged.jsonl").code == 0
+    known = run("check", "forged.jsonl", "--keys", "keys")
+    assert known.code == 1 and 'the key stated for "County" is not the one known' in known.words
+    for place, key in enumerate(own):  # keys that say no name are nobody's, whatever their files are called
+        (tmp_path / "keys" / f"{place}.key.pub").rename(tmp_path / "keys" / f"node-{place}.key.pub").write_text(
+            key.public
+        )
+    nobody = run("check", "forged.jsonl", "--keys", "keys")
+    assert nobody.code == 2 and "node-0.key.pub: a public key must end in the name of the member" in nobody.err
+
+
 def test_check_asks_for_signatures_of_ledgers_alone(run: Run, tmp_path: Path, ledger: Path) -> None:
     write_signed_ledger(
         tmp_path / "plain.jsonl", fp.ExternalityMechanism().solve(example("hospitals").federation).deal, until="agreed"

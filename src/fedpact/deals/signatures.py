@@ -29,7 +29,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -197,43 +196,34 @@ def write_signing_key(path: Path, *, name: str = "") -> SigningKey:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownKeys:
-    """Public keys that are known from elsewhere: by the names in their comments, or of files `node-PLACE.key.pub`."""
+    """Public keys that are known from elsewhere, by the names of the members in their comments."""
 
     by_name: Mapping[str, str] = field(default_factory=dict)
-    by_place: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def is_given(self) -> bool:
         """Whether there are any."""
-        return bool(self.by_name or self.by_place)
-
-    def key_of(self, name: str, place: int) -> str | None:
-        """A member's key, if it is known."""
-        return self.by_name.get(name, self.by_place.get(place))
+        return bool(self.by_name)
 
 
 def read_known_keys(path: Path) -> KnownKeys:
     """Public keys in a file, one per line, or in the .pub files of a folder.
 
-    Whose key it is its comment says, the member's name: `ecdsa-sha2-nistp384 AAAA... University`. Of a file
-    `node-2.key.pub` without a comment the number says it, the member's place.
+    Whose key it is its comment says, the member's name: `ecdsa-sha2-nistp384 AAAA... University`. A key without one is
+    an error: a number in a file's name would be whoever a ledger lists at that number.
     """
     by_name: dict[str, str] = {}
-    by_place: dict[int, str] = {}
     for file in sorted(path.glob("*.pub")) if path.is_dir() else [path]:
-        place = re.fullmatch(r"node-(\d+)(\.key)?\.pub", file.name)
         with error_context(str(file)):
             for line in filter(str.strip, read_bytes(file).decode(errors="replace").splitlines()):
                 key, name = plain_key(line), " ".join(line.split()[2:])
-                if name and by_name.setdefault(name, key) != key:
-                    raise InvalidInput(f'there are two keys of "{name}"; keep the right one')
-                if not name and place is None:
+                if not name:
                     raise InvalidInput("a public key must end in the name of the member it belongs to")
-                if not name and place is not None:
-                    by_place[int(place[1])] = key
-    if not by_name and not by_place:
+                if by_name.setdefault(name, key) != key:
+                    raise InvalidInput(f'there are two keys of "{name}"; keep the right one')
+    if not by_name:
         raise InvalidInput(f"{path}: there is no public key in it; members' keys are files that end in .pub")
-    return KnownKeys(by_name=by_name, by_place=by_place)
+    return KnownKeys(by_name=by_name)
 
 
 def _cryptography() -> SimpleNamespace:

@@ -61,26 +61,31 @@ MONEY_ROUNDING = 1e-9  # of the money that changes hands
 CENT = 1  # how far rounding may move a payment, in cents
 MAX_UNIT_DECIMALS = 9
 SAID = {TRAINED: "delivered", VERIFIED: "measured", MEASURED: "measured"}
+OWN_PART = ("place", "contributions", "money")  # claims that `check_own_part` checks
 NUMBERS = ("mechanism", "agents", "contributions", "payments", "side_payments")  # of a document, beside who is out
 
 
 class Refused(FedpactError):
-    """Why a node does not sign."""
+    """Why a node does not sign; `details`, which may quote its private numbers, are for its own log alone."""
+
+    def __init__(self, reason: str, *, details: str = "") -> None:
+        super().__init__(reason)
+        self.details = details
 
 
-def _require(claim: str, holds: bool, reason: str) -> None:
+def _require(claim: str, holds: bool, reason: str, *, details: str = "") -> None:
     if not holds:
-        raise Refused(f"{claim}: {reason}")
+        raise Refused(f"{claim}: {reason}", details=details)
 
 
 # The deal
 
 
-def check_deal(own: OwnNode, seat: Seat, asked: Mapping[str, Any], agent: Agent | None) -> list[str]:
-    """Check the deal that a node is asked to sign; the claims that were checked. The first that fails is `Refused`.
+def check_deal(own: OwnNode, seat: Seat, asked: Mapping[str, Any]) -> tuple[Deal, list[str]]:
+    """Check the deal that a node is asked to sign, as far as it needs no private file; the deal and the claims checked.
 
-    `asked` holds the `document`, and of this member alone `place`, `prices` and `utility`, and the `calibration` where
-    it matters; `agent` is what the node knows of itself, None if it has no private file.
+    The first that fails is `Refused`. `asked` holds the `document`, and of this member alone `place`, `prices` and
+    `utility`, and the `calibration` where it matters.
     """
     document, per_unit = asked.get("document"), own.samples_per_unit
     if not isinstance(document, dict) or document.get("about") != "deal":
@@ -93,11 +98,11 @@ def check_deal(own: OwnNode, seat: Seat, asked: Mapping[str, Any], agent: Agent 
         raise Refused(f"samples_per_unit must be {rule}, got {short_repr(stated)}")
     if type(document.get("rounds")) is not int or document["rounds"] < 1:
         raise Refused(f"rounds must be a whole number of at least 1, got {short_repr(document.get('rounds'))}")
-    claims = check_own_part(seat, asked, agent, least_gain=own.least_gain)
+    deal = check_own_part(seat, asked)
     _check_prices_digest(seat, asked.get("prices"), document.get("prices"))
-    _check_balance(deal_of_document(document), document["money"])
-    claims += ["balance", *_check_verification(document, asked.get("calibration"), own.calibration)]
-    return claims + _check_keys(own, seat, document)
+    _check_balance(deal, document["money"])
+    verification = _check_verification(document, asked.get("calibration"), own.calibration)
+    return deal, [*OWN_PART, "balance", *verification, *_check_keys(own, seat, document)]
 
 
 def deal_of_document(document: Mapping[str, Any]) -> Deal:
@@ -109,13 +114,8 @@ def deal_of_document(document: Mapping[str, Any]) -> Deal:
         raise Refused(str(reason)) from reason
 
 
-def check_own_part(
-    seat: Seat, asked: Mapping[str, Any], agent: Agent | None, *, least_gain: float | None = 0.0
-) -> list[str]:
-    """Check a node's own part of a deal; the claims that were checked, all of which hold.
-
-    `least_gain` is what it wants beyond the utility of training alone, in units of payoff; None if it takes any deal.
-    """
+def check_own_part(seat: Seat, asked: Mapping[str, Any]) -> Deal:
+    """Check that a node's own part of a deal is one (`OWN_PART`); the deal."""
     document, place, prices, utility = (asked.get(key) for key in ("document", "place", "prices", "utility"))
     assert isinstance(document, dict)
     _require("place", type(place) is int and place == seat.index, f"it is not at place {short_repr(place)}")
@@ -136,25 +136,25 @@ def check_own_part(
         raise Refused(f"prices must be {seat.size} finite numbers, got {short_repr(prices)}")
     if utility is not None and not is_number(utility):
         raise Refused(f"utility must be a finite number, got {short_repr(utility)}")
-    claims = ["place", "contributions", "money"]
-    if agent is not None:
-        row = None if prices is None else np.array(prices, dtype=np.float64)
-        claims += _check_by_private_file(agent, deal, row, utility, least_gain)
-    return claims
+    return deal
 
 
-def _check_by_private_file(
-    agent: Agent, deal: Deal, prices: FloatArray | None, utility: float | None, least_gain: float | None
+def check_by_private_file(
+    agent: Agent, deal: Deal, *, prices: Sequence[float] | None, utility: float | None, least_gain: float | None
 ) -> list[str]:
-    """Payment, prices, own contribution and utility, in this order; the claims that were checked."""
+    """Check payment, prices, own contribution and utility, in this order; the claims that were checked.
+
+    `least_gain` is what it wants beyond the utility of training alone, in units of payoff; None if it takes any deal. A
+    refusal quotes what the coordinator has stated, and none of the node's own numbers.
+    """
     index, [cap], profile = agent.index, agent.caps, deal.contributions
     payment, side = float(deal.payments[index]), float(np.asarray(deal.side_payments)[index])
-    fits = profile[index] <= cap * (1.0 + ROUNDING)
-    _require("contributions", bool(fits), f"{profile[index]:g} samples are more than its cap of {cap:g}")
+    fits = bool(profile[index] <= cap * (1.0 + ROUNDING))
+    _require("contributions", fits, "its own is more than its cap", details=f"{profile[index]:g} of {cap:g}")
     rules = MECHANISMS.get(deal.mechanism)
     no_side = side == 0.0 or (rules is not None and rules.has_side_payments)
     _require("payment", no_side, f"{side:.9g} beside the prices is not for these rules")
-    answer = agent.answer({"number": 0, "kind": "prices", "contributions": profile.tolist()})
+    answer = agent.answer_stranger({"number": 0, "kind": "prices", "contributions": profile.tolist()})
     said = answer["tasks"][0] | answer["lots"][0]
     _require("contributions", "payoff" in said, "its payoff is not defined there")
     worth, claims = np.array(said["prices"]), []
@@ -164,18 +164,20 @@ def _check_by_private_file(
             _check_unpriced(agent, profile, worth, said, payment - side)
             claims = ["payment", "own contribution"]
         else:
-            _check_prices(agent, profile, prices, worth, payment, side)
-            turnover = float((np.abs(prices) * profile).sum())
-            gain, scale = _own_gain(agent, profile, said, prices), abs(said["payoff"]) + said["cost"] + turnover
+            row = np.array(prices, dtype=np.float64)
+            _check_prices(agent, profile, row, worth, payment, side)
+            turnover = float((np.abs(row) * profile).sum())
+            gain, scale = _own_gain(agent, profile, said, row), abs(said["payoff"]) + said["cost"] + turnover
             _require("own contribution", gain <= ROUNDING * scale, "another one would be better for it")
             claims = ["payment", "prices", "own contribution"]
     scale = abs(said["payoff"]) + said["cost"] + turnover
     found = said["payoff"] - said["cost"] + payment
     enough = utility is None or found >= utility - ROUNDING * scale
-    _require("utility", enough, f"it is less than the {utility} named")
-    if least_gain is not None:  # how much it falls short stays its own business
-        enough = found - agent.standalone >= least_gain - ROUNDING * scale
-        _require("least gain", enough, "it asks for more")
+    _require("utility", enough, "it is less than the one named", details=f"{found:.9g}, and {utility} is named")
+    if least_gain is not None:
+        gain = found - agent.standalone
+        enough = gain >= least_gain - ROUNDING * scale
+        _require("least gain", enough, "it asks for more", details=f"{gain:.9g}, and it asks for {least_gain:g}")
     return [*claims, "utility", *(["least gain"] if least_gain is not None else [])]
 
 
@@ -203,7 +205,7 @@ def _check_unpriced(
     rounding = ROUNDING * (abs(said["payoff"]) + said["cost"] + abs(due) + abs(value))
     most = math.inf if own >= agent.caps[0] * (1.0 - ROUNDING) and own > 0.0 else due + rounding
     reason = f"{payment:.9g} does not follow from its costs and what data is worth to it"
-    _require("payment", due - rounding <= payment <= most, reason)  # what does follow stays its own business
+    _require("payment", due - rounding <= payment <= most, reason, details=f"{due:.9g} does")
 
 
 def _own_gain(agent: Agent, profile: FloatArray, said: Mapping[str, Any], prices: FloatArray) -> float:
@@ -252,7 +254,7 @@ def _check_keys(own: OwnNode, seat: Seat, document: Mapping[str, Any]) -> list[s
             plain_key(stated[name])
         except InvalidInput as reason:
             raise Refused(f'keys: of "{name}": {reason}') from reason
-        expected = known.key_of(name, document["agents"].index(name))
+        expected = known.by_name.get(name)
         why = "this node does not know its key" if expected is None else "this node knows another key of it"
         _require("keys", not known.is_given or expected == stated[name], f'of "{name}": {why}')
     return ["keys"] if known.is_given else []

@@ -2,7 +2,8 @@
 
 A certificate authority of our own signs the SuperLink's certificate, so that nodes know whom they talk to. Nodes prove
 themselves with ECDSA keys (P-384): the private key stays with the organisation, the public one is registered at the
-SuperLink. Organisations should make their own; those made here are for a rehearsal.
+SuperLink. Organisations should make their own (`fedpact flower key`), which bear their names; those made here are for
+a rehearsal and bear none.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricR
 from flwr.clientapp import ClientApp
 
 from fedpact.deals import whole_samples
+from fedpact.deals.deal_file import deal_record
 from fedpact.deals.signatures import (
     document_digest,
     key_document,
@@ -40,8 +41,15 @@ from fedpact.deals.signatures import (
     settlement_document,
     statement_document,
 )
-from fedpact.flower.checks import Refused, check_deal, check_everybody_signed, check_settlement, wanted_updates
-from fedpact.flower.identity import OwnNode
+from fedpact.flower.checks import (
+    Refused,
+    check_by_private_file,
+    check_deal,
+    check_everybody_signed,
+    check_settlement,
+    wanted_updates,
+)
+from fedpact.flower.identity import OwnNode, logger
 from fedpact.flower.messages import (
     ACTION,
     JSON_TEXT,
@@ -60,7 +68,7 @@ from fedpact.flower.messages import (
 from fedpact.negotiation import PROTOCOLS
 from fedpact.negotiation.agent import Agent, NodeMemory
 from fedpact.negotiation.sum_terms import Identity
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import InvalidInput, Refusal, short_repr
 from fedpact.utils.jsonl import decode_line
 
 REFUSED = 6  # Flower's code for a mod that refuses
@@ -212,13 +220,10 @@ class DealKeeper:
         held = self.learner(own.context).samples / own.samples_per_unit
         return replace(agent, caps=np.minimum(agent.caps, held))
 
-    def _negotiate(self, asked: dict[str, Any], own: OwnNode) -> dict[str, Any]:
+    def _negotiate(self, asked: dict[str, Any], own: SigningNode) -> dict[str, Any]:
         """Its answer to a question of the negotiation, if what it has answered before allows it."""
-        agent, state, protocol = own.required_agent(), own.state, own.config.get("protocol", "")
-        if protocol not in ("", *PROTOCOLS):
-            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r:.40}")
-        memory = NodeMemory.of(state.get("memory") or {"protocol": str(protocol)})
-        memory = memory.after(asked, knows_keys=own.known_keys.is_given)
+        agent, state = own.required_agent(), own.state
+        memory = own.memory.after(asked, knows_keys=own.known_keys.is_given)
         if asked.get("kind") == "introduce":
             agent = self._within_data(agent, own)
         secret = state.get("secret") or os.urandom(32).hex()  # what its masks are made from, drawn once
@@ -288,6 +293,14 @@ class SigningNode(OwnNode):
         return self.state.get(SIGNED)
 
     @property
+    def memory(self) -> NodeMemory:
+        """What it remembers of the questions it has answered, and by which protocol its owner has it negotiate."""
+        protocol = self.config.get("protocol", "")
+        if protocol not in ("", *PROTOCOLS):
+            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r:.40}")
+        return NodeMemory.of(self.state.get("memory") or {"protocol": str(protocol)})
+
+    @property
     def signed_name(self) -> str:
         """Its name in the deal that it has signed."""
         signed = self.signed
@@ -305,7 +318,10 @@ class SigningNode(OwnNode):
         return {**said, "key": self.key.public, "signature": signature}
 
     def sign_deal(self, asked: Mapping[str, Any], agent: Agent | None) -> dict[str, Any]:
-        """Sign the deal and the node's own part of it if they hold; the last one signed is the one kept to."""
+        """Sign the deal and the node's own part of it if they hold; the last one signed is the one kept to.
+
+        It compares its private file with the numbers of one deal in a run only (`NodeMemory.after_deal`).
+        """
         document = asked.get("document")
         if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
             raise InvalidInput("there is no deal to sign in what was asked")
@@ -313,12 +329,18 @@ class SigningNode(OwnNode):
         try:
             if agent is not None and agent.has_lots:
                 raise Refused("a node signs deals between members with one lot of data each")
-            claims = check_deal(self, seat, asked, agent)
+            deal, claims = check_deal(self, seat, asked)
+            parts: dict[str, Any] = {part: asked.get(part) for part in ("prices", "utility")}
+            if agent is not None:
+                numbers = document_digest({"deal": deal_record(deal), **parts})
+                self.remember(memory=asdict(self.memory.after_deal(deal, numbers, index=seat.index)))
+                claims += check_by_private_file(agent, deal, **parts, least_gain=self.least_gain)
             wants = wanted_updates(document, asked.get("wants"), agent, seat.name)
-        except Refused as reason:
+        except (Refused, Refusal) as reason:
+            details = getattr(reason, "details", "")
+            logger.warning("it does not sign the deal: %s%s", reason, f" ({details})" if details else "")
             return {"signed": False, "reason": str(reason)}
-        parts = {"prices": asked["prices"], "utility": asked["utility"], "claims": claims, "wants": wants}
-        own = statement_document(document, seat.name, **parts)
+        own = statement_document(document, seat.name, **parts, claims=claims, wants=wants)
         self.remember(**{SIGNED: {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}})
         self._keep_statement(document)
         return {

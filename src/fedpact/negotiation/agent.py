@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.deals import Deal
 from fedpact.federation import Cost, Federation, Payoff
 from fedpact.federation.arrays import Owners, sum_by
 from fedpact.federation.lots import require_own_caps
@@ -321,7 +322,8 @@ class NodeMemory:
       others, it would tell its utility digit by digit.
 
     The same question asked again is answered again. A node without keys of others believes whatever it is told, and
-    hides nothing from a coordinator that lies; it keeps to one protocol and one mechanism only.
+    hides nothing from a coordinator that lies; it keeps to one protocol and one mechanism only. Every node decides on
+    the numbers of one deal in a run, whether it signs that or not (`after_deal`).
     """
 
     protocol: str = ""
@@ -329,6 +331,8 @@ class NodeMemory:
     members: tuple[int, ...] = ()
     agreed: tuple[float, ...] = ()
     payment: tuple[float, ...] = ()
+    deal: str = ""
+    signers: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> NodeMemory:
@@ -373,3 +377,20 @@ class NodeMemory:
                 raise Refusal("it accepts or refuses the profile agreed in a run, at one payment, and nothing else")
             found = replace(found, payment=payment)
         return found
+
+    def after_deal(self, deal: Deal, digest: str, *, index: int) -> NodeMemory:
+        """What is remembered once the node at an index decides on a deal; raises `Refusal` if it must not decide on it.
+
+        `digest` is that of all numbers put to the node. Every decision compares its utility with numbers of the
+        coordinator's choice, so it decides on one deal, which is the one agreed if it has answered sums. Members that
+        are lost take their data with them, and those who are left may deal anew: then the members are fewer every time.
+        """
+        if digest == self.deal:
+            return self
+        members, profile = tuple(map(int, deal.members)), tuple(map(float, deal.contributions))
+        payment = (float(deal.payments[index]),)
+        is_agreed = self.mechanism in ("", deal.mechanism) and self.members in ((), members)
+        is_agreed = is_agreed and self.agreed in ((), profile) and self.payment in ((), payment)
+        if not is_agreed or (self.deal and not set(members) < set(self.signers)):
+            raise Refusal("it decides on the one deal that is agreed in a run, and this is another one")
+        return replace(self, deal=digest, signers=members, payment=payment if self.agreed else self.payment)

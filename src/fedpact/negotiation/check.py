@@ -708,7 +708,7 @@ def _wrong_keys(found: CheckedLedger, entry: Entry, _: SignedDeal) -> Iterator[s
             yield f'a second key is stated for "{name}"'
         elif stated["key"] in before.values():
             yield f'"{name}" has the key of another member'
-        expected = found.keys.key_of(name, stated["place"])
+        expected = found.keys.by_name.get(name)
         if found.keys.is_given and expected != stated["key"]:
             why = "is not known" if expected is None else "is not the one known"
             yield f'the key stated for "{name}" {why}'

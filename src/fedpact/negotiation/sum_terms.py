@@ -228,7 +228,7 @@ def _check_signed(
     for place in asked["members"]:
         if place != agent.index:
             name = str(asked["names"][place])
-            public = agent.identity.known.key_of(name, place)
+            public = agent.identity.known.by_name.get(name)
             if public is None:
                 raise Refusal(f'"{name}" is not among the members whose signing keys it knows: it may be made up')
             if not is_signature(public, texts[str(place)], signatures.get(str(place))):

@@ -11,6 +11,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals import Ledger
+from fedpact.deals.signatures import stated_keys
 from fedpact.flower.run import SignedRun, begin_run
 from fedpact.flower.server import FlowerChannel
 from fedpact.negotiation import masks
@@ -170,6 +171,78 @@ def test_consent_is_no_oracle_of_utilities(coordinator: Coordinator) -> None:
     early = Coordinator(coordinator.stage.folder.parent / "again")
     early.begin()
     assert "at one payment, and nothing else" in refusal(early.ask(1, question))
+
+
+def sign(
+    coordinator: Coordinator, place: int, profile: Any, *, gets: float = 0.0, utility: Any = None, out: Any = ()
+) -> dict[str, Any]:
+    """A node's answer to a deal under rules that name no payments, so that what it is paid is free to choose."""
+    run = coordinator.channel._run
+    keys, members = stated_keys(run.ledger.entries), [name for name in FEDERATION.names if name not in out]
+    payments = [-gets / (len(members) - 1) if name in members else 0.0 for name in FEDERATION.names]
+    payments[place] = gets
+    document = {
+        "about": "deal",
+        "run": run.ledger.entries[0].hash,
+        "head": "0" * 64,
+        "mechanism": "shapley",
+        "agents": list(FEDERATION.names),
+        "excluded": list(out),
+        "contributions": np.asarray(profile, dtype=float).tolist(),
+        "payments": payments,
+        "side_payments": [0.0] * 5,
+        "prices": None,
+        "keys": {name: keys[name] for name in members},
+        "money": {"currency": "EUR", "per_payoff": 1.0, "decimals": 2},
+        "samples_per_unit": 1.0,
+        "rounds": 1,
+    }
+    name = FEDERATION.names[place]
+    answers, silent = run.ask(
+        "sign", {name: {"document": document, "place": place, "prices": None, "utility": utility}}
+    )
+    assert not silent
+    return answers[name]
+
+
+ANOTHER = "it decides on the one deal that is agreed in a run, and this is another one"
+
+
+@pytest.mark.parametrize("protocol", ["sums", "price-discovery"])
+def test_a_signature_is_no_oracle_of_utilities(tmp_path: Path, protocol: str) -> None:
+    """Neither by the utility that is named, nor by payments or profiles: it decides on one deal."""
+    coordinator = Coordinator(tmp_path, protocol=protocol)
+    first = sign(coordinator, 1, AT, gets=100.0, utility=1e9)
+    assert first == {"signed": False, "reason": "utility: it is less than the one named"}
+    assert sign(coordinator, 1, AT, gets=100.0, utility=1e9) == first
+    for profile, gets, utility in ((AT, 100.0, -1e9), (AT, 100.0, None), (AT, 99.0, 1e9), (0.5 * AT, 100.0, 1e9)):
+        assert sign(coordinator, 1, profile, gets=gets, utility=utility) == {"signed": False, "reason": ANOTHER}
+    assert sign(coordinator, 2, AT, gets=100.0)["signed"] is True  # another node
+
+
+def test_after_sums_only_the_deal_agreed_is_decided_on(coordinator: Coordinator) -> None:
+    """At the agreed profile too, a payment follows from the mechanism that was negotiated."""
+    settle(coordinator.begin())
+    for profile in (AT, 0.5 * AT):
+        assert sign(coordinator, 1, profile, gets=100.0)["reason"] == ANOTHER
+
+
+def test_those_who_are_left_may_deal_anew_once_for_every_member_that_is_lost(tmp_path: Path) -> None:
+    coordinator = Coordinator(tmp_path)
+    assert sign(coordinator, 1, AT, gets=100.0)["signed"] is True
+    left = np.where(np.arange(5) == 4, 0.0, AT)
+    assert sign(coordinator, 1, left, gets=100.0, out=["Clinic"])["signed"] is True
+    for profile, out in ((left, ["Clinic"]), (0.5 * np.where(np.arange(5) == 0, 0.0, AT), ["University"]), (AT, [])):
+        assert sign(coordinator, 1, profile, gets=90.0, out=out)["reason"] == ANOTHER
+
+
+def test_why_a_node_does_not_sign_is_in_its_own_log_alone(
+    coordinator: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", logger="flwr.fedpact")
+    said = sign(coordinator, 1, 1e6 * AT, gets=100.0)
+    assert said["reason"] == "contributions: its own is more than its cap"
+    assert f"of {FEDERATION.caps[1]:g})" in caplog.text
 
 
 @pytest.mark.parametrize("about", ["shares", "prices"])

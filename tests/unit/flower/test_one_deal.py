@@ -133,7 +133,11 @@ def test_a_coordinator_that_signs_for_others_is_found_by_who_knows_their_keys(st
     stage.node_config[0] = {"keys": str(tmp_path / "agents")}
     careful = Coordinator(stage)
     assert "keys" in careful.ask(0, "sign", careful.part(0))["claims"]
-    careful.keys |= {name: key.public for name, key in forged.items()}
+    swapped = careful.keys | {NAMES[1]: careful.keys[NAMES[2]], NAMES[2]: careful.keys[NAMES[1]]}
+    honest, careful.keys = careful.keys, swapped  # members that sign as each other
+    said = careful.ask(0, "sign", careful.part(0))
+    assert said["signed"] is False and said["reason"] == 'keys: of "agent 1": this node knows another key of it'
+    careful.keys = honest | {name: key.public for name, key in forged.items()}
     said = careful.ask(0, "sign", careful.part(0, 0.1))
     assert said["signed"] is False and said["reason"] == 'keys: of "agent 1": this node knows another key of it'
 

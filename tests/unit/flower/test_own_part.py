@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.flower.checks import Refused, check_own_part
+from fedpact.flower.checks import OWN_PART, Refused, check_by_private_file, check_own_part
 from fedpact.flower.identity import Seat
 from fedpact.mechanisms import personal_prices, resolve_mechanism
 from fedpact.negotiation import Agent
@@ -41,7 +41,9 @@ def checked(agent: Agent, given: dict[str, Any], *, least_gain: float | None = 0
     for key in ("payment", "side_payment"):
         document[f"{key}s"] = [given.get(key, 0.0) if member == place else 0.0 for member in range(size)]
     asked = {"document": document} | {key: given.get(key) for key in ("place", "prices", "utility")}
-    return check_own_part(Seat(agent.name, place, size), asked, agent, least_gain=least_gain)
+    deal = check_own_part(Seat(agent.name, place, size), asked)
+    own = {key: given.get(key) for key in ("prices", "utility")}
+    return [*OWN_PART, *check_by_private_file(agent, deal, **own, least_gain=least_gain)]
 
 
 HOSPITALS = example("hospitals").federation
@@ -166,10 +168,10 @@ def test_least_gain() -> None:
         checked(AGENT, SOUND, least_gain=gain + 1e-4)
 
 
-@pytest.mark.parametrize("given", [{"payment": 7.0}, {"utility": 9e9, "payment": SOUND["payment"]}])
+@pytest.mark.parametrize("given", [{"payment": 7.0}, {"utility": 9e9}, {"contributions": [0.0, 8e7, 0.0, 0.0, 0.0]}])
 def test_why_it_does_not_sign_quotes_no_number_of_its_own(given: dict[str, Any]) -> None:
     """A coordinator of sums, where no prices are named, could ask about any profile."""
     with pytest.raises(Refused) as refused:
         checked(AGENT, SOUND | {"prices": None} | given)
-    stated = str(refused.value).replace("9000000000.0", "").replace("7", "")
+    stated = str(refused.value).replace("payment: 7 does", "")
     assert not any(character.isdigit() for character in stated), stated

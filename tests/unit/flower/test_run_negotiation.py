@@ -13,13 +13,11 @@ from flwr.app import ConfigRecord, Message
 
 import fedpact as fp
 from fedpact.deals.signatures import write_signing_key
-from fedpact.flower.keys import write_keys
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation import agents_of, masks
 from fedpact.negotiation.agent_file import save_agent
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
-from random_cases import some
 from unit.flower.in_process import Stage
 from unit.flower.test_run import kinds, nonsense, only, silent
 
@@ -67,14 +65,6 @@ def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, 
     assert found.failed == [] and found.last("settled") is not None
 
 
-def keys_by_place(federation: fp.Federation, folder: Path) -> dict[int, dict[str, Any]]:
-    """Nodes that name their key; whose the others are the names of their files say."""
-    write_keys(folder, host="localhost", nodes=federation.n_agents)
-    return {
-        place: {"key": str(folder / f"node-{place}.key"), "keys": str(folder)} for place in range(federation.n_agents)
-    }
-
-
 def keys_by_name(federation: fp.Federation, folder: Path) -> dict[int, dict[str, Any]]:
     """Nodes that name no key of their own, so that it is the one beside their private file; comments say whose."""
     folder.mkdir()
@@ -87,11 +77,10 @@ def keys_by_name(federation: fp.Federation, folder: Path) -> dict[int, dict[str,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make_keys", some([keys_by_place, keys_by_name], 1))
-def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path, make_keys: Any) -> None:
+def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path) -> None:
     """Keys are signed with the nodes' own; a coordinator that hands out others is told by everybody."""
     federation = example("hospitals").federation
-    config = make_keys(federation, tmp_path / "keys")
+    config = keys_by_name(federation, tmp_path / "keys")
     stage = Stage(federation, tmp_path / "signed", node_config=config)
     stage.conduct(protocol="sums")
     assert kinds(stage)[-1] == "settled" and not check_record(stage.ledger).deal.excluded

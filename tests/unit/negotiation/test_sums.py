@@ -356,14 +356,11 @@ class Middle(InProcess):
         return answers
 
 
-def signed_agents(federation: fp.Federation, by: str = "name") -> list[Agent]:
+def signed_agents(federation: fp.Federation) -> list[Agent]:
     """Members that have signing keys and know each other's."""
     signing = [new_signing_key() for _ in range(federation.n_agents)]
     public = [key.public for key in signing]
-    if by == "name":
-        known = KnownKeys(by_name=dict(zip(federation.names, public, strict=True)))
-    else:
-        known = KnownKeys(by_place=dict(enumerate(public)))
+    known = KnownKeys(by_name=dict(zip(federation.names, public, strict=True)))
     return [
         replace(agent, identity=Identity(sign=key.sign_bytes, known=known))
         for agent, key in zip(agents_of(federation), signing, strict=True)
@@ -381,9 +378,8 @@ def test_without_signatures_a_coordinator_in_the_middle_reads_along() -> None:
     np.testing.assert_allclose(found, _terms(channel.agents[place], question), atol=1e-20)
 
 
-@pytest.mark.parametrize("by", ["name", "place"])
-def test_signatures_keep_a_coordinator_out_of_the_middle(by: str) -> None:
-    channel = Middle(signed_agents(dense(4), by))
+def test_signatures_keep_a_coordinator_out_of_the_middle() -> None:
+    channel = Middle(signed_agents(dense(4)))
     with pytest.raises(fp.NotConverged, match="is not signed by it: somebody may listen"):
         coordinate(channel, protocol="sums")
     assert not channel.read
