@@ -97,7 +97,7 @@ def test_sweeps_of_budgets_in_money(run, tmp_path: Path) -> None:
     vary = ("--vary", "budgets[Sued]=50000 EUR,90000 EUR", "--metric", "payments", "--metric", "gain_shares")
     result = run("sweep", path, *vary, "-m", "fair", "-o", numbers)
     assert result.code == 0 and "part of the fair gain (ratio)" in result.words
-    record = run("sweep", path, *vary, "-m", "fair", "-o", numbers, "--json").record
+    record = run("sweep", path, *vary, "-m", "fair", "-o", numbers, "--force", "--json").record
     paid = np.array(record["mechanisms"]["fair"]["payments"])[:, 1]
     np.testing.assert_allclose(paid, [-50000.0, -90000.0], rtol=1e-9)
     for written, message in (
@@ -105,7 +105,7 @@ def test_sweeps_of_budgets_in_money(run, tmp_path: Path) -> None:
         ("budgets=5,6 EUR", "values must all be sums of money if one is"),
         ("budgets=EUR 5", 'sums such as "50000 EUR"'),
     ):
-        wrong = run("sweep", path, "--vary", written, "-o", numbers)
+        wrong = run("sweep", path, "--vary", written, "-o", numbers, "--force")
         assert wrong.code == 2 and message in wrong.err
 
 
