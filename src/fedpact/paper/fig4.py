@@ -112,14 +112,14 @@ def _run(game: MeasuredGame, seed: int, gamma: float, settings: Fig4Settings, fi
     shares = np.array([game.shapley(used) for used in schedule])
     finish()
     curves = {
-        "externality": trained(game, gamma, given, np.tile(paid, (rounds, 1)), alone, models=len(grid.profiles)),
-        "shapley": trained(game, gamma, schedule, shares - gamma * schedule, alone, models=responses.models),
+        "externality": train_rounds(game, gamma, given, np.tile(paid, (rounds, 1)), alone, models=len(grid.profiles)),
+        "shapley": train_rounds(game, gamma, schedule, shares - gamma * schedule, alone, models=responses.models),
     }
     finish()
     return Fig4Run(seed=seed, gamma=gamma, alone=alone, curves=curves)
 
 
-def trained(
+def train_rounds(
     game: MeasuredGame, cost: float, schedule: IntArray, utilities: FloatArray, alone: FloatArray, *, models: int = 0
 ) -> Curve:
     """Two federations trained round by round: with everybody, and without those who are better off alone."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.fig4 import trained
+from fedpact.paper.fig4 import train_rounds
 from fedpact.paper.measured import MeasuredGame, best_responses, externality_payments, grid_search, standing_alone
 from fedpact.training import Histories
 
@@ -146,7 +146,7 @@ def test_welfare_without_leavers() -> None:
     alone = standing_alone(game(), 0.004)
     schedule = np.tile([40, 50, 60], (3, 1))
     utilities = np.array([alone + 1.0, alone + np.array([1.0, -1.0, 1.0]), alone - 1.0])
-    found = trained(game(), 0.004, schedule, utilities, alone)
+    found = train_rounds(game(), 0.004, schedule, utilities, alone)
     assert found.leaves.tolist() == [[False] * 3, [False, True, False], [True] * 3]
     whole = FED.payoffs(np.array([40.0, 50.0, 60.0])) - 0.004 * schedule[0]
     np.testing.assert_allclose(found.welfare, whole.sum(), atol=1e-12)
