@@ -123,10 +123,6 @@ class Scenario:
             uncertainty = uncertainty.take(*(owned_by(each, chosen)[0] for each in owners))
         return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty, measured=None)
 
-    def replace_federation(self, federation: Federation) -> Scenario:
-        """The same words around another federation of the same members, without what is known of the numbers."""
-        return replace(self, federation=federation, uncertainty=None, measured=None)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):
             return NotImplemented

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -116,7 +118,7 @@ def test_with_data_at_home_the_gain_is_said_in_money() -> None:
 
 def test_where_nobody_stays_it_is_said_who_leaves_first() -> None:
     scenario = built_in("hospitals")
-    dearer = scenario.replace_federation(scenario.federation.replace(joining_costs=5000.0))
+    dearer = replace(scenario, federation=scenario.federation.replace(joining_costs=5000.0))
     assert "Shapley loses everybody, Clinic first, and reaches 0.0 %." in fp.compare(dearer).recommendation.reason
 
 
