@@ -11,8 +11,8 @@ inside its own training records, never by its tests, among
 It leaves its own records alone only for what is better by more than one standard error: with a hundred records the
 best of ten noisy scores is often the luckiest. With fewer than ten records of a class it has nothing to choose by.
 
-A `Measurement` holds the jackknife of every member's score (`scores`) in every split; differences between two of them
-are paired. Runs are kept on disk as soon as they are known, so that an interrupted pilot goes on.
+A `Measurement` holds what was found of every member's score in every split; differences between two of them are
+paired. Runs are kept on disk as soon as they are known, so that an interrupted pilot goes on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedpact.fitting.pilots.models import PilotModel, ScoreFunction, difference, kept_records
+from fedpact.fitting.pilots.models import PilotModel, ScoreFunction, kept_records
 from fedpact.fitting.pilots.records import CLASSIFICATION, Fold, Index, PilotData, deal_folds, shared_records
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
@@ -56,8 +56,9 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Scores of every member, (splits, 1 + groups) each: of all records, and without each group of them."""
+    """What was found of every member's score, (splits, ...) each: the score, and what its variance follows from."""
 
+    score: ScoreFunction
     scores: tuple[FloatArray, ...]
 
     @property
@@ -67,7 +68,7 @@ class Measurement:
 
     def gains_over(self, other: Measurement) -> tuple[FloatArray, FloatArray]:
         """(n,) each: differences to another measurement on the same splits, and their variances."""
-        found = [difference(own, theirs) for own, theirs in zip(self.scores, other.scores, strict=True)]
+        found = [self.score.difference(*pair) for pair in zip(self.scores, other.scores, strict=True)]
         return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
 
 
@@ -100,11 +101,11 @@ class Trainer:
         return found
 
     def scored(self, run: Run) -> list[FloatArray]:
-        """Every member's score in a run, with all records and without each group of them."""
+        """What is found of every member's score in a run."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of convergence and columns without a value: the score tells
             pairs = zip(self(run), self.data.records, strict=True)
-            return [self.score.jackknife(made, own.truth, kept_records(own.truth, own.groups)) for made, own in pairs]
+            return [self.score.measure(made, own.truth, kept_records(own.truth, own.groups)) for made, own in pairs]
 
     def empty(self, n: int) -> FloatArray:
         """Predictions of n records, to fill in."""
@@ -135,7 +136,8 @@ class Laboratory:
                     self.kept.save(_piece(run), {f"member{member}": own for member, own in enumerate(scores)})
                 self.count(doing, len(runs) - len(missing) + done, len(runs))
         measured = [[self.done[arrangement, shares, split] for split in splits] for arrangement, shares in wanted]
-        return [Measurement(tuple(np.stack(own) for own in zip(*each, strict=True))) for each in measured]
+        by_member = [tuple(np.stack(own) for own in zip(*each, strict=True)) for each in measured]
+        return [Measurement(self.trainer.score, scores) for scores in by_member]
 
     def _results(self, runs: Sequence[Run]) -> Generator[tuple[Run, list[FloatArray]], None, None]:
         for index, run in enumerate(runs):
@@ -225,7 +227,7 @@ class _Fold:
         scores = self._inner_scores(member, [Candidate(), *candidates]) if candidates else {}
         best, most = Candidate(), 0.0
         for candidate in candidates:
-            better, variance = difference(scores[candidate], scores[Candidate()])
+            better, variance = self.trainer.score.difference(scores[candidate], scores[Candidate()])
             if (sure := better - float(np.sqrt(variance))) > most:
                 best, most = candidate, sure
         return best
@@ -242,7 +244,7 @@ class _Fold:
         return every + [Candidate((single,)) for single in singles]
 
     def _inner_scores(self, member: int, candidates: Sequence[Candidate]) -> dict[Candidate, FloatArray]:
-        """(1, 1 + groups) each: the score by inner folds, with all records and without each group of them."""
+        """(1, ...) each: what is found of the score by inner folds."""
         own, train = self.trainer.data.records[member], self.folds[member].train
         split, targets = self.trainer.remembered["split"], own.targets[train]
         rng = np.random.default_rng([self.trainer.seed, member, split, self.number])
@@ -256,9 +258,9 @@ class _Fold:
             for each, found in predictions.items():
                 work = partial(self._answers, member, train[~rows], train[rows], each)
                 found[rows] = self._remember((inner, member, each), work)
-        score = self.trainer.score.jackknife
+        measure = self.trainer.score.measure
         return {
-            each: self._remember(("score", member, each), partial(score, found, targets, kept))[None]
+            each: self._remember(("score", member, each), partial(measure, found, targets, kept))[None]
             for each, found in predictions.items()
         }
 

@@ -239,7 +239,8 @@ QUICK: dict[str, Callable[[FloatArray, Index, FloatArray], FloatArray]] = {
 class ScoreFunction:
     """A score of scikit-learn, of predictions that were made already.
 
-    `name` is one of `sklearn.metrics.get_scorer_names()`, or a scorer; by default one that suits the task.
+    `name` is one of `sklearn.metrics.get_scorer_names()`, or a scorer; by default one that suits the task. A score with
+    a variance of its own overrides `measure` and `difference`; `fedpact.pilot(score=...)` takes it as it is.
     """
 
     def __init__(self, name: Any, task: str) -> None:
@@ -273,10 +274,13 @@ class ScoreFunction:
 
     def of(self, predictions: FloatArray, truth: FloatArray) -> float:
         """The score of predictions; NaN where it has none."""
-        return float(self.jackknife(predictions, truth, np.ones((1, len(truth))))[0])
+        return float(self.measure(predictions, truth, np.ones((1, len(truth))))[0])
 
-    def jackknife(self, predictions: FloatArray, truth: FloatArray, kept: FloatArray) -> FloatArray:
-        """One score for each row of `kept`, which is 1 for records that count and 0 for others."""
+    def measure(self, predictions: FloatArray, truth: FloatArray, kept: FloatArray) -> FloatArray:
+        """The score of all records, and what `difference` needs to know beside it: here a score for each row of `kept`.
+
+        `kept`, (1 + G, N), is 1 for records that count and 0 for others (`kept_records`); in its first row all count.
+        """
         is_class = predictions.ndim == 2
         labels: Any = truth.astype(np.intp) if is_class else truth
         if self.name in QUICK and (self.name != "roc_auc" or predictions.shape[1] == 2):
@@ -287,6 +291,15 @@ class ScoreFunction:
         if is_class and self.name != "accuracy":  # one class only has none
             found[[np.ptp(labels[rows > 0]) == 0 for rows in kept]] = np.nan
         return found
+
+    def difference(self, one: FloatArray, other: FloatArray) -> tuple[float, float]:
+        """The mean of `one - other` and its variance; (splits, ...) each, of what `measure` found in every split."""
+        found = one - other
+        left_out = np.nanmean(found[:, 1:], axis=0)
+        n = len(left_out)
+        by_records = (n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum())
+        by_splits = float(found[:, 0].var(ddof=1)) / len(found) if len(found) > 1 else 0.0
+        return float(found[:, 0].mean()), by_records + by_splits
 
     def _score(self, stored: Any, rows: Index, labels: Any) -> float:
         try:
@@ -307,13 +320,3 @@ def kept_records(truth: FloatArray, groups: Index) -> FloatArray:
         # Records of one class are dealt out in turn, so that no group holds all of a rare one.
         part[np.lexsort((groups, truth))] = np.arange(len(truth)) % n
     return np.concatenate([np.ones((1, len(truth))), part != np.arange(n)[:, None]])
-
-
-def difference(one: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """The mean of `one - other` and its variance; both (splits, 1 + G) of all records and without each of G groups."""
-    found = one - other
-    left_out = np.nanmean(found[:, 1:], axis=0)
-    n = len(left_out)
-    by_records = (n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum())
-    by_splits = float(found[:, 0].var(ddof=1)) / len(found) if len(found) > 1 else 0.0
-    return float(found[:, 0].mean()), by_records + by_splits

@@ -408,9 +408,9 @@ def pilot(
 
     `model` is a scikit-learn estimator, or its name such as "sklearn.linear_model:LogisticRegression(C=0.1)", by
     default a linear one that suits the `task`, "classification" or "regression", which the target decides. `score` is
-    one of scikit-learn's, "accuracy" or "r2" by default. `cost` and `value` are what sharing a record costs and what
-    the score is worth, for all or by member: money such as "0.02 EUR/record" and "20 EUR/point" (a hundredth of the
-    score), or plain numbers per record and per 1.
+    one of scikit-learn's, "accuracy" or "r2" by default, or a `ScoreFunction` with a variance of its own. `cost` and
+    `value` are what sharing a record costs and what the score is worth, for all or by member: money such as
+    "0.02 EUR/record" and "20 EUR/point" (a hundredth of the score), or plain numbers per record and per 1.
 
     `floor`, what guessing scores, is measured by the constant answer if it is not given; `family`, of the curves, is
     "power-law" or "exponential", the one that predicts better; `arrangement` is "own choice" or "one model", the former
@@ -436,7 +436,7 @@ def pilot(
     columns = {"member": member, "ignore": ignore, "lots": lots, "groups": groups}
     records = _records(data, target, task=task, source=source, seed=seed, **columns)
     whole_number("models", models, least=1 + len(records.caps))  # everything shared, and each lot alone
-    judged = ScoreFunction(score, records.task)
+    judged = score if isinstance(score, ScoreFunction) else ScoreFunction(score, records.task)
     trained = PilotModel.of(model, records.task, len(records.classes), seed)
     terms, shapes = pilot_terms(records, cost, value), shapes_of(family)
     tell = progress or (lambda doing, done, total: None)

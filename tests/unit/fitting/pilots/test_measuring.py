@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fedpact as fp
 from fedpact.fitting.pilots.arrangements import ALONE, OWN_CHOICE, Trainer
-from fedpact.fitting.pilots.models import QUICK, PilotModel, ScoreFunction, difference, kept_records, parse_estimator
+from fedpact.fitting.pilots.models import QUICK, PilotModel, ScoreFunction, kept_records, parse_estimator
 from fedpact.fitting.pilots.records import CLASSIFICATION, FOLDS, PilotData, Records, deal_folds, shared_records
 from fedpact.utils.errors import InvalidInput
 from unit.fitting.pilots.members import federation, member
@@ -134,12 +135,38 @@ def test_the_variance_of_a_paired_difference_is_that_of_drawing_records_anew() -
         other = np.where(rng.random(200) < 0.1, 1.0 - one, one)
 
         kept = kept_records(truth, np.arange(200))
-        found = [score.jackknife(np.eye(2)[each.astype(int)], truth, kept)[None] for each in (one, other)]
-        mean, variance = difference(*found)
+        found = [score.measure(np.eye(2)[each.astype(int)], truth, kept)[None] for each in (one, other)]
+        mean, variance = score.difference(*found)
         differences.append(mean)
         stated.append(variance)
     assert np.mean(stated) == pytest.approx(np.var(differences), rel=0.4)
     assert np.mean(stated) < 0.5 * 0.8 * 0.2 / 200 * 2.0
+
+
+class Brier(ScoreFunction):
+    """Minus the mean squared error of probabilities: a mean over records, whose variance is theirs."""
+
+    def __init__(self) -> None:
+        self.name = "brier"
+
+    def measure(self, predictions: np.ndarray, truth: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        each = -((predictions - np.eye(predictions.shape[1])[truth.astype(int)]) ** 2).sum(axis=1)
+        return np.append(each.mean(), each)
+
+    def difference(self, one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+        each = (one - other)[:, 1:].mean(axis=0)
+        return float(each.mean()), float(each.var(ddof=1)) / each.size
+
+
+def test_a_score_brings_a_variance_of_its_own() -> None:
+    found = fp.pilot("wine", models=6, splits=2, score=Brier())
+    gains, errors = found.gain("own choice")
+    jackknifed = fp.pilot("wine", models=6, splits=2, score="neg_brier_score")
+    also, doubts = jackknifed.gain("own choice")
+    np.testing.assert_allclose(gains, also, atol=1e-12)
+    np.testing.assert_allclose(errors, doubts, rtol=0.5)
+    assert (errors != doubts).any()
+    assert found.score.words == "brier"
 
 
 @pytest.mark.parametrize(
