@@ -414,10 +414,19 @@ def _finish(scaled: _Scaled, near: _Point, x: FloatArray, precision: float) -> t
 
 
 def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
-    """Where a Newton step of the free coordinates along the full shared caps leads."""
+    """Where a Newton step of the free coordinates along the full shared caps leads.
+
+    With H the Hessian and A the rows of the full caps, over the free coordinates only, it solves
+
+        [ H + ridge   A' ] [   d    ]   [ f'(x)   ]
+        [ A           0  ] [ prices ] = [ 1 - A x ],
+
+    in coordinates in which the diagonal of H is one.
+    """
     x, n, caps = here.x, here.x.shape[-1], here.full.shape[-1]
     gradient = scaled.gradient(x)
     reduced = gradient - times_transposed(scaled.rows, here.prices)
+    # The active set: held at a bound by the sign of the multiplier, and caps with a price that is not negative.
     held = ((x <= 0) & (reduced <= 0)) | ((x >= 1) & (reduced >= 0)) | (scaled.upper <= 0)
     free, full = ~held, here.full & (here.prices >= 0)
     rows = scaled.rows * (free[:, None, :] & full[..., None])
@@ -428,7 +437,7 @@ def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
     system[:, :n, :n] /= root[:, :, None] * root[:, None, :]
     system[:, n:, :n] = rows / root[:, None, :]
     system[:, :n, n:] = np.swapaxes(system[:, n:, :n], -1, -2)
-    idle = ~rows.any(axis=-1)
+    idle = ~rows.any(axis=-1)  # held coordinates and caps without a free one keep their values: a one on the diagonal
     np.einsum("pii->pi", system)[...] += np.concatenate([np.where(free, ridge[:, None], 1.0), 1.0 * idle], axis=-1)
     slack = np.where(idle, 0.0, 1.0 - scaled.used(x))
     solved = _solve(system, np.concatenate([np.where(free, gradient, 0.0) / root, slack], axis=-1))
