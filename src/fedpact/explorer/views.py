@@ -25,9 +25,7 @@ from fedpact.explorer.files import PACKAGE
 from fedpact.federation import Federation
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
-from fedpact.report.page import render_section
-from fedpact.report.sections import MAX_NAMES
-from fedpact.report.view import View
+from fedpact.report.page import MAX_NAMES, View, render_section
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.jsonl import jsonable

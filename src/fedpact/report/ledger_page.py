@@ -14,9 +14,8 @@ from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, MEASURED
 from fedpact.deals.settlement import share_matrix
 from fedpact.negotiation.check import FINISHED, CheckedLedger
-from fedpact.report.markup import render
+from fedpact.report.markup import render, style_sheet
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
-from fedpact.report.page import style_sheet
 
 SIGNED_WORDS = {
     "key": "its key for this run",

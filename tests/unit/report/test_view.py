@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import fedpact as fp
+from fedpact.report.page import View
 from fedpact.report.tables import FEW, MAX_SHOWN, ResultTable
-from fedpact.report.view import View
 
 
 def test_few_rows_are_all_shown_and_of_many_the_largest():
