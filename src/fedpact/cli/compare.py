@@ -6,9 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import typer
 from typer import Option
 
 from fedpact.cli import inputs, screen
+from fedpact.cli.exit_codes import CLAIM_FAILS
 from fedpact.cli.per_agent import find_agent
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
@@ -22,7 +24,7 @@ from fedpact.report.records import comparison_record, properties_record
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.files import replace_text
-from fedpact.utils.words import count_text, join_names
+from fedpact.utils.words import count_text, join_names, printable
 
 
 def compare(
@@ -55,24 +57,26 @@ def compare(
     if html is not None:
         only = compared.outcomes[0].mechanism if named is not None and len(named) == 1 else None
         replace_text(html, _page(chosen, compared, place, only))
-    deal, recommended = compared.recommended_deal, compared.recommended_outcome
-    if output is not None:
-        if deal is None or recommended is None:
-            raise InvalidInput(f"{output}: no deal is recommended, so there is none to keep; fedpact solve -m NAME -o")
-        record = outcome_record(recommended) | {"excluded": dict(deal.excluded)}
+    deal = compared.recommended_deal
+    if output is not None and deal is not None and compared.recommended_outcome is not None:
+        record = outcome_record(compared.recommended_outcome) | {"excluded": dict(deal.excluded)}
         replace_text(output, screen.json_text(record) + "\n")
     if as_json:
         measured = {} if chosen.measured is None else {"measured": asdict(chosen.measured)}
         screen.print_json(comparison_record(compared) | (properties_record(compared) if every else {}) | measured)
-        return
-    _show(chosen, compared, in_brief=every)
-    if html is not None:
-        screen.say()
-        screen.say(f"{'Report' if member is None else 'Page'} written to {html}", path=True)
-    if output is not None:
-        screen.say(f"The recommended deal is kept in {output}", path=True)
-    elif deal is not None and deal.is_federated:
-        screen.say(f"To keep this deal in a file: fedpact compare {scenario} -o deal.json", path=True)
+    else:
+        _show(chosen, compared, in_brief=every)
+        if html is not None:
+            screen.say()
+            screen.say(f"{'Report' if member is None else 'Page'} written to {html}", path=True)
+        if output is not None and deal is not None:
+            screen.say(f"The recommended deal is kept in {output}", path=True)
+        elif deal is not None and deal.is_federated:
+            options = " --all" if every else "".join(f" -m {name}" for name in mechanisms or ())
+            screen.say(f"To keep this deal in a file: fedpact compare {scenario}{options} -o deal.json", path=True)
+    if output is not None and deal is None:  # nothing is wrong with what was given, and there is no file all the same
+        typer.echo(f"No deal is recommended, so {printable(str(output))} was not written.", err=True)
+        raise typer.Exit(CLAIM_FAILS)
 
 
 def _page(scenario: Scenario, compared: Comparison, place: int | None, mechanism: str | None) -> str:

@@ -79,7 +79,7 @@ def fit(
     several lots of data or tests, contributions.NAME.LOT and accuracy.NAME.TASK. Several logs are taken together; an
     agent that a log does not know gave nothing in it.
     """
-    inputs.check_picture(plot)
+    inputs.check_picture(plot, force=force)
     inputs.check_output(output, force=force, suffixes=(".toml", ".json") if member is None else (".json",))
     observations = Observations.from_files(logs, member=member, lots=lots)
     staying = staying_members(observations.names, without or [])

@@ -41,7 +41,7 @@ def study(
     Interrupted and started again in the same way, a study goes on where it was.
     """
     inputs.check_output(output, force=force or output == USUAL, suffixes=(".csv",))
-    picture = inputs.picture_beside(output, plot)
+    picture = inputs.picture_beside(output, plot, force=force or (plot is None and output == USUAL))
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [inputs.choose_mechanism(name) for name in mechanisms] if mechanisms else ALL
     with screen.counter("federations") as report:

@@ -314,11 +314,14 @@ def properties_table(comparison: Comparison, unit: Unit) -> ResultTable:
 
 
 def leaving_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:
-    """The group that gains most by leaving the others behind, how much, and how far that is known."""
+    """The group that gains most by leaving, everybody together too, how much, and how far that is known."""
     verdict = comparison.group_verdict(outcome.mechanism)
     found = comparison.blocking_groups.get(outcome.mechanism)
     if found is None:
         return "–" if len(outcome.agents) == 1 else NOT_WORKED_OUT
+    together = comparison.best_welfare_together - outcome.welfare
+    if together > max(found.gain, outcome.tolerances.sum()):
+        return f"everybody together {unit.column([together], signed=True)[0]}"
     said = GROUP_WORDS.get(verdict, "")
     if verdict is Verdict.VIOLATED:
         said = f"{_few_names(found.group, outcome.agents)} {unit.column([found.gain], signed=True)[0]}"
