@@ -128,6 +128,7 @@ def _show(found: PilotStudy) -> None:
     data = found.data
     about = f"{len(data.names)} members, {found.model.label}, {found.score.words}, {count_text(found.splits, 'split')}"
     screen.say((found.title, "bold"), f": {about}")
+    screen.say(f"Predicted: {data.predicted}.")
     screen.say((found.advice, "bold"))
     screen.say()
     screen.say_measured(found.measured, found.federation, Unit.of(found.terms.money, found.terms.worth))

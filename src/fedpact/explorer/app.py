@@ -34,6 +34,7 @@ TOKEN_HEADER = "X-Fedpact-Token"
 STRANGER = "This is not the page of this explorer: open the address that `fedpact explore` has printed."
 MAX_BYTES = 8_000_000  # bytes of a question
 MAX_STATIC_NAME = 100
+MAX_MESSAGE = 400  # characters of an error
 STATIC = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The browser itself refuses whatever would come from, or go to, anywhere else.
 HEADERS = {
@@ -160,7 +161,7 @@ async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], quest
         except Cancelled:
             return
         except FedpactError as error:
-            tell({"error": str(error)})
+            tell({"error": short_message(str(error))})
         except Exception as error:
             tell({"error": _bug_message(error)})
         finally:
@@ -201,4 +202,9 @@ def _bug_message(error: Exception) -> str:
 
 
 def _refusal(message: str, status: int) -> Response:
-    return JSONResponse({"error": message}, status_code=status, headers=HEADERS)
+    return JSONResponse({"error": short_message(message)}, status_code=status, headers=HEADERS)
+
+
+def short_message(message: str) -> str:
+    """An error as far as a page has room for it: what it quotes of a file may be long."""
+    return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1].rstrip()}…"

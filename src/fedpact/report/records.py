@@ -398,6 +398,7 @@ def pilot_record(study: PilotStudy) -> dict[str, Any]:
         **(gains if deal is None else gains_record(deal)),
         "promised_errors": study.terms.worth * study.curves.gain_errors,
         "task": data.task,
+        "target": data.target,
         "classes": data.classes,
         "features": data.feature_names,
         "model": study.model.label,
