@@ -118,7 +118,6 @@ def test_claims_not_looked_at_have_no_margin(run, tmp_path: Path) -> None:
 
 def test_where_the_lowest_and_the_highest_are_is_told(run) -> None:
     words = run("sweep", "hospitals", "--vary", "joining_costs=0 EUR,60000 EUR", "-m", "externality").words
-    assert "lowest highest below" in words and "at mean" in words
     clinic = words[words.index("Clinic") :].split()
     assert (clinic[2], clinic[5]) == ("60,000", "0")
 

@@ -320,14 +320,14 @@ def leaving_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:
     if found is None:
         return "–" if len(outcome.agents) == 1 else NOT_WORKED_OUT
     together = comparison.best_welfare_together - outcome.welfare
-    if together > max(found.gain, outcome.tolerances.sum()):
-        return f"everybody together {unit.column([together], signed=True)[0]}"
     said = GROUP_WORDS.get(verdict, "")
-    if verdict is Verdict.VIOLATED:
+    if together > max(found.gain, outcome.tolerances.sum()):
+        said = f"everybody together {unit.column([together], signed=True)[0]}"
+    elif verdict is Verdict.VIOLATED:
         said = f"{_few_names(found.group, outcome.agents)} {unit.column([found.gain], signed=True)[0]}"
     if found.exact or verdict is Verdict.HOLDS:
         return said
-    return f"{said} (no group gains more than {unit.text(found.upper_bound)})"
+    return f"{said} (no group gains more than {unit.text(max(found.upper_bound, together))})"
 
 
 def posing_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:

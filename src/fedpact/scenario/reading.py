@@ -101,8 +101,9 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folders: Sequence[
         in_numbers = errors.attempt(convert_prices, mapping)
         unread = () if in_numbers is not None else ("costs", "values", *SUMS)  # of wrong prices more is not said
         mapping = mapping if in_numbers is None else in_numbers
+        unknown = [str(key) for key in mapping if key not in KEYS]
         for key, remedy in REQUIRED.items():
-            if key not in mapping:
+            if key not in mapping and not difflib.get_close_matches(key, unknown, n=1):
                 errors.errors.append(InvalidInput(field=key, rule="is missing", given=f"; add {remedy}"))
         stated = {key: reader for key, reader in KEYS.items() if key in mapping and key not in unread}
         read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in stated.items()}
