@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from fedpact.cli import inputs, screen
 from fedpact.cli.exit_codes import CLAIM_FAILS
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["paper"]
 
@@ -92,17 +94,7 @@ def _record(results: Sequence[Result], written: Sequence[Path], surprises: Seque
             {
                 "name": result.name,
                 "title": result.title,
-                "findings": [
-                    {
-                        "where": found.where,
-                        "statement": found.statement,
-                        "judgement": str(found.judgement),
-                        "evidence": found.evidence,
-                        "expected": str(found.expected),
-                        "as_expected": found.as_expected,
-                    }
-                    for found in result.findings
-                ],
+                "findings": [jsonable(asdict(found) | {"as_expected": found.as_expected}) for found in result.findings],
             }
             for result in results
         ],
