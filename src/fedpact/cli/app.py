@@ -23,7 +23,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup  # Typer may bring a copy of Click of its own: only its names are used
 
 from fedpact import __version__
-from fedpact.cli.exit_codes import BAD_INPUT, BUG, CLAIM_FAILS, IN_WORDS, INTERRUPTED, NOT_CONVERGED
 from fedpact.utils.errors import FedpactError, InvalidInput, NoFairDeal, NotConverged
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
@@ -56,6 +55,12 @@ COMMANDS = {
         "paper": "Compute the paper's figures and tables anew.",
     },
 }
+# How a command ends.
+DONE, CLAIM_FAILS, BAD_INPUT, NOT_CONVERGED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 130
+IN_WORDS = (
+    f"{DONE} done, {CLAIM_FAILS} a claim fails, {BAD_INPUT} bad input, {NOT_CONVERGED} not converged, "
+    f"{BUG} an error in fedpact itself, {INTERRUPTED} interrupted"
+)
 MAX_ERRORS = 10  # of one input, shown at once
 TRACEBACK = "FEDPACT_TRACEBACK"  # set in the environment, it shows where an unexpected error comes from
 

@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import CLAIM_FAILS
+from fedpact.cli.app import CLAIM_FAILS
 from fedpact.cli.per_agent import find_agent
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms

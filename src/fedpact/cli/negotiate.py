@@ -13,7 +13,7 @@ from rich.console import Console
 from typer import Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import INTERRUPTED
+from fedpact.cli.app import INTERRUPTED
 from fedpact.deals import Deal
 from fedpact.deals.deal import Event
 from fedpact.deals.deal_file import deal_record

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import CLAIM_FAILS
+from fedpact.cli.app import CLAIM_FAILS
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import INTERRUPTED
+from fedpact.cli.app import INTERRUPTED
 from fedpact.cli.per_agent import Each, entries_by_name
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot

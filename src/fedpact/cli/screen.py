@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedpact.certificates import Claim, Verdict
-from fedpact.cli.exit_codes import INTERRUPTED
+from fedpact.cli.app import INTERRUPTED
 from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
 from fedpact.report.numbers import MINUS, SPACE, Unit

@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import CLAIM_FAILS
+from fedpact.cli.app import CLAIM_FAILS
 from fedpact.cli.per_agent import Each, per_agent
 from fedpact.deals import Deal, is_ledger
 from fedpact.federation import Federation
