@@ -30,7 +30,7 @@ from fedpact.utils.words import count_text, printable
 COMMANDS = {
     "From data to a federation": {
         "new": "Write a commented scenario file to fill in.",
-        "pilot": "Train coalitions on members' tables; end in a deal.",
+        "pilot": "Measure on members' tables whether a deal would pay.",
         "fit": "Estimate weights and curves from measured accuracies.",
         "lots": "Cut samples into kinds of data: good, fair, harmful.",
     },
@@ -39,19 +39,19 @@ COMMANDS = {
         "solve": "Solve one mechanism, with its certificates.",
         "check": "Check a deal against what its mechanism promises.",
         "shapley": "Each member's fair share of what the data is worth.",
-        "sweep": "Vary one or two parameters and see what becomes of it.",
+        "sweep": "Vary one or two numbers and see how the deal changes.",
         "explore": "Edit a federation in the browser and watch its deal.",
     },
     "Between the members": {
         "negotiate": "Let the members negotiate; each answers for itself.",
         "agent": "The private file with which a member negotiates.",
         "flower": "Run a deal between real nodes, on Flower.",
-        "train": "Train under a deal: promised beside what came of it.",
+        "train": "Train under a deal and see whether it keeps its promise.",
         "verify": "Estimate what share of its data each member delivered.",
         "settle": "Turn a deal's payments into transfers of money.",
     },
     "Research": {
-        "study": "Put mechanisms to many random federations.",
+        "study": "Try mechanisms on many random federations.",
         "paper": "Compute the paper's figures and tables anew.",
     },
 }

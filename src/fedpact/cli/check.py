@@ -48,17 +48,17 @@ def check(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     deal: inputs.DealArgument = None,
     name: inputs.DealMechanism = None,
-    claims: Annotated[list[str] | None, Option("--claim", "-c", help="Hold it to this claim, or 'all'.")] = None,
+    claims: Annotated[list[str] | None, Option("--claim", "-c", help="Check this claim instead, or 'all'.")] = None,
     keys: Annotated[Path | None, Option("--keys", help="Public keys of members that you know.")] = None,
     receipts: Annotated[list[Path] | None, Option("--receipt", help="A member's receipt.json; may repeat.")] = None,
     signed: Annotated[bool, Option("--signed", help="A ledger without signatures fails.")] = False,
     html: Annotated[Path | None, Option("--html", help="Write a ledger's page.")] = None,
     as_json: inputs.AsJson = False,
 ) -> None:
-    """Check a deal against its certificates: by default what its mechanism promises by design.
+    """Check that a deal keeps what its mechanism promises.
 
-    You can pass a transcript instead of the scenario: is the deal it states the one its exchanges come to? Or a ledger:
-    does its chain hold, is it signed, by whom, and does everything in it agree?
+    You can pass a transcript instead of the scenario: do its exchanges lead to the deal that it states? Or a ledger:
+    does its chain hold, who has signed it, and does everything in it agree?
     """
     asked = keys is not None or bool(receipts) or signed or html is not None
     alone = deal is None and Path(scenario).suffix.lower() == TRANSCRIPT_SUFFIX

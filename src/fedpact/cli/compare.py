@@ -32,7 +32,7 @@ def compare(
     mechanisms: Annotated[
         list[str] | None, Option("--mechanism", "-m", help=f"Compare only these: {inputs.MECHANISM_NAMES}.")
     ] = None,
-    every: Annotated[bool, Option("--all", help="All of fedpact's own, with their properties.")] = False,
+    every: Annotated[bool, Option("--all", help="Compare all mechanisms of fedpact, with their properties.")] = False,
     html: Annotated[Path | None, Option("--html", help="Write a report for the members.")] = None,
     member: Annotated[str | None, Option("--member", help="With --html: the page of this member.")] = None,
     output: Annotated[Path | None, Option("--output", "-o", help="Keep the recommended deal, as .json.")] = None,
@@ -41,8 +41,8 @@ def compare(
 ) -> None:
     """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is.
 
-    Where the scenario says how sure its numbers are, also how sure the deal is; where a pilot measured it, what it
-    measured instead.
+    If the scenario says how sure its numbers are, you also see how sure the deal is; if a pilot measured it, you see
+    what the pilot measured.
     """
     inputs.check_output(html, force=force)
     inputs.check_output(output, force=force, suffixes=(".json",))

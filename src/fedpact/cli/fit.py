@@ -52,20 +52,24 @@ def fit(
     ],
     output: Annotated[Path | None, Option("--output", "-o", help="The scenario, .toml or .json.")] = None,
     family: Annotated[str, Option("--family", help=f"{', '.join(CURVE_FAMILIES)}; or auto.")] = "power-law",
-    signs: Annotated[str, Option("--signs", help="Of weights: positive, or any if data may harm.")] = "positive",
+    signs: Annotated[str, Option("--signs", help="Weights: positive, or any if data may harm.")] = "positive",
     shared: Annotated[str, Option("--shared", help="What all curves have in common; or none.")] = ",".join(CURVE_PARTS),
     floor: Annotated[float | None, Option("--floor", help="Accuracy of guessing, if known.", min=0.0)] = None,
     ceiling: Annotated[float | None, Option("--ceiling", help="Accuracy with all data, if known.", max=1.0)] = None,
-    prior: Annotated[float, Option("--prior", help="How strongly data is assumed alike; 0: not.", min=0.0)] = 1.0,
+    prior: Annotated[
+        float, Option("--prior", help="How strongly to assume that all data is alike; 0: not at all.", min=0.0)
+    ] = 1.0,
     suggestions: Annotated[int | None, Option("--suggest", help="Suggest the next runs to train.", min=1)] = None,
     cost: Annotated[Each, Option("--cost", help="Cost of a sample: for all, NAME=NUMBER or NAME.LOT=NUMBER.")] = None,
     cap: Annotated[
-        Each, Option("--cap", help="The most it can give, like --cost; its largest so far otherwise.")
+        Each, Option("--cap", help="The most a member can give, like --cost; by default its largest so far.")
     ] = None,
-    like: Annotated[str | None, Option("--like", help="The scenario whose terms and money to take.")] = None,
+    like: Annotated[str | None, Option("--like", help="Take terms and money from this scenario.")] = None,
     value: Annotated[Each, Option("--value", help="What reaching the ceiling is worth, like --cost.")] = None,
     without: Annotated[Each, Option("--without", help="Leave this member out; may repeat.")] = None,
-    member: Annotated[str | None, Option("--member", help="By its own accuracies; -o writes its private file.")] = None,
+    member: Annotated[
+        str | None, Option("--member", help="Fit one member to its own accuracies; -o writes its private file.")
+    ] = None,
     lots: Annotated[
         bool | None,
         Option(

@@ -48,7 +48,7 @@ def negotiate(
 ) -> None:
     """Let the members negotiate a deal; each says only what it is asked about itself.
 
-    Interrupted and started again with the same transcript, a negotiation goes on where it was.
+    If you interrupt a negotiation, the same command with the same transcript goes on where it stopped.
     """
     chosen = inputs.read_scenario(scenario)
     inputs.check_picture(plot)

@@ -29,8 +29,8 @@ def paper(
     folder: Annotated[Path, Option("--output", "-o", help="Where the files go; made if it is not there.")] = Path(
         "paper-results"
     ),
-    check: Annotated[bool, Option("--check", help="Exit with 1 if a judgement is new.")] = False,
-    quick: Annotated[bool, Option("--quick", help="Of fig4 a short version, with one seed.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit with 1 if a judgement is not the known one.")] = False,
+    quick: Annotated[bool, Option("--quick", help="A short version of fig4, with one seed.")] = False,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Compute the paper's figures and tables anew: PNG, SVG, CSV, and a page with printed and computed side by side."""

@@ -1,6 +1,6 @@
 """What a command shows: sentences, tables, JSON objects, progress.
 
-Nothing that a terminal would obey gets through from a stranger's text, and all signs are such as every terminal has.
+No control characters of a stranger's text get through, and every terminal can show the signs.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ def sweep(
     plot: inputs.Picture = None,
     as_json: inputs.AsJson = False,
 ) -> None:
-    """Vary one or two parameters of a federation and see what becomes of its outcomes.
+    """Vary one or two numbers of a federation and see how its deals change.
 
-    Interrupted and started again in the same way, a sweep goes on where it was.
+    If you interrupt a sweep, the same command goes on where it stopped.
     """
     read = inputs.read_scenario(scenario)
     inputs.check_output(output, force=force or output == USUAL, suffixes=(".csv",))

@@ -51,8 +51,8 @@ HEADERS = {
 def make_app(scenario: Scenario, *, source: str, token: str, questions: Questions | None = None) -> Starlette:
     """The application that begins with a scenario; `source` is what to call it.
 
-    Other people on this machine can reach its port too: the page is shown to whoever has the `token` in the address,
-    and questions are answered that come with it.
+    Other people on this machine can reach the port too. So the page and its answers are only for those who have the
+    `token` of the address.
     """
     questions = questions or Questions()
     draft, notes = initial_draft(scenario)

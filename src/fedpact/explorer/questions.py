@@ -1,4 +1,4 @@
-"""What the page asks and what it is told, as plain data: one function for every question.
+"""The questions of the page and their answers, as plain data: one function for every question.
 
 Every question carries the draft, so nothing that was typed lives on the server. Questions about a draft with errors are
 refused with `Unfinished`; only `deal` tells what the errors are.
@@ -30,11 +30,11 @@ from fedpact.explorer.views import (
     gain_charts,
     heat_map,
     payoff_chart,
-    view_of,
     what_if,
 )
 from fedpact.federation import Federation
 from fedpact.mechanisms import mechanism_named
+from fedpact.report.page import View
 from fedpact.scenario import Scenario, example
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray
@@ -56,7 +56,7 @@ class Unfinished(InvalidInput):
     """The draft has errors, which stand at its fields."""
 
     def __init__(self) -> None:
-        super().__init__("some fields of the federation are not right yet; mend those marked there first")
+        super().__init__("some fields of the federation are not right yet; correct those that are marked")
 
 
 def initial_draft(scenario: Scenario) -> tuple[Draft, list[str]]:
@@ -108,7 +108,7 @@ class Questions:
         try:
             comparison = self._comparison(scenario)
             with self.results.turns:
-                shown_deal = deal_view(view_of(scenario, comparison))
+                shown_deal = deal_view(View.of(comparison, scenario))
         except FedpactError as error:
             return {"errors": [], "problem": str(error)}
         federation = scenario.federation
@@ -146,7 +146,7 @@ class Questions:
             "value": value,
             "words": parameter.words(federation),
             "kept": _keep_value(Draft.of_record(question.get("draft")), parameter, federation, value).record(),
-            "moved": what_if(view_of(scenario, self._comparison(scenario)), there),
+            "moved": what_if(View.of(self._comparison(scenario), scenario), there),
         }
 
     def curves(self, question: Question, progress: Progress) -> Answer:
@@ -158,14 +158,14 @@ class Questions:
         axis = parameter.axis(federation, points if quick else points[::SLOW_STRIDE])
         progress(0, 1)
         found = sweep(federation, axis, metrics=["ir_gaps"], mechanisms=FOLLOWED, progress=progress)
-        view = view_of(scenario, self._comparison(scenario))
+        view = View.of(self._comparison(scenario), scenario)
         return {"curves": gain_charts(view, found, parameter.words(federation))}
 
     def map(self, question: Question, progress: Progress) -> Answer:
         """A map over two parameters."""
         scenario = _scenario(question)
         found, words, agent = self._map(scenario.federation, question, progress)
-        unit = view_of(scenario, self._comparison(scenario)).unit
+        unit = View.of(self._comparison(scenario), scenario).unit
         made, numbers = heat_map(found, agent=agent, unit=unit, words=words)
         return {"map": made, "numbers": numbers}
 
@@ -185,7 +185,7 @@ class Questions:
             (federation.fingerprint, mechanism, leave),
             lambda: stable_federation(federation, rules, leave=leave, first=first),
         )
-        steps = departure_steps(view_of(scenario, comparison), settled, together=leave == "groups")
+        steps = departure_steps(View.of(comparison, scenario), settled, together=leave == "groups")
         return {"steps": steps, "members": list(settled.members)}
 
     def file(self, question: Question) -> Content:

@@ -1,6 +1,6 @@
 """One computation at a time, for questions that are still wanted, and the latest results of each kind.
 
-Requests arrive on several threads. A slider, a download or a step comes back to the same federation, so its results are
+Requests arrive on several threads. Sliders, downloads and steps come back to the same federation, so its results are
 kept. Long sweeps run beside the turns, and end when the page no longer wants them.
 """
 
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 MAX_RESULTS = 64  # of each kind that are kept
-LOOK_UP = 0.1  # seconds after which who waits looks whether its answer is still wanted
+LOOK_UP = 0.1  # seconds between two looks whether the answer is still wanted
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """Fig. 4: both mechanisms on the accuracies of models trained on MNIST, at a low and a moderate cost of a sample.
 
-Three agents hold 400 images each, a fifth of them for testing. Accuracies that a mechanism is worked out from are those
-of models trained from scratch for 20 rounds; what is drawn is one model trained for 50 rounds under the mechanism's
-contributions, which under M^Shap move from round to round.
+Three agents hold 400 images each, a fifth of them for testing. The mechanisms are worked out from
+accuracies of models trained from scratch for 20 rounds. The figure shows one model trained for 50 rounds under each
+mechanism's contributions, which under M^Shap move from round to round.
 """
 
 from __future__ import annotations
@@ -326,8 +326,8 @@ def _welfare_drops(found: Sequence[Fig4Run]) -> Verdict:
     changes = np.concatenate([(each.welfare_without - each.welfare)[each.leaves.any(axis=1)] for each in curves])
     drops = int((changes < 0).sum())
     return judge(bool(changes.size) and drops == changes.size, partly=bool(drops)), (
-        f"Of {changes.size} rounds in which somebody leaves, welfare is lower for it in {drops}; the change is "
-        f"{span(changes.tolist())}. Whoever leaves gains by it, and the others save nothing and lose its data."
+        f"Somebody leaves in {changes.size} rounds, and welfare is lower for it in {drops} of them; the change is "
+        f"{span(changes.tolist())}. Whoever leaves gains, and the others lose its data and save nothing."
     )
 
 

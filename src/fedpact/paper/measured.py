@@ -1,4 +1,4 @@
-"""Mechanisms on measured payoffs: test accuracies of trained models take the place of a formula.
+"""Mechanisms on measured payoffs: test accuracies of trained models instead of a formula.
 
 A coalition's model is trained on its members' contributions alone. Without data there is no model: the empty coalition,
 and one whose members contribute nothing, are worth zero to everybody. Every trained model's accuracies are kept, on
@@ -198,7 +198,7 @@ def externality_payments(game: MeasuredGame, cost: float, found: GridSearch) -> 
 
 
 def standing_alone(game: MeasuredGame, cost: float) -> FloatArray:
-    """(n_agents,) utilities of the best each can do alone, by a curve through models of its own at several sizes.
+    """(n_agents,) the best utility of each alone, by a curve through models of its own at several sizes.
 
     The best measured utility would be the luckiest one; a curve averages over the noise. An agent that loses by every
     model of its own trains none, and has zero.

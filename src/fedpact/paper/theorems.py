@@ -53,7 +53,7 @@ Margin = Callable[[Instance], float]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Condition:
-    """What a claim needs beyond what the paper states: in words, and whether an instance meets it."""
+    """A condition that the paper does not state: its words, and whether an instance meets it."""
 
     words: str
     met: Callable[[Instance], bool]
@@ -76,7 +76,7 @@ class Theorem:
     strict
         Whether the claim needs a margin above zero.
     condition
-        What the claim needs that the paper does not state, where we know of something.
+        A condition that the claim needs and the paper does not state, if we know one.
     rounding
         The rounding error that a margin may have; larger where it comes from a program solved to a tolerance.
     expected

@@ -1,7 +1,7 @@
-"""HTML from templates: Jinja2, with every text escaped that is not HTML already.
+"""HTML from Jinja2 templates; every text that is not HTML already is escaped.
 
-So a name that came from a file can never become markup. Templates lie in the folder `templates` of a package; those of
-`fedpact.report` are there for all. Small pieces that have no template are made with `Markup.format`, which escapes too.
+So a name from a file can never become markup. Templates lie in the folder `templates` of a package; every package may
+use those of `fedpact.report`. Small pieces that have no template are made with `Markup.format`, which escapes too.
 """
 
 from __future__ import annotations

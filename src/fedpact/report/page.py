@@ -203,7 +203,7 @@ def _terms(view: View, deal: Outcome, out: Sequence[str]) -> ResultTable:
 
 
 def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
-    """By which rule it is, who pays whom, and what it rests on: measured or stated, certified, assumed."""
+    """The rule of the deal, who pays whom, and what the deal rests on: measured or stated, certified, assumed."""
     measured, settlement = view.measured, view.settlements[deal.mechanism]
     numbers = ("Stated", STATED) if measured is None else ("Measured", measured.advice)
     proved = [claim_title(claim) for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
@@ -408,8 +408,8 @@ def properties(view: View) -> Section:
     return Section(
         heading="What holds under which mechanism?",
         intro=[
-            "Every cell is the verdict of a certificate on this federation, promised by the mechanism or not; gains by "
-            f"lies are in {view.unit.label}."
+            "Every cell is a certificate's verdict on this federation, whether the mechanism promises it or not. Gains "
+            f"by lies are in {view.unit.label}."
         ],
         tables=[properties_table(comparison, view.unit)],
         facts=[*meanings, ("lies gain", [LIES.capitalize()])],
@@ -466,7 +466,7 @@ def federation(view: View) -> Section:
 
 
 def _told(view: View) -> list[str]:
-    """What the federation is told beside costs, caps and values, a sentence each."""
+    """What a scenario says beside costs, caps and values, a sentence each."""
     given = view.federation
     said = [
         "Members use their own data at home whether they share it or not: costs are those of sharing, and gains count "
@@ -525,7 +525,7 @@ def _member_tables(view: View) -> list[ResultTable]:
 
 
 def _prominent(view: View) -> tuple[np.ndarray, str]:
-    """How prominent everybody is in the recommended deal, and by what."""
+    """By which number members are ranked where there is no room for all, and what it is."""
     count, chosen = view.federation.n_agents, view.chosen
     if chosen is None:
         return np.zeros(count), "the first entries"

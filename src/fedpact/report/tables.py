@@ -47,8 +47,8 @@ LIES = (
     f"{len(FACTORS)} factors tried"
 )
 TWO_MEASURES = (
-    "Lowest fair gain: the smallest part of its fair share of the gain that anybody gets. Reciprocity: the smallest "
-    "part of its Shapley share of everything, including what each would have had alone."
+    "Lowest fair gain: how much of its fair share of the gain the worst-off member gets. Reciprocity: the same for its "
+    "Shapley share of everything, which includes what it would have had alone."
 )
 PROPERTY_WORDS = {Verdict.HOLDS: "yes", Verdict.NOT_REFUTED: "open", Verdict.UNDEFINED: "-", Verdict.VIOLATED: "no"}
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
@@ -151,7 +151,7 @@ MEMBER_COLUMNS: Mapping[str, Callable[[Outcome, Unit], Sequence[str]]] = {
     "Shapley share": lambda outcome, unit: unit.column(outcome.shapley_values),
     "share back": lambda outcome, unit: share_texts(outcome),
 }
-"""Everything told of a member of a deal, by head; empty where it does not apply."""
+"""The columns of a deal by their heads, a text per member; empty where a column does not apply."""
 BALANCE = ("brings", "price", "payoff", "cost", "joining", "is paid", "gain", "of its fair gain")
 TERMS = ("gives", "price", PAID, "of it fixed", "gains", "of its fair gain")
 EVERYTHING = tuple(head for head in MEMBER_COLUMNS if head not in {"brings", PAID, "gains"})

@@ -170,7 +170,7 @@ def test_small_federations_have_every_view(weights):
 
 @pytest.mark.parametrize("name", ["range", "whatif", "leaving", "file"])
 def test_drafts_with_errors_are_sent_back(answers, ask, name):
-    with pytest.raises(Unfinished, match="mend those marked"):
+    with pytest.raises(Unfinished, match="correct those that are marked"):
         getattr(answers, name)(ask({"caps[0]": "-1"}))
 
 
