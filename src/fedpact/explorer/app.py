@@ -22,8 +22,7 @@ from starlette.routing import Route
 
 from fedpact.explorer.files import Content
 from fedpact.explorer.form import page_view
-from fedpact.explorer.questions import Questions, initial_draft
-from fedpact.explorer.service import Cancelled, abandoned
+from fedpact.explorer.questions import Cancelled, Questions, abandoned, initial_draft
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import FedpactError
 

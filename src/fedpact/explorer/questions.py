@@ -2,13 +2,20 @@
 
 Every question carries the draft, so nothing that was typed lives on the server. Questions about a draft with errors are
 refused with `Unfinished`; only `deal` tells what the errors are.
+
+Requests arrive on several threads: one computation runs at a time, for a question that is still wanted. Sliders,
+downloads and steps come back to the same federation, so its results are kept. Long sweeps run beside the turns, and end
+when the page no longer wants them.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +28,6 @@ from fedpact.explorer.files import BYTE_ORDER_MARK, DOWNLOADS, Content, read_upl
 from fedpact.explorer.form import FOLLOWED, MAX_CELLS, MAX_STEP, form_view
 from fedpact.explorer.parameters import PARAMETER_KINDS, Parameter, kinds_of, points_between, typed_range
 from fedpact.explorer.pasting import open_table, paste_cells
-from fedpact.explorer.service import Results
 from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import (
     MAPPED,
@@ -40,6 +46,10 @@ from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 
+MAX_RESULTS = 64  # of each kind that are kept
+LOOK_UP = 0.1  # seconds between two looks whether the answer is still wanted
+
+T = TypeVar("T")
 DOUBTS_LEFT_OUT = (
     "The file has standard errors. The explorer ignores them, and files saved here do not have them; `fedpact compare` "
     "uses them."
@@ -50,6 +60,67 @@ SLOW_STRIDE = 5  # where deals take long, curves go through every fifth position
 Question = Mapping[str, Any]
 Answer = dict[str, Any]
 Progress = Callable[[int, int], None]
+
+
+class Cancelled(Exception):
+    """The page no longer wants the answer."""
+
+
+# Set where a question is answered, once nobody waits for the answer any more.
+abandoned: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
+
+
+class Turns:
+    """A lock that questions stop waiting for, by `Cancelled`, once the page has abandoned them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether somebody has the turn."""
+        return self._lock.locked()
+
+    def acquire(self) -> None:
+        """Wait for one's turn, while the answer is wanted."""
+        gone = abandoned.get()
+        while gone is None or not gone.is_set():
+            if self._lock.acquire(timeout=LOOK_UP):
+                return
+        raise Cancelled
+
+    def release(self) -> None:
+        """The next one's turn."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+class Results:
+    """The latest results of each kind; `turns` is held while one is computed."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self._kept: dict[str, OrderedDict[Any, Any]] = {}
+
+    def of(self, kind: str, key: Any, work: Callable[[], T]) -> T:
+        """What was kept under a key, or what `work` returns."""
+        with self.turns:
+            kept = self._kept.setdefault(kind, OrderedDict())
+            if key not in kept:
+                kept[key] = work()
+                while len(kept) > MAX_RESULTS:
+                    kept.popitem(last=False)
+            kept.move_to_end(key)
+            found: T = kept[key]
+            return found
+
+
+# The questions
 
 
 class Unfinished(InvalidInput):

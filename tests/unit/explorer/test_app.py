@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from fedpact.explorer.app import MAX_BYTES, TOKEN_HEADER, make_app
-from fedpact.explorer.questions import Questions
-from fedpact.explorer.service import Cancelled, Turns
+from fedpact.explorer.questions import Cancelled, Questions, Turns
 from fedpact.scenario import example
 
 TOKEN = "only-mine"

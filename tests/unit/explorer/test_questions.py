@@ -19,8 +19,7 @@ from fedpact.explorer.draft import Draft, draft_of
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.form import EXAMPLE_TITLES, MAX_STEP, page_view
 from fedpact.explorer.parameters import Parameter, points_between
-from fedpact.explorer.questions import Questions, Unfinished, initial_draft
-from fedpact.explorer.service import Cancelled
+from fedpact.explorer.questions import Cancelled, Questions, Unfinished, initial_draft
 from fedpact.explorer.validation import read_draft
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
