@@ -142,7 +142,7 @@ def _table(amounts: FloatArray, form: str) -> str:
     return pipe_table(heads, rows)
 
 
-def _draw_grid(figure: Any, amounts: FloatArray, label: str, *, share_y: bool = False) -> list[Any]:
+def _draw_grid(figure: Any, amounts: FloatArray, label: str, *, share_y: bool = False) -> Any:
     """A panel per beta with both mechanisms against the cost."""
     panels = figure.subplots(1, len(BETAS), sharey=share_y)
     for row, (panel, beta) in enumerate(zip(panels, BETAS, strict=True)):
@@ -152,7 +152,7 @@ def _draw_grid(figure: Any, amounts: FloatArray, label: str, *, share_y: bool = 
     panels[0].set_ylabel(label)
     panels[1].set_xlabel("cost of a sample, γ")
     drawing.mechanism_legend(figure)
-    return list(panels)
+    return panels
 
 
 FIG_1 = Statements("section 7.1, Fig. 1")
