@@ -14,7 +14,6 @@ from fedpact.certificates.claims import quote_claim
 from fedpact.cli import inputs, screen
 from fedpact.cli.app import CLAIM_FAILS
 from fedpact.cli.solve import show_certificates, violation_sentence
-from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record, outcome_record
 from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import is_ledger
@@ -31,7 +30,7 @@ from fedpact.negotiation.check import (
     check_transcript,
     violation_text,
 )
-from fedpact.report.ledger_page import paid_columns, render_ledger_page, signed_rows
+from fedpact.report.ledger_page import paid_table, render_ledger_page, signed_table
 from fedpact.report.numbers import PAYOFF_LABEL, Unit, number_texts
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
@@ -235,24 +234,14 @@ def _show_ledger(found: CheckedLedger) -> None:
             screen.say(f"Nobody is paid: {found.findings[FINISHED].reason}.", path=True)
             screen.say()
         if found.deal is not None and "budget-balance" not in found.failed:
-            _show_deal(found, found.deal)
+            screen.print_table(paid_table(found, found.deal))
+            screen.say()
     except (AttributeError, KeyError, TypeError, ValueError):  # unsound entries: the findings say which
         if not found.failed:
             raise
     if found.signed_parts:
-        heads = ("entry", "what", "signed by", "not by")
-        screen.print_rows("What is signed, and by whom", heads, list(signed_rows(found)), words=heads)
+        screen.print_table(signed_table(found))
         screen.say()
-
-
-def _show_deal(found: CheckedLedger, deal: Deal) -> None:
-    """Who gave what, got which accuracy, and is paid how much."""
-    settled = found.paid
-    columns = paid_columns(found, deal)
-    names = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
-    title = f"The deal (pay in {settled.currency if settled is not None else PAYOFF_LABEL})"
-    screen.print_agents(title, names, columns, sizes=deal.contributions)
-    screen.say()
 
 
 def _show_transcript(found: CheckedTranscript) -> None:
