@@ -184,7 +184,7 @@ def _draw_cells(
     brightness = image.cmap(image.norm(numbers))[..., :3] @ LUMINANCE
     for (row, column), number in np.ndenumerate(numbers):
         text = "-" if np.isnan(number) else number_text(float(number), digits=digits)
-        colour = "white" if brightness[row, column] < 0.5 else INK
+        colour = "white" if brightness[row, column] < 0.5 and np.isfinite(number) else INK
         ax.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
 
 
