@@ -341,3 +341,10 @@ def test_a_report_is_made_anew_without_force_and_other_pages_are_kept(run, tmp_p
     assert run("compare", "paper-w1", "--html", page).code == 0
     assert run("compare", "paper-w1", "--html", page).code == 0
     assert run("compare", "paper-w1", "--html", other).code == 2 and "mine" in other.read_text(encoding="utf-8")
+
+
+def test_where_no_deal_is_recommended_there_is_none_to_keep(run, tmp_path: Path) -> None:
+    result = run("compare", "hospitals", "-m", "voluntary", "-o", "deal.json")
+    assert result.code == 1 and result.err == "No deal is recommended, so deal.json was not written.\n"
+    assert "Recommendation: none" in result.words and not (tmp_path / "deal.json").exists()
+    assert "fedpact compare hospitals -m shapley -o deal.json" in run("compare", "hospitals", "-m", "shapley").words

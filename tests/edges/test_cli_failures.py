@@ -352,3 +352,17 @@ def test_a_device_or_a_pipe_is_no_place_for_a_file(run, tmp_path: Path, command:
     assert result.code == 2
     assert result.err.startswith(f"error: {place.name}: ")
     assert place.is_fifo() if kind == "pipe" else place.is_symlink()
+
+
+def test_all_errors_of_a_scenario_are_told_at_once(run, tmp_path: Path) -> None:
+    lines = ["title = 5", "cap = 4", "valeus = 3", "weights = [[1.0]]", 'costs = "-1 EUR/record"', 'unit = "record"']
+    (tmp_path / "wrong.toml").write_text("\n".join([*lines, "[payoff]", 'family = "power"']), encoding="utf-8")
+    errors = run("compare", tmp_path / "wrong.toml").err.splitlines()
+    parts = [
+        "'cap'; did you mean",
+        "'valeus'; did you mean",
+        "costs must be positive",
+        "title must be",
+        "payoff.family",
+    ]
+    assert [part for part, error in zip(parts, errors, strict=True) if part not in error] == []

@@ -300,3 +300,16 @@ def test_who_left_is_in_the_deal_of_those_who_stayed(run: Run, tmp_path: Path) -
     stable.deal.save(tmp_path / "deal.json")
     checked = run("check", "hospitals", "deal.json")
     assert checked.code == 0 and f"{stable.leavers[0]} is out: it is better off alone." in checked.words
+
+
+def test_narrow_terminals_break_no_word(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that do not fit follow below, beside the names again."""
+    from fedpact.cli import screen
+
+    monkeypatch.setattr(screen.console, "width", 60)
+    for command in ("compare", "solve", "settle"):
+        lines = run(command, "hospitals").out.splitlines()
+        tables = [line for line in lines if line.startswith(("University", "Clinic"))]
+        assert tables and max(map(len, tables)) <= 60, command
+    heads = [line for line in run("compare", "hospitals").out.splitlines() if line.startswith("member ")]
+    assert any("brings" in head and "gain" not in head for head in heads)

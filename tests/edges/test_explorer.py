@@ -261,7 +261,7 @@ def test_files_are_taken_home(page, tmp_path):
     page.wait_for_selector("#x-errors-members li")
     page.click('[data-file="report.html"]')
     page.wait_for_selector("#x-notes p")
-    assert "mend those marked" in shown(page, "#x-notes")
+    assert "correct those that are marked" in shown(page, "#x-notes")
 
 
 @pytest.mark.browser

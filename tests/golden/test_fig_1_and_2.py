@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -87,8 +89,12 @@ def test_every_judgement_is_the_one_known(contributions: Result, welfare: Result
 
 def test_judgements_follow_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the mechanisms exchanged, no statement about which of them contributes more stands."""
-    as_they_are = fig1_and_2.Point.contributions
-    swapped = property(lambda point: as_they_are.fget(point)[::-1])
-    monkeypatch.setattr(fig1_and_2.Point, "contributions", swapped)
+    as_they_are = fig1_and_2.grid
+
+    def swapped(*betas: tuple[float, ...]) -> fig1_and_2.Grid:
+        found = as_they_are(*betas)
+        return replace(found, contributions=found.contributions[::-1])
+
+    monkeypatch.setattr(fig1_and_2, "grid", swapped)
     assert fig1_and_2._shapley_above().judgement is Judgement.NOT_CONFIRMED
     assert fig1_and_2._gap_widens().judgement is Judgement.NOT_CONFIRMED

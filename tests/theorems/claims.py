@@ -26,30 +26,28 @@ from fedpact.mechanisms import (
     ShapleyMechanism,
 )
 from fedpact.paper import theorems
-from fedpact.paper.random_instances import (
+from fedpact.paper.theorems import (
     MAX_AGENTS,
     Instance,
+    Margin,
+    Theorem,
     _beta,
     _with_costs,
     any_profile,
     earned_by_shapley,
     earned_socially,
-    homogeneous_optimum,
-    renamable_optimum,
-    shapley_equilibrium,
-    stakes,
-    welfare_optimum,
-)
-from fedpact.paper.theorems import (
-    Margin,
-    Theorem,
     externality_payments,
     gaps,
+    homogeneous_optimum,
     interior_payments,
+    renamable_optimum,
+    shapley_equilibrium,
     shapley_gap,
     share_missed,
     signs,
+    stakes,
     utilities,
+    welfare_optimum,
 )
 from fedpact.shapley import shapley_values
 from fedpact.solvers.groups import group_optima, standalone_optimum

@@ -8,7 +8,7 @@ import pytest
 import fedpact as fp
 from fedpact.certificates.deviations import free_riding
 from fedpact.paper import theorems
-from fedpact.paper.random_instances import Instance
+from fedpact.paper.theorems import Instance
 from theorems import claims
 
 

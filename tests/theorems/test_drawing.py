@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.random_instances import (
+from fedpact.paper.theorems import (
     Instance,
     homogeneous_optimum,
     homogeneous_shapley,

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 import fedpact as fp
-from fedpact.paper.random_instances import homogeneous_shapley, shapley_equilibrium, stakes
-from fedpact.paper.theorems import welfare_missed
-from fedpact.solvers.optimal_face import OptimalFace
+from fedpact.paper.theorems import homogeneous_shapley, shapley_equilibrium, stakes, welfare_missed
+from fedpact.solvers.welfare import OptimalFace
 from random_cases import cases
 from theorems.claims import draw_meeting, many
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.random_instances import shapley_equilibrium, welfare_optimum
+from fedpact.paper.theorems import shapley_equilibrium, welfare_optimum
 from random_cases import cases
 from theorems.claims import many, optima_of_types
 

@@ -9,9 +9,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.federation.arrays import FederationArrays
-from fedpact.paper.random_instances import Instance
 from fedpact.paper.results import Judgement
-from fedpact.paper.theorems import THEOREMS, Theorem, check
+from fedpact.paper.theorems import THEOREMS, Instance, Theorem, check
 from theorems.claims import CLAIMS, COUNTEREXAMPLES, round_a_cycle, shapley_gains
 
 COUNT, MANY = 30, 1000

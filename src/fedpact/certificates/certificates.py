@@ -32,9 +32,8 @@ from fedpact.certificates.claims import (
     would_leave,
 )
 from fedpact.certificates.concave import maximise, welfare_problem
-from fedpact.certificates.core import certify_core
+from fedpact.certificates.core import certify_core, certify_fair_gains
 from fedpact.certificates.deviations import Deviations, isolation
-from fedpact.certificates.fair_gains import certify_fair_gains
 from fedpact.certificates.reciprocity import certify_reciprocity
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.split_proof import certify_split_proof

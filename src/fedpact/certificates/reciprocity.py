@@ -19,7 +19,7 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 
 if TYPE_CHECKING:
     from fedpact.deals.outcome import Outcome
-    from fedpact.solvers.optimal_face import OptimalFace
+    from fedpact.solvers.welfare import OptimalFace
 
 # Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
 NO_SHARE = 1e-13

@@ -23,7 +23,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup  # Typer may bring a copy of Click of its own: only its names are used
 
 from fedpact import __version__
-from fedpact.cli.exit_codes import BAD_INPUT, BUG, CLAIM_FAILS, IN_WORDS, INTERRUPTED, NOT_CONVERGED
 from fedpact.utils.errors import FedpactError, InvalidInput, NoFairDeal, NotConverged
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
@@ -31,7 +30,7 @@ from fedpact.utils.words import count_text, printable
 COMMANDS = {
     "From data to a federation": {
         "new": "Write a commented scenario file to fill in.",
-        "pilot": "Train coalitions on members' tables; end in a deal.",
+        "pilot": "Measure on members' tables whether a deal would pay.",
         "fit": "Estimate weights and curves from measured accuracies.",
         "lots": "Cut samples into kinds of data: good, fair, harmful.",
     },
@@ -40,22 +39,28 @@ COMMANDS = {
         "solve": "Solve one mechanism, with its certificates.",
         "check": "Check a deal against what its mechanism promises.",
         "shapley": "Each member's fair share of what the data is worth.",
-        "sweep": "Vary one or two parameters and see what becomes of it.",
+        "sweep": "Vary one or two numbers and see how the deal changes.",
         "explore": "Edit a federation in the browser and watch its deal.",
     },
     "Between the members": {
         "negotiate": "Let the members negotiate; each answers for itself.",
         "agent": "The private file with which a member negotiates.",
         "flower": "Run a deal between real nodes, on Flower.",
-        "train": "Train under a deal: promised beside what came of it.",
+        "train": "Train under a deal and see whether it keeps its promise.",
         "verify": "Estimate what share of its data each member delivered.",
         "settle": "Turn a deal's payments into transfers of money.",
     },
     "Research": {
-        "study": "Put mechanisms to many random federations.",
+        "study": "Try mechanisms on many random federations.",
         "paper": "Compute the paper's figures and tables anew.",
     },
 }
+# How a command ends.
+DONE, CLAIM_FAILS, BAD_INPUT, NOT_CONVERGED, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 130
+IN_WORDS = (
+    f"{DONE} done, {CLAIM_FAILS} a claim fails, {BAD_INPUT} bad input, {NOT_CONVERGED} not converged, "
+    f"{BUG} an error in fedpact itself, {INTERRUPTED} interrupted"
+)
 MAX_ERRORS = 10  # of one input, shown at once
 TRACEBACK = "FEDPACT_TRACEBACK"  # set in the environment, it shows where an unexpected error comes from
 

@@ -1,4 +1,4 @@
-"""`fedpact check`: does a deal keep its promises? Exit code 1 if a claim fails."""
+"""`fedpact check`: does a deal keep its promises, a ledger or transcript agree in all its parts? Exit code 1 if not."""
 
 from __future__ import annotations
 
@@ -12,37 +12,52 @@ from typer import Option
 from fedpact.certificates import Claim, Verdict
 from fedpact.certificates.claims import quote_claim
 from fedpact.cli import inputs, screen
-from fedpact.cli.audits import audit_ledger, show_findings, show_record
-from fedpact.cli.exit_codes import CLAIM_FAILS
+from fedpact.cli.app import CLAIM_FAILS
 from fedpact.cli.solve import show_certificates, violation_sentence
-from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.deal_file import deal_record, outcome_record
 from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import is_ledger
+from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
-from fedpact.negotiation.check import CheckedDeal, violation_text
-from fedpact.report.numbers import Unit
+from fedpact.fitting.delivery import with_paid_shares
+from fedpact.negotiation.check import (
+    FINISHED,
+    Checked,
+    CheckedDeal,
+    CheckedLedger,
+    CheckedTranscript,
+    check_ledger,
+    check_transcript,
+    violation_text,
+)
+from fedpact.report.ledger_page import paid_table, render_ledger_page, signed_table
+from fedpact.report.numbers import PAYOFF_LABEL, Unit, number_texts
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import replace_text
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import join_names, printable
+
+DIGITS = 6
+VERDICTS = {True: ("holds", "blue"), False: ("is violated", "red"), None: ("is open", "dim")}
 
 
 def check(
     scenario: inputs.ScenarioArgument = inputs.DEFAULT_EXAMPLE,
     deal: inputs.DealArgument = None,
     name: inputs.DealMechanism = None,
-    claims: Annotated[list[str] | None, Option("--claim", "-c", help="Hold it to this claim, or 'all'.")] = None,
+    claims: Annotated[list[str] | None, Option("--claim", "-c", help="Check this claim instead, or 'all'.")] = None,
     keys: Annotated[Path | None, Option("--keys", help="Public keys of members that you know.")] = None,
     receipts: Annotated[list[Path] | None, Option("--receipt", help="A member's receipt.json; may repeat.")] = None,
     signed: Annotated[bool, Option("--signed", help="A ledger without signatures fails.")] = False,
     html: Annotated[Path | None, Option("--html", help="Write a ledger's page.")] = None,
     as_json: inputs.AsJson = False,
 ) -> None:
-    """Check a deal against its certificates: by default what its mechanism promises by design.
+    """Check that a deal keeps what its mechanism promises.
 
-    You can pass a transcript instead of the scenario: is the deal it states the one its exchanges come to? Or a ledger:
-    does its chain hold, is it signed, by whom, and does everything in it agree?
+    You can pass a transcript instead of the scenario: do its exchanges lead to the deal that it states? Or a ledger:
+    does its chain hold, who has signed it, and does everything in it agree?
     """
     asked = keys is not None or bool(receipts) or signed or html is not None
     alone = deal is None and Path(scenario).suffix.lower() == TRANSCRIPT_SUFFIX
@@ -144,3 +159,106 @@ def _claims(given: list[str] | None) -> tuple[Claim, ...] | None:
         if claim not in known:
             raise InvalidInput(f"--claim must be one of {', '.join(known)} or all, got {claim!r}")
     return tuple(Claim(claim) for claim in given)
+
+
+# Ledgers and transcripts: what they hold, and whether everything in them agrees
+
+
+def audit_ledger(
+    path: Path | None, keys: Path | None, receipts: Sequence[Path], *, signed: bool, page: Path | None
+) -> CheckedLedger:
+    """What is found in a ledger, with its signatures, keys and receipts; its page is written."""
+    if path is None or not is_ledger(path):
+        raise InvalidInput("--keys, --receipt, --signed and --html are for a ledger: fedpact check [SCENARIO] LEDGER")
+    inputs.check_output(page, force=False, suffixes=(".html",))
+    known = None if keys is None else read_known_keys(keys)
+    found = with_paid_shares(check_ledger(path, keys=known, receipts=receipts, must_be_signed=signed))
+    if page is not None:
+        replace_text(page, render_ledger_page(found))
+    return found
+
+
+def show_record(path: Path, ledger: CheckedLedger | None, *, as_json: bool) -> list[str]:
+    """Show what a ledger holds, or a transcript comes to; the claims that fail."""
+    found: CheckedLedger | CheckedTranscript = ledger or check_transcript(path)
+    if as_json:
+        record = _ledger_record(found) if isinstance(found, CheckedLedger) else _transcript_record(found)
+        screen.print_json(record | {"checked": found.checked, "failed": found.failed})
+        return found.failed
+    if isinstance(found, CheckedLedger):
+        _show_ledger(found)
+    else:
+        _show_transcript(found)
+    show_findings(found)
+    if found.unchecked:
+        more = f"; `fedpact check SCENARIO {path}` compares the scenario" if "scenario" in found.unchecked else ""
+        screen.say(f"Stated, not checked: {', '.join(found.unchecked)}{more}.", path=True)
+    if not found.failed:
+        screen.say("Every claim that can be checked holds.")
+    return found.failed
+
+
+def show_findings(found: Checked) -> None:
+    """Claim by claim, in words."""
+    for claim, finding in found.findings.items():
+        verdict, colour = VERDICTS[finding.holds]
+        screen.say((f"{quote_claim(claim)} {verdict}", colour), f": {finding.reason}.", path=True)
+
+
+def _ledger_record(found: CheckedLedger) -> dict[str, Any]:
+    entries, parts = found.chain.entries, found.signed_parts
+    return {
+        "entries": [{key: getattr(entry, key) for key in ("seq", "time", "kind", "hash")} for entry in entries],
+        "head": found.chain.head,
+        "deal": None if found.deal is None else deal_record(found.deal),
+        "is_signed": found.findings["signed"].holds is True,
+        "signatures": [
+            {"entry": part.entry, "about": part.about, "agent": part.name, "digest": part.digest, "holds": part.holds}
+            for part in parts
+        ],
+        "findings": {claim: {"holds": each.holds, "reason": each.reason} for claim, each in found.findings.items()},
+    }
+
+
+def _transcript_record(found: CheckedTranscript) -> dict[str, Any]:
+    return deal_record(found.recomputed) | {"stated": found.transcript.deal, "not_checked": found.unchecked}
+
+
+def _show_ledger(found: CheckedLedger) -> None:
+    entries = found.chain.entries
+    title = str(entries[0].content.get("title") or "") if entries else ""
+    screen.say((f"The ledger of {title or 'a run'}", "bold"))
+    screen.say()
+    try:
+        if not found.is_finished:
+            screen.say(f"Nobody is paid: {found.findings[FINISHED].reason}.", path=True)
+            screen.say()
+        if found.deal is not None and "budget-balance" not in found.failed:
+            screen.print_table(paid_table(found, found.deal))
+            screen.say()
+    except (AttributeError, KeyError, TypeError, ValueError):  # unsound entries: the findings say which
+        if not found.failed:
+            raise
+    if found.signed_parts:
+        screen.print_table(signed_table(found))
+        screen.say()
+
+
+def _show_transcript(found: CheckedTranscript) -> None:
+    what = found.transcript.header.description
+    screen.say((what[:1].upper() + what[1:], "bold"))
+    screen.say()
+    deal, stated = found.recomputed, found.deal
+    given = [("contributes", number_texts(deal.contributions, digits=DIGITS))]
+    paid = [("is paid", number_texts(deal.payments, signed=True, digits=DIGITS))]
+    if stated is not None:
+        given.append(("stated", number_texts(stated.contributions, digits=DIGITS)))
+        paid.append(("pay stated", number_texts(stated.payments, signed=True, digits=DIGITS)))
+    title = f"Recomputed and stated (payments in {PAYOFF_LABEL})"
+    if deal.has_lots:
+        screen.print_agents("Recomputed and stated", deal.lot_labels, given, sizes=deal.contributions, kind="lot")
+        screen.say()
+        screen.print_agents(title, deal.agents, paid, sizes=deal.payments)
+    else:
+        screen.print_agents(title, deal.agents, [*given, *paid], sizes=deal.contributions)
+    screen.say_excluded(deal)

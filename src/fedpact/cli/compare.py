@@ -6,9 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import typer
 from typer import Option
 
 from fedpact.cli import inputs, screen
+from fedpact.cli.app import CLAIM_FAILS
 from fedpact.cli.per_agent import find_agent
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
@@ -22,7 +24,7 @@ from fedpact.report.records import comparison_record, properties_record
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.files import replace_text
-from fedpact.utils.words import count_text, join_names
+from fedpact.utils.words import count_text, join_names, printable
 
 
 def compare(
@@ -30,7 +32,7 @@ def compare(
     mechanisms: Annotated[
         list[str] | None, Option("--mechanism", "-m", help=f"Compare only these: {inputs.MECHANISM_NAMES}.")
     ] = None,
-    every: Annotated[bool, Option("--all", help="All of fedpact's own, with their properties.")] = False,
+    every: Annotated[bool, Option("--all", help="Compare all mechanisms of fedpact, with their properties.")] = False,
     html: Annotated[Path | None, Option("--html", help="Write a report for the members.")] = None,
     member: Annotated[str | None, Option("--member", help="With --html: the page of this member.")] = None,
     output: Annotated[Path | None, Option("--output", "-o", help="Keep the recommended deal, as .json.")] = None,
@@ -39,8 +41,8 @@ def compare(
 ) -> None:
     """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is.
 
-    Where the scenario says how sure its numbers are, also how sure the deal is; where a pilot measured it, what it
-    measured instead.
+    If the scenario says how sure its numbers are, you also see how sure the deal is; if a pilot measured it, you see
+    what the pilot measured.
     """
     inputs.check_output(html, force=force)
     inputs.check_output(output, force=force, suffixes=(".json",))
@@ -55,24 +57,26 @@ def compare(
     if html is not None:
         only = compared.outcomes[0].mechanism if named is not None and len(named) == 1 else None
         replace_text(html, _page(chosen, compared, place, only))
-    deal, recommended = compared.recommended_deal, compared.recommended_outcome
-    if output is not None:
-        if deal is None or recommended is None:
-            raise InvalidInput(f"{output}: no deal is recommended, so there is none to keep; fedpact solve -m NAME -o")
-        record = outcome_record(recommended) | {"excluded": dict(deal.excluded)}
+    deal = compared.recommended_deal
+    if output is not None and deal is not None and compared.recommended_outcome is not None:
+        record = outcome_record(compared.recommended_outcome) | {"excluded": dict(deal.excluded)}
         replace_text(output, screen.json_text(record) + "\n")
     if as_json:
         measured = {} if chosen.measured is None else {"measured": asdict(chosen.measured)}
         screen.print_json(comparison_record(compared) | (properties_record(compared) if every else {}) | measured)
-        return
-    _show(chosen, compared, in_brief=every)
-    if html is not None:
-        screen.say()
-        screen.say(f"{'Report' if member is None else 'Page'} written to {html}", path=True)
-    if output is not None:
-        screen.say(f"The recommended deal is kept in {output}", path=True)
-    elif deal is not None and deal.is_federated:
-        screen.say(f"To keep this deal in a file: fedpact compare {scenario} -o deal.json", path=True)
+    else:
+        _show(chosen, compared, in_brief=every)
+        if html is not None:
+            screen.say()
+            screen.say(f"{'Report' if member is None else 'Page'} written to {html}", path=True)
+        if output is not None and deal is not None:
+            screen.say(f"The recommended deal is kept in {output}", path=True)
+        elif deal is not None and deal.is_federated:
+            options = " --all" if every else "".join(f" -m {name}" for name in mechanisms or ())
+            screen.say(f"To keep this deal in a file: fedpact compare {scenario}{options} -o deal.json", path=True)
+    if output is not None and deal is None:  # nothing is wrong with what was given, and there is no file all the same
+        typer.echo(f"No deal is recommended, so {printable(str(output))} was not written.", err=True)
+        raise typer.Exit(CLAIM_FAILS)
 
 
 def _page(scenario: Scenario, compared: Comparison, place: int | None, mechanism: str | None) -> str:

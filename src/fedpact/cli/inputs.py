@@ -209,24 +209,24 @@ def _is_own_page(path: Path) -> bool:
     return False
 
 
-def check_picture(path: Path | None) -> None:
+def check_picture(path: Path | None, *, force: bool = True) -> None:
     """Raise `InvalidInput` for a name that could not be written, `MissingExtra` for a picture nobody can draw."""
     if path is None:
         return
     with error_context(str(path)):
         if path.suffix.lower() not in PICTURES:
             raise InvalidInput(f"a picture's name must end in {', '.join(PICTURES)}")
-        check_writable(path)
+    check_output(path, force=force)
     from fedpact.report.plots.style import new_figure  # noqa: PLC0415 - optional dependency
 
     new_figure(1.0, 1.0)
 
 
-def picture_beside(numbers: Path, asked: Path | None) -> Path | None:
+def picture_beside(numbers: Path, asked: Path | None, *, force: bool) -> Path | None:
     """The picture that comes with a table: the one asked for, or one beside the table if it can be drawn."""
     picture = asked or numbers.with_suffix(".png")
     try:
-        check_picture(picture)
+        check_picture(picture, force=force)
     except MissingExtra as error:
         if asked is not None:
             raise

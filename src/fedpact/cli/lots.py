@@ -24,13 +24,13 @@ MAX_LABELS_NAMED = 4
 
 def lots(
     data: Annotated[Path, Argument(help="A table with a column label, the others numbers.")],
-    test: Annotated[Path, Option("--test", help="Samples to judge by, rightly labelled; a file like DATA.")],
+    test: Annotated[Path, Option("--test", help="Correctly labelled samples to judge by; a file like DATA.")],
     output: Annotated[Path | None, Option("--output", "-o", help="Every sample's value and lot, .csv.")] = None,
     check: Annotated[bool, Option("--check", help="Fit a model without each lot too.")] = False,
     force: inputs.Force = False,
     as_json: inputs.AsJson = False,
 ) -> None:
-    """Cut samples into lots, kinds of data to bring or leave at home: good ones, fair ones, those that do harm.
+    """Sort samples into lots, kinds of data to share or to keep at home: good, fair and harmful ones.
 
     Every sample gets a value: about 1 if it is as useful as its class allows, below 0 if it misleads.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,12 +10,10 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from rich.status import Status
-from rich.text import Text
 from typer import Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import INTERRUPTED
+from fedpact.cli.app import INTERRUPTED
 from fedpact.deals import Deal
 from fedpact.deals.deal import Event
 from fedpact.deals.deal_file import deal_record
@@ -35,8 +32,6 @@ SETTLED_BY = {
     "Shapley shares": "by Shapley shares",
     "own payments": "by payments that everybody worked out for itself",
 }
-WELFARE_WIDTH = 16  # characters
-ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 
 
 def negotiate(
@@ -53,17 +48,15 @@ def negotiate(
 ) -> None:
     """Let the members negotiate a deal; each says only what it is asked about itself.
 
-    Interrupted and started again with the same transcript, a negotiation goes on where it was.
+    If you interrupt a negotiation, the same command with the same transcript goes on where it stopped.
     """
     chosen = inputs.read_scenario(scenario)
     inputs.check_picture(plot)
     rules = "" if mechanism == inputs.DEFAULT_MECHANISM else f" under {mechanism}"
     heading = (chosen.title or "Federation", f", negotiated{rules} by {protocol}")
+    rounds = Rounds(heading, Unit.of(chosen.money, data=chosen.unit), transcript=output, quiet=as_json)
     where = Console(stderr=True) if as_json else screen.console
-    watched = sys.stderr.isatty() if as_json else where.is_terminal
-    with where.status("negotiating") if watched else nullcontext() as status:
-        unit = Unit.of(chosen.money, data=chosen.unit)
-        rounds = Rounds(heading, unit, status, transcript=output, quiet=as_json)
+    with where.status("negotiating") if where.is_terminal else nullcontext():
         try:
             deal = negotiate_deal(
                 chosen.federation,
@@ -76,8 +69,6 @@ def negotiate(
         except KeyboardInterrupt:
             typer.echo(f"interrupted; {_kept(output)}", err=True)
             raise typer.Exit(INTERRUPTED) from None
-        finally:
-            rounds.flush()
     inputs.write_picture(deal, plot)
     files = [str(path) for path in (None if rounds.was_over else output, plot) if path is not None]
     if as_json:
@@ -132,21 +123,15 @@ def _show(deal: Deal, unit: Unit) -> None:
 class Rounds:
     """A listener that shows a negotiation as lines on the terminal.
 
-    Of many rounds some have a line; on a terminal the last line follows them all.
-
     Attributes
     ----------
     was_over
         Whether the transcript held a whole negotiation already.
     """
 
-    def __init__(
-        self, heading: tuple[str, str], unit: Unit, status: Status | None, *, transcript: Path | None, quiet: bool
-    ) -> None:
-        self._heading: tuple[str, str] | None = heading
-        self._unit, self._status, self._transcript, self._quiet = unit, status, transcript, quiet
-        self._waiting: Event | None = None
-        self._begun = False
+    def __init__(self, heading: tuple[str, str], unit: Unit, *, transcript: Path | None, quiet: bool) -> None:
+        self._heading, self._unit, self._transcript, self._quiet = heading, unit, transcript, quiet
+        self._has_heading = self._has_heads = False
         self.was_over = False
 
     def __call__(self, event: Event) -> None:
@@ -154,47 +139,31 @@ class Rounds:
         self.was_over |= event["event"] == "resumed" and event["over"]
         if self._quiet:
             return
-        if self._heading is not None:
+        if not self._has_heading:
             screen.say((self._heading[0], "bold"), self._heading[1])
-            self._heading = None
-        if event["event"] != "round":
-            self.flush()
-            self._show_event(event)
-        elif _has_line(event["round"]):
-            self._print(event)
+            self._has_heading = True
+        if event["event"] == "round":
+            self._show_round(event)
         else:
-            self._waiting = event
-            if self._status is not None:
-                self._status.update(Text(self._line(event)))
+            self._show_event(event)
 
-    def flush(self) -> None:
-        """Print the last round if it has no line yet."""
-        if self._waiting is not None:
-            self._print(self._waiting)
-
-    def _print(self, event: Event) -> None:
-        if not self._begun:
-            worth = f"welfare ({self._unit.label if self._unit.is_money else 'payoff'})"
-            head = f"{'round':>5}  {'residual':>9}  {worth:>{WELFARE_WIDTH}}"
-            if event["prices"] is not None or event["residual"] is None:
-                head += f"  prices, {self._unit.per_data}"
+    def _show_round(self, event: Event) -> None:
+        unit, prices = self._unit, event["prices"]
+        if not self._has_heads:
+            worth = f"welfare ({unit.label if unit.is_money else 'payoff'})"
+            head = f"{'round':>5}  {'residual':>9}  {worth:>16}"
             screen.say()
-            screen.say((head, "bold"))
-        self._begun, self._waiting = True, None
-        screen.say(self._line(event))
-
-    def _line(self, event: Event) -> str:
+            screen.say((head + ("" if prices is None else f"  prices, {unit.per_data}"), "bold"))
+            self._has_heads = True
         residual = "step back" if event["residual"] is None else f"{event['residual']:.1e}"
-        welfare = (
-            "undefined" if event["welfare"] is None else f"{event['welfare']:.8g}"
-        )  # digits in which rounds differ
-        if self._unit.is_money and event["welfare"] is not None:
-            welfare = self._unit.column([event["welfare"]])[0]
-        prices = ""
-        if event["prices"] is not None:
-            ends = (min(event["prices"]), max(event["prices"]))
-            prices = "  " + " to ".join(number_text(price * self._unit.per_payoff + 0.0) for price in ends)
-        return f"{event['round']:>5}  {residual:>9}  {welfare:>{WELFARE_WIDTH}}{prices}"
+        welfare = "undefined"
+        if event["welfare"] is not None:  # in digits in which rounds differ
+            welfare = unit.column([event["welfare"]])[0] if unit.is_money else f"{event['welfare']:.8g}"
+        line = f"{event['round']:>5}  {residual:>9}  {welfare:>16}"
+        if prices is not None:
+            ends = (number_text(price * unit.per_payoff + 0.0) for price in (min(prices), max(prices)))
+            line += f"  {' to '.join(ends)}"
+        screen.say(line)
 
     def _show_event(self, event: Event) -> None:
         """An event that is no round, in words."""
@@ -211,8 +180,3 @@ class Rounds:
                 screen.say(f"Round {event['round']} is void, its masks are opened: {reason}")
             case "no game":
                 screen.say(f"Settled at personal prices: {reason}.")
-
-
-def _has_line(number: int) -> bool:
-    step = 1 if number <= ALL_UP_TO else 10 if number <= 100 else 100
-    return number % step == 0

@@ -150,22 +150,14 @@ def _number(text: str) -> float:
         raise InvalidInput(f"a number, please, not {text!r:.40}") from error
 
 
-def _amount(text: str) -> float:
-    if "%" in text:
-        raise InvalidInput(f"an amount, please, not the percentage {text!r:.40}")
-    return _number(text)
-
-
 def _not_negative(text: str) -> float:
-    number = _amount(text)
-    if not 0.0 <= number < float("inf"):
-        raise InvalidInput(f"a number of at least zero, please, not {text!r:.40}")
+    if "%" in text or not 0.0 <= (number := _number(text)) < float("inf"):
+        raise InvalidInput(f"an amount of at least zero, please, not {text!r:.40}")
     return number
 
 
 def _positive(text: str) -> float:
-    number = _amount(text)
-    if not 0.0 < number < float("inf"):
+    if (number := _not_negative(text)) == 0.0:
         raise InvalidInput(f"a number above zero, please, not {text!r:.40}")
     return number
 

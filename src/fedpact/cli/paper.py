@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +11,10 @@ import typer
 from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import CLAIM_FAILS
+from fedpact.cli.app import CLAIM_FAILS
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["paper"]
 
@@ -27,8 +29,8 @@ def paper(
     folder: Annotated[Path, Option("--output", "-o", help="Where the files go; made if it is not there.")] = Path(
         "paper-results"
     ),
-    check: Annotated[bool, Option("--check", help="Exit with 1 if a judgement is new.")] = False,
-    quick: Annotated[bool, Option("--quick", help="Of fig4 a short version, with one seed.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit with 1 if a judgement is not the known one.")] = False,
+    quick: Annotated[bool, Option("--quick", help="A short version of fig4, with one seed.")] = False,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Compute the paper's figures and tables anew: PNG, SVG, CSV, and a page with printed and computed side by side."""
@@ -92,17 +94,7 @@ def _record(results: Sequence[Result], written: Sequence[Path], surprises: Seque
             {
                 "name": result.name,
                 "title": result.title,
-                "findings": [
-                    {
-                        "where": found.where,
-                        "statement": found.statement,
-                        "judgement": str(found.judgement),
-                        "evidence": found.evidence,
-                        "expected": str(found.expected),
-                        "as_expected": found.as_expected,
-                    }
-                    for found in result.findings
-                ],
+                "findings": [jsonable(asdict(found) | {"as_expected": found.as_expected}) for found in result.findings],
             }
             for result in results
         ],

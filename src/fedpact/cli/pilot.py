@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import INTERRUPTED
+from fedpact.cli.app import INTERRUPTED
 from fedpact.cli.per_agent import Each, entries_by_name
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
@@ -38,7 +38,7 @@ def pilot(
     ],
     target: Annotated[Column, Option("--target", help="The column to predict.")] = None,
     output: Annotated[Path | None, Option("--output", "-o", help="The folder for scenario, report and record.")] = None,
-    member: Annotated[Column, Option("--member", help="In a single table, whose a record is.")] = None,
+    member: Annotated[Column, Option("--member", help="In a single table, the column that names the member.")] = None,
     model: Annotated[
         str | None,
         Option(
@@ -61,8 +61,10 @@ def pilot(
         str | None, Option("--arrangement", help='"own choice" or "one model"; by default the better.')
     ] = None,
     ignore: Annotated[Each, Option("--ignore", help="Leave this out; may repeat.")] = None,
-    lots: Annotated[Column, Option("--lots", help="What names kinds of data.")] = None,
-    groups: Annotated[Column, Option("--groups", help="What belongs together, such as a patient.")] = None,
+    lots: Annotated[Column, Option("--lots", help="The column that names kinds of data.")] = None,
+    groups: Annotated[
+        Column, Option("--groups", help="The column of what belongs together, such as a patient.")
+    ] = None,
     floor: Annotated[float | None, Option("--floor", help="What guessing scores; measured otherwise.")] = None,
     family: Annotated[str | None, Option("--family", help="power-law or exponential; by default the better.")] = None,
     models: Annotated[int, Option("--models", help="How many profiles are measured.", min=2)] = PROFILES,
@@ -77,7 +79,7 @@ def pilot(
 
     Everybody alone, one model for all, and own choice (each member uses its own data and what helps it of others') are
     compared on every record. All tables are read in one place: for public or synthetic data, or a place that all
-    members trust. Interrupted and started again with the same folder, it goes on where it was.
+    members trust. If you interrupt it, the same command with the same folder goes on where it stopped.
     """
     with screen.progress(1) as begin:
 
@@ -128,6 +130,7 @@ def _show(found: PilotStudy) -> None:
     data = found.data
     about = f"{len(data.names)} members, {found.model.label}, {found.score.words}, {count_text(found.splits, 'split')}"
     screen.say((found.title, "bold"), f": {about}")
+    screen.say(f"Predicted: {data.predicted}.")
     screen.say((found.advice, "bold"))
     screen.say()
     screen.say_measured(found.measured, found.federation, Unit.of(found.terms.money, found.terms.worth))

@@ -1,26 +1,26 @@
 """What a command shows: sentences, tables, JSON objects, progress.
 
-Nothing that a terminal would obey gets through from a stranger's text, and all signs are such as every terminal has.
+No control characters of a stranger's text get through, and every terminal can show the signs.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from fedpact.certificates import Claim, Verdict
-from fedpact.cli.exit_codes import INTERRUPTED
+from fedpact.cli.app import INTERRUPTED
 from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
 from fedpact.report.numbers import MINUS, SPACE, Unit
@@ -29,9 +29,9 @@ from fedpact.scenario import Measured
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import CONTROL, printable
 
-MAX_WIDTH = 10_000  # of a table that may be as wide as it likes
 MAX_ROWS = 20
-TERMINAL_SIGNS = str.maketrans({MINUS: "-", SPACE: " ", "∞": "inf"})
+MINUS_AND_INFINITY = str.maketrans({MINUS: "-", "∞": "inf"})
+TERMINAL_SIGNS = MINUS_AND_INFINITY | str.maketrans({SPACE: " "})
 ALARMS = ("violated", "flagged", "broken")  # cells in red
 
 console = Console(highlight=False, emoji=False)
@@ -72,22 +72,62 @@ def json_text(record: Any) -> str:
 
 
 def print_table(found: ResultTable | None) -> None:
-    """A table of a result, small print left out; of many rows the most important ones. Nothing if there is none."""
+    """A table of a result, small print left out; of many rows the most important ones. Nothing if there is none.
+
+    Where the terminal is too narrow, the columns that do not fit follow below, beside the names again.
+    """
     if found is None:
         return
-    heads = [_plain(head) for head in (found.kind, *found.columns)]
+    shown = found.shown(MAX_ROWS, MAX_ROWS)
+    heads = (found.kind, *found.columns)
+    texts = [
+        [column[row].partition("\n")[0].translate(MINUS_AND_INFINITY) for row in shown]
+        for column in (found.names, *found.columns.values())
+    ]
     if found.title:
         say((found.title, "bold"))
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for place, head in enumerate((found.kind, *found.columns)):
-        made.add_column(heads[place], justify="left" if not place or head in found.words else "right", overflow="fold")
-    shown = found.shown(MAX_ROWS, MAX_ROWS)
-    for row in shown:
-        made.add_row(_plain(found.names[row]), *(_cell(found, head, row) for head in found.columns))
-    _keep_words_whole(made, heads)
-    console.print(made)
+    for place, (gap, widths) in enumerate(_abreast(heads, texts, console.width)):
+        if place:
+            say()
+        made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+        for column, width in widths.items():
+            left = column == 0 or heads[column] in found.words
+            made.add_column(_plain(heads[column]), justify="left" if left else "right", width=width, overflow="fold")
+        for row in zip(*(texts[column] for column in widths), strict=True):
+            cells = zip(row, widths, strict=True)
+            made.add_row(*(_cell(text, is_gain=heads[column] in found.gains) for text, column in cells))
+        console.print(made)
     if len(found.names) > len(shown):
         say(f"... and {len(found.names) - len(shown)} more {found.kind}s; --json prints all")
+
+
+def _abreast(
+    heads: Sequence[str], texts: Sequence[Sequence[str]], room: int
+) -> Iterator[tuple[int, Mapping[int, int]]]:
+    """Which columns stand side by side, with how much between them and how wide each is; no word is broken.
+
+    The first column, of the names, is repeated before those that would not fit beside it.
+    """
+    columns = [[printable(text) for text in (head, *column)] for head, column in zip(heads, texts, strict=True)]
+    cells = [max(map(cell_len, column[1:]), default=0) for column in columns]
+    most = [max(cell_len(column[0]), size) for column, size in zip(columns, cells, strict=True)]
+    least = [max(cell_len(word) for text in column for word in text.split(" ")) for column in columns]
+    least[0] = min(least[0], room // 2)
+    gap = 2 if sum(most) + 2 * (len(most) - 1) <= room else 1
+    waiting = list(range(1, len(heads)))
+    while True:
+        widths = {0: least[0]}
+        while waiting and (len(widths) == 1 or sum(widths.values()) + gap * len(widths) + least[waiting[0]] <= room):
+            column = waiting.pop(0)
+            widths[column] = least[column]
+        spare = room - sum(widths.values()) - gap * (len(widths) - 1)
+        for wanted in (cells, most):  # heads wrap before cells do
+            while spare > 0 and (lacking := [each for each, width in widths.items() if wanted[each] > width]):
+                widths[min(lacking, key=lambda each: widths[each])] += 1
+                spare -= 1
+        yield gap, widths
+        if not waiting:
+            return
 
 
 def print_rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = ()) -> None:
@@ -113,26 +153,14 @@ def _plain(text: str) -> str:
     return escape(printable(text.translate(TERMINAL_SIGNS)))
 
 
-def _cell(found: ResultTable, head: str, row: int) -> str:
+def _cell(text: str, *, is_gain: bool) -> str:
     """One text; gains in blue and losses in red, told apart by the sign as well."""
-    text = _plain(found.columns[head][row].partition("\n")[0])
+    text = _plain(text)
     if text in ALARMS:
         return f"[red]{text}[/red]"
-    if head not in found.gains:
+    if not is_gain:
         return text
     return f"[red]{text}[/red]" if text.startswith("-") else f"[blue]{text}[/blue]"
-
-
-def _keep_words_whole(made: Table, heads: Sequence[str]) -> None:
-    """Let a table that is too wide fit: names wrap between words, and no word of a head or a number is broken."""
-    if Measurement.get(console, console.options.update(max_width=MAX_WIDTH), made).maximum <= console.width:
-        return
-    made.padding = (0, 1, 0, 0)
-    for column, head in zip(made.columns[1:], heads[1:], strict=True):
-        if column.justify == "right":
-            column.width = max(
-                *map(len, head.split()), *(Text.from_markup(str(cell)).cell_len for cell in column.cells), 1
-            )
 
 
 # What several commands say

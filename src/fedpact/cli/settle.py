@@ -35,7 +35,7 @@ def settle(
     deal: inputs.DealArgument = None,
     name: inputs.DealMechanism = None,
     sponsor: Annotated[
-        str | None, Option("--sponsor", help="Who, outside the deal, covers what does not balance.")
+        str | None, Option("--sponsor", help="Somebody outside the deal who covers what does not balance.")
     ] = None,
     delivered: Annotated[
         list[str] | None,

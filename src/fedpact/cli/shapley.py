@@ -50,7 +50,7 @@ def shapley(
     title = f"Shapley values by {shares.method} ({unit.label})"
     screen.print_agents(title, federation.names, columns, sizes=shares.values)
     screen.say(
-        f"At the contributions of {name}. What one more ({chosen.unit or 'unit of data'}) adds is to its owner's "
-        "Shapley value, not to what all have together; beside it, what it costs."
+        f"At the contributions of {name}. One more ({chosen.unit or 'unit of data'}) adds this to its owner's Shapley "
+        "value, not to the total, and costs what stands beside it."
     )
     screen.say(f"Total {unit.text(total)}; efficiency gap {shares.efficiency_gap:.1e}")

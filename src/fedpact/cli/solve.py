@@ -18,8 +18,8 @@ from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.diagnosis import diagnose, fairness_sentences, harm_sentences, idle_sentences
 from fedpact.report.numbers import Unit, lowest_share_text, smallest_gain_text
+from fedpact.report.page import shared_cap_sentences
 from fedpact.report.records import departures_record
-from fedpact.report.sections import shared_cap_sentences
 from fedpact.report.tables import deal_table, lots_table
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.files import replace_text

@@ -36,12 +36,12 @@ def study(
     plot: inputs.Picture = None,
     as_json: inputs.AsJson = False,
 ) -> None:
-    """Put mechanisms to many random federations, and see how often each property holds.
+    """Try mechanisms on many random federations, and count how often each property holds.
 
-    Interrupted and started again in the same way, a study goes on where it was.
+    If you interrupt a study, the same command goes on where it stopped.
     """
     inputs.check_output(output, force=force or output == USUAL, suffixes=(".csv",))
-    picture = inputs.picture_beside(output, plot)
+    picture = inputs.picture_beside(output, plot, force=force or (plot is None and output == USUAL))
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [inputs.choose_mechanism(name) for name in mechanisms] if mechanisms else ALL
     with screen.counter("federations") as report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,14 @@ from typer import Argument, Option
 
 from fedpact.certificates.claims import Claim
 from fedpact.cli import inputs, screen
-from fedpact.comparison import Sweep
+from fedpact.comparison import Sweep, compare
 from fedpact.comparison import sweep as run_sweep
 from fedpact.comparison.sweeps import MARGINS, METRICS, unit_of
+from fedpact.mechanisms import DEFAULT_MECHANISMS, compared_mechanisms
 from fedpact.report.numbers import Unit, number_text, percent
 from fedpact.report.records import sweep_record
 from fedpact.report.words import metric_name
+from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.tables import write_table
@@ -41,22 +44,28 @@ def sweep(
     ],
     metrics: Annotated[list[str] | None, Option("--metric", help=f"What to look at: {', '.join(METRICS)}.")] = None,
     mechanisms: Annotated[
-        list[str] | None, Option("--mechanism", "-m", help=f"One of {inputs.MECHANISM_NAMES}.")
+        list[str] | None,
+        Option(
+            "--mechanism",
+            "-m",
+            help=f"One of {inputs.MECHANISM_NAMES}. By default externality, shapley and what `fedpact compare` "
+            "recommends.",
+        ),
     ] = None,
     output: inputs.Numbers = USUAL,
     force: inputs.Force = False,
     plot: inputs.Picture = None,
     as_json: inputs.AsJson = False,
 ) -> None:
-    """Vary one or two parameters of a federation and see what becomes of its outcomes.
+    """Vary one or two numbers of a federation and see how its deals change.
 
-    Interrupted and started again in the same way, a sweep goes on where it was.
+    If you interrupt a sweep, the same command goes on where it stopped.
     """
     read = inputs.read_scenario(scenario)
     inputs.check_output(output, force=force or output == USUAL, suffixes=(".csv",))
-    picture = inputs.picture_beside(output, plot)
+    picture = inputs.picture_beside(output, plot, force=force or (plot is None and output == USUAL))
     partial = output.absolute().parent / f".{output.name}.partial"
-    rules = [inputs.choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
+    rules = [inputs.choose_mechanism(name) for name in mechanisms or _usual_mechanisms(read)]
     with screen.counter("points") as report:
         found = run_sweep(
             read, vary, metrics=metrics or ["ir_gaps"], mechanisms=rules, progress=report, checkpoint=partial
@@ -70,6 +79,16 @@ def sweep(
         return
     _show(found, Unit.of(read.money, data=read.unit))
     screen.say_written(files)
+
+
+def _usual_mechanisms(scenario: Scenario) -> list[str]:
+    """Externality and Shapley, and what is recommended for the scenario as it stands where that is another."""
+    usual = ["externality", "shapley"]
+    if len(compared_mechanisms(scenario.federation)) > len(DEFAULT_MECHANISMS):  # others can be recommended
+        found = compare(replace(scenario, uncertainty=None))
+        if found.outcomes and found.recommendation is not None:
+            usual.append(found.recommendation.mechanism)
+    return list(dict.fromkeys(usual))
 
 
 def _show(found: Sweep, unit: Unit) -> None:

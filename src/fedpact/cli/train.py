@@ -49,7 +49,7 @@ def train(
     rounds: Annotated[int, Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
     samples: Annotated[Each, Option("--samples", help="Images each member holds, tests included.")] = None,
     test_share: Annotated[float, Option("--test-share", help="The part of its images for tests.")] = TEST_SHARE,
-    alpha: Annotated[float | None, Option("--alpha", help="The smaller, the more mixes of classes differ.")] = None,
+    alpha: Annotated[float | None, Option("--alpha", help="The smaller, the more the members' classes differ.")] = None,
     label_noise: Annotated[Each, Option("--label-noise", help="The share of training labels to spoil.")] = None,
     local_epochs: Annotated[int, Option("--local-epochs", help="Passes over the data in a round.", min=1)] = 1,
     learning_rate: Annotated[float, Option("--learning-rate", help="Step of gradient descent.")] = 0.05,
@@ -59,11 +59,11 @@ def train(
     output: Annotated[Path, Option("--output", "-o", help="The run's folder.")] = FOLDER,
     as_json: inputs.AsJson = False,
 ) -> None:
-    """Train under a deal: accuracies, and what was promised beside what was measured.
+    """Train under a deal, and compare what it promised with what was measured.
 
-    Everybody contributes what it agreed to; beside the common model (or a personal one for each) every agent trains
-    alone. Samples, label noise, floors and ceilings: a number for all, one per member with commas, or NAME=NUMBER. The
-    folder holds all rounds, the result, a picture, and what is needed to repeat the run.
+    Every member contributes what it agreed to. It gets the common model (or a personal one), and trains one alone to
+    compare. Samples, label noise, floors and ceilings: a number for all, one per member with commas, or NAME=NUMBER.
+    The folder holds all rounds, the result, a picture, and what is needed to repeat the run.
     """
     check_folder(output)
     chosen = inputs.read_scenario(scenario)

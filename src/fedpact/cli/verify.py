@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from fedpact.cli import inputs, screen
-from fedpact.cli.exit_codes import CLAIM_FAILS
+from fedpact.cli.app import CLAIM_FAILS
 from fedpact.cli.per_agent import Each, per_agent
 from fedpact.deals import Deal, is_ledger
 from fedpact.federation import Federation
@@ -51,12 +51,11 @@ def verify(
     """Estimate which share of its agreed contribution each member delivered in effect.
 
     FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME; or round, member, samples,
-    score, subset, as other tools write rounds down. A ledger holds its deal too, and the calibration if members agreed
-    to be paid by one: then it needs no scenario. EARLIER, of the same training procedure, says what data is worth under
-    it; without, members are held against each other by the scenario's weights, with the doubt that it states. Floors
-    and ceilings: a number for all, one per member with commas, or NAME=NUMBER. Exit code 1 if somebody is flagged: it
-    delivered too little beyond doubt. Where weights and curves do not fit the models it says that it cannot judge, and
-    the exit code is 0.
+    score, subset, as other tools write rounds down. A ledger holds its deal, and the calibration if members are paid by
+    one: then you need no scenario. EARLIER shows what data is worth under the same training procedure; without it, the
+    scenario's weights decide, with the doubt that the scenario states. Floors and ceilings: a number for all, one per
+    member with commas, or NAME=NUMBER. The exit code is 1 if somebody is flagged: it delivered too little beyond doubt.
+    If weights and curves do not fit the models, the command says that it cannot judge, and the exit code is 0.
     """
     inputs.check_picture(plot)
     recorded = is_ledger(measured)

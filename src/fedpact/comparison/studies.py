@@ -127,9 +127,9 @@ class FieldStudy:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each federation and mechanism; needs pandas."""
-        from fedpact.report.records import study_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import columns_frame  # noqa: PLC0415 - optional dependency
 
-        return study_frame(self)
+        return columns_frame(self.columns())
 
     def plot(self, *, ax: Any = None) -> Any:
         """Shares in which properties hold, by mechanism, on `ax` or a new figure; needs matplotlib."""

@@ -141,9 +141,9 @@ class Sweep:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each point and mechanism; needs pandas."""
-        from fedpact.report.records import sweep_frame  # noqa: PLC0415 - optional dependency
+        from fedpact.report.records import columns_frame  # noqa: PLC0415 - optional dependency
 
-        return sweep_frame(self)
+        return columns_frame(self.columns())
 
     def plot(self, *, money: Any = None, data: str = "") -> Any:
         """A figure with curves for one parameter, heat maps for two; needs matplotlib.

@@ -22,8 +22,7 @@ from starlette.routing import Route
 
 from fedpact.explorer.files import Content
 from fedpact.explorer.form import page_view
-from fedpact.explorer.questions import Questions, initial_draft
-from fedpact.explorer.service import Cancelled, abandoned
+from fedpact.explorer.questions import Cancelled, Questions, abandoned, initial_draft
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import FedpactError
 
@@ -34,6 +33,7 @@ TOKEN_HEADER = "X-Fedpact-Token"
 STRANGER = "This is not the page of this explorer: open the address that `fedpact explore` has printed."
 MAX_BYTES = 8_000_000  # bytes of a question
 MAX_STATIC_NAME = 100
+MAX_MESSAGE = 400  # characters of an error
 STATIC = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The browser itself refuses whatever would come from, or go to, anywhere else.
 HEADERS = {
@@ -50,8 +50,8 @@ HEADERS = {
 def make_app(scenario: Scenario, *, source: str, token: str, questions: Questions | None = None) -> Starlette:
     """The application that begins with a scenario; `source` is what to call it.
 
-    Other people on this machine can reach its port too: the page is shown to whoever has the `token` in the address,
-    and questions are answered that come with it.
+    Other people on this machine can reach the port too. So the page and its answers are only for those who have the
+    `token` of the address.
     """
     questions = questions or Questions()
     draft, notes = initial_draft(scenario)
@@ -160,7 +160,7 @@ async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], quest
         except Cancelled:
             return
         except FedpactError as error:
-            tell({"error": str(error)})
+            tell({"error": short_message(str(error))})
         except Exception as error:
             tell({"error": _bug_message(error)})
         finally:
@@ -201,4 +201,9 @@ def _bug_message(error: Exception) -> str:
 
 
 def _refusal(message: str, status: int) -> Response:
-    return JSONResponse({"error": message}, status_code=status, headers=HEADERS)
+    return JSONResponse({"error": short_message(message)}, status_code=status, headers=HEADERS)
+
+
+def short_message(message: str) -> str:
+    """An error as far as a page has room for it: what it quotes of a file may be long."""
+    return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""Pictures as SVG that stretch to the width of the page: bars for the cell of a table, curves, and maps.
+"""SVG pictures as wide as the page: bars in the cells of a table, curves, and maps.
 
 Lengths are percentages, so a picture fills whatever width it has while lines and dots keep their size. Rows that
 share a `NumberLine` can be compared. Axes have round numbers. A mechanism has the same colour in every picture.

@@ -23,7 +23,7 @@ from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.tables import ONE_SEPARATOR
 
 MAX_MEMBERS = 30
-"""The most members whose weights can be edited on a page, and whose deal follows every key."""
+"""A page has room for the weights of so many members, and their deal follows every key."""
 
 UNLIMITED = "unlimited"
 ALL_AT_HOME = "all"

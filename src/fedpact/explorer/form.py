@@ -1,4 +1,4 @@
-"""The page before anything is asked: the federation as it is typed at the side, and tabs for every question."""
+"""The page as it opens: the form of the federation at the side, and a tab for every question."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADS: Mapping[str, tuple[str, str]] = {
     "quadratic": ("Rising cost", "per unit squared"),
     "caps": ("Cap", "the most it can give"),
     "values": ("Value", "of one unit of payoff"),
-    "home": ("At home", "used anyway: all, or so much"),
+    "home": ("At home", "used anyway: all, or an amount"),
     "joining_costs": ("Joining cost", "paid once"),
     "budgets": ("Budget", "the most it can pay"),
 }

@@ -1,4 +1,4 @@
-"""What can be varied: one number of the federation, or the same number of all members at once."""
+"""Numbers that a page can vary: one of the federation, or the same one of all members at once."""
 
 from __future__ import annotations
 

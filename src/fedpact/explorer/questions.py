@@ -1,14 +1,21 @@
-"""What the page asks and what it is told, as plain data: one function for every question.
+"""The questions of the page and their answers, as plain data: one function for every question.
 
 Every question carries the draft, so nothing that was typed lives on the server. Questions about a draft with errors are
 refused with `Unfinished`; only `deal` tells what the errors are.
+
+Requests arrive on several threads: one computation runs at a time, for a question that is still wanted. Sliders,
+downloads and steps come back to the same federation, so its results are kept. Long sweeps run beside the turns, and end
+when the page no longer wants them.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +28,6 @@ from fedpact.explorer.files import BYTE_ORDER_MARK, DOWNLOADS, Content, read_upl
 from fedpact.explorer.form import FOLLOWED, MAX_CELLS, MAX_STEP, form_view
 from fedpact.explorer.parameters import PARAMETER_KINDS, Parameter, kinds_of, points_between, typed_range
 from fedpact.explorer.pasting import open_table, paste_cells
-from fedpact.explorer.service import Results
 from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import (
     MAPPED,
@@ -30,16 +36,20 @@ from fedpact.explorer.views import (
     gain_charts,
     heat_map,
     payoff_chart,
-    view_of,
     what_if,
 )
 from fedpact.federation import Federation
 from fedpact.mechanisms import mechanism_named
+from fedpact.report.page import View
 from fedpact.scenario import Scenario, example
 from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 
+MAX_RESULTS = 64  # of each kind that are kept
+LOOK_UP = 0.1  # seconds between two looks whether the answer is still wanted
+
+T = TypeVar("T")
 DOUBTS_LEFT_OUT = (
     "The file has standard errors. The explorer ignores them, and files saved here do not have them; `fedpact compare` "
     "uses them."
@@ -52,11 +62,72 @@ Answer = dict[str, Any]
 Progress = Callable[[int, int], None]
 
 
+class Cancelled(Exception):
+    """The page no longer wants the answer."""
+
+
+# Set where a question is answered, once nobody waits for the answer any more.
+abandoned: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
+
+
+class Turns:
+    """A lock that questions stop waiting for, by `Cancelled`, once the page has abandoned them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether somebody has the turn."""
+        return self._lock.locked()
+
+    def acquire(self) -> None:
+        """Wait for one's turn, while the answer is wanted."""
+        gone = abandoned.get()
+        while gone is None or not gone.is_set():
+            if self._lock.acquire(timeout=LOOK_UP):
+                return
+        raise Cancelled
+
+    def release(self) -> None:
+        """The next one's turn."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+class Results:
+    """The latest results of each kind; `turns` is held while one is computed."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self._kept: dict[str, OrderedDict[Any, Any]] = {}
+
+    def of(self, kind: str, key: Any, work: Callable[[], T]) -> T:
+        """What was kept under a key, or what `work` returns."""
+        with self.turns:
+            kept = self._kept.setdefault(kind, OrderedDict())
+            if key not in kept:
+                kept[key] = work()
+                while len(kept) > MAX_RESULTS:
+                    kept.popitem(last=False)
+            kept.move_to_end(key)
+            found: T = kept[key]
+            return found
+
+
+# The questions
+
+
 class Unfinished(InvalidInput):
     """The draft has errors, which stand at its fields."""
 
     def __init__(self) -> None:
-        super().__init__("some fields of the federation are not right yet; mend those marked there first")
+        super().__init__("some fields of the federation are not right yet; correct those that are marked")
 
 
 def initial_draft(scenario: Scenario) -> tuple[Draft, list[str]]:
@@ -108,7 +179,7 @@ class Questions:
         try:
             comparison = self._comparison(scenario)
             with self.results.turns:
-                shown_deal = deal_view(view_of(scenario, comparison))
+                shown_deal = deal_view(View.of(comparison, scenario))
         except FedpactError as error:
             return {"errors": [], "problem": str(error)}
         federation = scenario.federation
@@ -146,7 +217,7 @@ class Questions:
             "value": value,
             "words": parameter.words(federation),
             "kept": _keep_value(Draft.of_record(question.get("draft")), parameter, federation, value).record(),
-            "moved": what_if(view_of(scenario, self._comparison(scenario)), there),
+            "moved": what_if(View.of(self._comparison(scenario), scenario), there),
         }
 
     def curves(self, question: Question, progress: Progress) -> Answer:
@@ -158,14 +229,14 @@ class Questions:
         axis = parameter.axis(federation, points if quick else points[::SLOW_STRIDE])
         progress(0, 1)
         found = sweep(federation, axis, metrics=["ir_gaps"], mechanisms=FOLLOWED, progress=progress)
-        view = view_of(scenario, self._comparison(scenario))
+        view = View.of(self._comparison(scenario), scenario)
         return {"curves": gain_charts(view, found, parameter.words(federation))}
 
     def map(self, question: Question, progress: Progress) -> Answer:
         """A map over two parameters."""
         scenario = _scenario(question)
         found, words, agent = self._map(scenario.federation, question, progress)
-        unit = view_of(scenario, self._comparison(scenario)).unit
+        unit = View.of(self._comparison(scenario), scenario).unit
         made, numbers = heat_map(found, agent=agent, unit=unit, words=words)
         return {"map": made, "numbers": numbers}
 
@@ -185,7 +256,7 @@ class Questions:
             (federation.fingerprint, mechanism, leave),
             lambda: stable_federation(federation, rules, leave=leave, first=first),
         )
-        steps = departure_steps(view_of(scenario, comparison), settled, together=leave == "groups")
+        steps = departure_steps(View.of(comparison, scenario), settled, together=leave == "groups")
         return {"steps": steps, "members": list(settled.members)}
 
     def file(self, question: Question) -> Content:

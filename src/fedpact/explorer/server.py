@@ -44,7 +44,7 @@ def serve(
     open_browser: bool = True,
     ready: Callable[[str], None] = lambda url: None,
 ) -> bool:
-    """Serve the explorer until it is interrupted; whether something is still being computed then.
+    """Serve the explorer until it is interrupted; True if something is still being computed then.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """From what was typed to a scenario, or to an error at every field that is wrong.
 
 Texts become numbers here; everything else is checked by the reader of scenario files. A text that is no number is an
-error at its field, and something takes its place while the others are checked.
+error at its field; a stand-in lets the other fields be checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = 40  # characters of a wrong text
 TEXTS = ("names", "title", "description", "not_recommended", "unit", "money.currency", "models", "family")
 INFINITE = ("inf", "infinity", "∞", UNLIMITED)
 EMPTY = {"joining_costs": 0.0, "budgets": math.inf}  # what nothing typed means
-HOME = "must be a number or “all”; leave it empty for everybody where using one’s own data costs as sharing it does"
+HOME = "must be a number or “all”; leave the column empty if using one’s own data costs as much as sharing it"
 # The page has other words than the library for these.
 LABELS = {"costs.linear": "costs", "costs.quadratic": "quadratic", "payoff.family": "family"}
 BOTH_ZERO = f"{MUST_RISE}: cost and rising cost are both 0; give one a positive number"

@@ -25,10 +25,7 @@ from fedpact.explorer.files import PACKAGE
 from fedpact.federation import Federation
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
-from fedpact.report.page import render_section
-from fedpact.report.sections import MAX_NAMES
-from fedpact.report.view import View
-from fedpact.scenario import Scenario
+from fedpact.report.page import MAX_NAMES, View, render_section
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.jsonl import jsonable
 
@@ -55,11 +52,6 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
     "utilities": ("Net benefit of one member", True),
 }
 """What a map can show, and whether it is about one member."""
-
-
-def view_of(scenario: Scenario, comparison: Comparison) -> View:
-    """What the sections of the report look at."""
-    return View.of(comparison, scenario)
 
 
 # The deal
@@ -158,8 +150,7 @@ def _most_moved(gaps: FloatArray) -> list[int]:
 def map_values(found: Sweep, agent: int) -> FloatArray:
     """The numbers of a map with one mechanism and one metric, of one member where they are members'.
 
-    Where a claim is proved, its margin is not shown below zero: that is rounding. Nor is a part of a share: who gets
-    less than nothing gets none of it.
+    Below zero, the margin of a proved claim is rounding, and a part of a share is no part: both are shown as zero.
     """
     ((mechanism, metrics),) = found.metrics.items()
     ((metric, values),) = metrics.items()

@@ -7,8 +7,7 @@ departures to reports, asks the mechanism and knows no class or name; so a mecha
 May use: utils, federation, shapley, solvers, certificates, deals.
 """
 
-from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.baselines import Standalone, Voluntary
+from fedpact.mechanisms.base import Mechanism, Standalone, Voluntary
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.mechanisms.fair import FairMechanism, NashBargaining, Nucleolus
 from fedpact.mechanisms.field import (

@@ -25,8 +25,7 @@ from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
-from fedpact.solvers.optimal_face import OptimalFace
-from fedpact.solvers.welfare import nearest_optimum, optimum_at, social_optimum, welfare_optima
+from fedpact.solvers.welfare import OptimalFace, nearest_optimum, optimum_at, social_optimum, welfare_optima
 from fedpact.utils.arrays import FloatArray
 
 

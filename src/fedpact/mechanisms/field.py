@@ -40,8 +40,7 @@ from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.federation.lots import require_single_lots
-from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.baselines import Voluntary
+from fedpact.mechanisms.base import Mechanism, Voluntary
 from fedpact.mechanisms.externality import OptimumMechanism
 from fedpact.solvers.fixed_points import proportional_equilibria, shaped_equilibria
 from fedpact.solvers.groups import group_welfare, standalone_optima

@@ -15,8 +15,7 @@ from importlib import import_module
 from fedpact.certificates.claims import Claim
 from fedpact.federation import Federation
 from fedpact.mechanisms import fair, field
-from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.baselines import Standalone, Voluntary
+from fedpact.mechanisms.base import Mechanism, Standalone, Voluntary
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.shapley import SemivalueMechanism, ShapleyMechanism
 from fedpact.solvers.groups import MAX_LISTED_AGENTS

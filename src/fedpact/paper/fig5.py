@@ -1,4 +1,4 @@
-"""Fig. 5: would an agent stay whose data harms the others?
+"""Fig. 5: would an agent stay if its data harms the others?
 
 Agents 1, 2 and 3 value each other's data fully. Agent 0's data has weight w_k0 to each of them (outgoing), theirs has
 weight w_0k to agent 0 (incoming). beta = 0.5, costs (0.1, 0.3, 0.3, 0.3), caps 3.

@@ -17,8 +17,7 @@ from markupsafe import Markup
 
 from fedpact.paper.drawing import pictures
 from fedpact.paper.results import Judgement, PaperFinding, Result, pipe_table
-from fedpact.report.markup import render
-from fedpact.report.page import style_sheet
+from fedpact.report.markup import render, style_sheet
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
 from fedpact.utils.files import replace_files
 from fedpact.utils.tables import csv_rows

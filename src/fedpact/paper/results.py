@@ -1,7 +1,7 @@
 """The paper's results: what each holds, and all of them by name, in the paper's order.
 
-Each is imported when it is asked for. How numbers become judgements and words stands here too: tolerances, symbols, and
-what is said of a number.
+Each is imported when it is asked for. This module also turns numbers into judgements and words: tolerances, symbols,
+number texts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Table 1: reciprocity under three weight matrices, printed and computed; and where an optimiser stops on the second.
+"""Table 1: reciprocity under three weight matrices, printed and computed, and why one printed row is not the optimum.
 
 L-BFGS-B as SciPy calls it by default measures gradients by differences of 1e-8 and ends when welfare improves by less
 than 2e-9 in a step, or when no gradient exceeds 1e-5. Marginal costs are 1e-3 here and welfare is flat along a long

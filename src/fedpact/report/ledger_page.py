@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -14,9 +15,9 @@ from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, MEASURED
 from fedpact.deals.settlement import share_matrix
 from fedpact.negotiation.check import FINISHED, CheckedLedger
-from fedpact.report.markup import render
-from fedpact.report.numbers import PAYOFF_LABEL, number_texts
-from fedpact.report.page import style_sheet
+from fedpact.report.markup import render, style_sheet
+from fedpact.report.numbers import MINUS, PAYOFF_LABEL, number_texts
+from fedpact.report.tables import ResultTable
 
 SIGNED_WORDS = {
     "key": "its key for this run",
@@ -39,31 +40,46 @@ BY_DELIVERY = (
 def render_ledger_page(found: CheckedLedger) -> str:
     """The page of a ledger as HTML text."""
     entries, deal = found.chain.entries, found.deal
-    settled = found.paid
     wrong = [claim for claim in found.failed if claim != FINISHED]
-    heads, rows = _paid_table(found, deal) if deal is not None and not wrong else (["Member"], [])
     failed = f"These claims do not hold: {', '.join(map(quote_claim, found.failed))}." if found.failed else ""
     unpaid = "" if found.is_finished else f"Nobody is paid: {found.findings[FINISHED].reason}."
-    by_delivery = found.paid_shares is not None
+    claims = {
+        "verdict": [LEDGER_VERDICTS[each.holds] for each in found.findings.values()],
+        "why": [each.reason for each in found.findings.values()],
+    }
     return str(
         render(
             "ledger.html",
             style=style_sheet(),
             title=str(entries[0].content.get("title") or "A run") if entries else "A run",
             lead=f"{unpaid} {failed or f'{len(entries)} entries; every claim that can be checked holds.'}".strip(),
-            meaning="" if unpaid else BY_DELIVERY if by_delivery else BY_SAMPLES,
-            currency=settled.currency if settled is not None and rows else PAYOFF_LABEL,
-            heads=heads,
-            rows=rows,
-            findings=[
-                (claim_title(key), LEDGER_VERDICTS[each.holds], each.reason) for key, each in found.findings.items()
-            ],
-            signed=list(signed_rows(found)),
+            meaning="" if unpaid else BY_SAMPLES if found.paid_shares is None else BY_DELIVERY,
+            paid=None if deal is None or wrong else replace(paid_table(found, deal), sizes=None),
+            claims=ResultTable(
+                title="Every claim of the record, checked",
+                names=list(map(claim_title, found.findings)),
+                columns=claims,
+                kind="claim",
+                words=tuple(claims),
+            ),
+            signed=signed_table(found),
         )
     )
 
 
-def signed_rows(found: CheckedLedger) -> Iterator[tuple[str, str, str, str]]:
+def signed_table(found: CheckedLedger) -> ResultTable | None:
+    """Entry, document, who has signed it, and who has not; None where nothing is signed."""
+    heads = ("entry", "what", "signed by", "not by")
+    rows = list(_signed_rows(found))
+    if not rows:
+        return None
+    entries, *columns = zip(*rows, strict=True)
+    signed = dict(zip(heads[1:], columns, strict=True))
+    title = "What is signed, and by whom"
+    return ResultTable(title=title, names=entries, columns=signed, kind=heads[0], words=heads[1:])
+
+
+def _signed_rows(found: CheckedLedger) -> Iterator[tuple[str, str, str, str]]:
     """Entry, document, who has signed it, and who has not."""
     for (entry, kind, about), parts in groupby(found.signed_parts, lambda part: (part.entry, part.kind, part.about)):
         listed = list(parts)
@@ -74,7 +90,7 @@ def signed_rows(found: CheckedLedger) -> Iterator[tuple[str, str, str, str]]:
         yield str(entry), what, ", ".join(signers) or "-", ", ".join(others)
 
 
-def paid_columns(found: CheckedLedger, deal: Deal) -> list[tuple[str, list[str]]]:
+def paid_table(found: CheckedLedger, deal: Deal) -> ResultTable:
     """What each member agreed to, delivered, measured and is paid; columns that nothing is known of are left out."""
     measured, used = found.last(MEASURED), found.samples
     settled = found.paid
@@ -84,7 +100,7 @@ def paid_columns(found: CheckedLedger, deal: Deal) -> list[tuple[str, list[str]]
     scores = measured.content["accuracies"] if measured is not None else {}
     accuracies = [scores.get(name, {}).get("accuracy") for name in deal.agents]
     delivered, shares = money.get("delivered"), found.paid_shares
-    return [
+    columns = [
         ("agreed", number_texts(deal.contributions)),
         *([("delivered", number_texts(np.array(delivered)))] if delivered else []),
         *([("arrived", _arrived_texts(deal, shares))] if shares else []),
@@ -95,13 +111,13 @@ def paid_columns(found: CheckedLedger, deal: Deal) -> list[tuple[str, list[str]]
         if money
         else ("agreed pay", number_texts(deal.payments, signed=True)),
     ]
-
-
-def _paid_table(found: CheckedLedger, deal: Deal) -> tuple[list[str], list[dict[str, Any]]]:
-    columns = paid_columns(found, deal)
-    names = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
-    rows = [{"name": name, "cells": [cells[place] for _, cells in columns]} for place, name in enumerate(names)]
-    return ["Member", *(head for head, _ in columns)], rows
+    currency = PAYOFF_LABEL if settled is None else settled.currency
+    return ResultTable(
+        title=f"The deal (pay in {currency}: + receives, {MINUS} pays)",
+        names=[f"{name} (out)" if name in deal.excluded else name for name in deal.agents],
+        columns=dict(columns),
+        sizes=deal.contributions,
+    )
 
 
 def _arrived_texts(deal: Deal, shares: Any) -> list[str]:

@@ -1,7 +1,7 @@
-"""HTML from templates: Jinja2, with every text escaped that is not HTML already.
+"""HTML from Jinja2 templates; every text that is not HTML already is escaped.
 
-So a name that came from a file can never become markup. Templates lie in the folder `templates` of a package; those of
-`fedpact.report` are there for all. Small pieces that have no template are made with `Markup.format`, which escapes too.
+So a name from a file can never become markup. Templates lie in the folder `templates` of a package; every package may
+use those of `fedpact.report`. Small pieces that have no template are made with `Markup.format`, which escapes too.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -28,6 +29,11 @@ def render(template: str, *, package: str = "fedpact.report", **context: Any) ->
     """A template of a package filled in."""
     text = _environment(package).get_template(template).render(context)
     return Markup(FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def style_sheet() -> Markup:
+    """The style sheet of all pages."""
+    return Markup(files("fedpact.report").joinpath("style.css").read_text(encoding="utf-8"))
 
 
 def name_tag(text: str) -> Markup:

@@ -14,11 +14,10 @@ from fedpact.comparison.recommendation import addition_text
 from fedpact.deals import Outcome
 from fedpact.deals.diagnosis import idle_reason
 from fedpact.federation.splitting import agent_index
-from fedpact.report.markup import mention, render
+from fedpact.report.markup import mention, render, style_sheet
 from fedpact.report.numbers import money_text, number_text, percent, probability_text
-from fedpact.report.page import style_sheet
+from fedpact.report.page import View
 from fedpact.report.tables import MEMBER_COLUMNS, PAID_AT, brought_text, claims_table, price_texts, prices_paid_text
-from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput

@@ -281,13 +281,13 @@ def gain_share_texts(outcome: Outcome) -> list[str]:
 
 
 def smallest_gain_text(outcome: Outcome, unit: Unit) -> str:
-    """The smallest gain of anybody, and whose it is."""
+    """The smallest gain of any member, with the member's name."""
     agent = int(np.argmin(outcome.ir_gaps))
     return f"smallest gain {unit.text(float(outcome.ir_gaps[agent]), signed=True)}, of {outcome.agents[agent]}"
 
 
 def lowest_gain_share_text(outcome: Outcome) -> str:
-    """The lowest part that anybody has of its fair gain."""
+    """How much of its fair gain the worst-off member has."""
     if np.isnan(outcome.fair_gains).any():
         return UNDEFINED
     lowest = outcome.lowest_gain_share
@@ -297,7 +297,7 @@ def lowest_gain_share_text(outcome: Outcome) -> str:
 
 
 def lowest_share_text(outcome: Outcome) -> str:
-    """The lowest part that anybody with a Shapley share above zero gets back of it."""
+    """How much of its Shapley share the worst-off member gets back, of those with a share above zero."""
     if np.isnan(outcome.shapley_values).any():
         return UNDEFINED
     lowest = outcome.lowest_fair_part

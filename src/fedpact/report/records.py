@@ -18,7 +18,6 @@ from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation.lots import require_single_lots
 from fedpact.report.numbers import number_texts
-from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import count_text, join_names
@@ -287,20 +286,24 @@ def outcomes_frame(outcomes: Outcomes) -> Any:
     return pandas.DataFrame(columns | {"status": np.repeat(outcomes.statuses, outcomes.arrays.n_agents)}, index=index)
 
 
-def study_frame(study: FieldStudy) -> Any:
-    """A pandas frame with a row for each federation and mechanism of a study."""
-    return _pandas().DataFrame(study.columns())
-
-
-def sweep_frame(sweep: Sweep) -> Any:
-    """A pandas frame with a row for each point and mechanism of a sweep."""
-    return _pandas().DataFrame(sweep.columns())
+def columns_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
+    """A pandas frame of the columns of a sweep or a study."""
+    return _pandas().DataFrame(columns)
 
 
 def federation_frame(federation: Federation) -> Any:
     """A pandas frame of costs, caps, values and payoff parameters, a row per agent."""
     require_single_lots(federation, "a frame of a federation")
-    return agents_frame(federation.names, _federation_columns(federation))
+    numbers = {
+        "costs.linear": federation.costs.linear,
+        "costs.quadratic": federation.costs.quadratic,
+        "caps": federation.caps,
+        "values": federation.values,
+    } | {f"payoff.{label}": parameter for label, parameter in federation.payoff.parameters.items()}
+    every = federation.n_agents
+    return agents_frame(
+        federation.names, {label: np.array(np.broadcast_to(given, every)) for label, given in numbers.items()}
+    )
 
 
 def delivery_frame(delivery: Delivery) -> Any:
@@ -314,17 +317,6 @@ def delivery_frame(delivery: Delivery) -> Any:
         "flagged": np.isin(delivery.names, delivery.flagged),
     }
     return agents_frame(delivery.names, columns)
-
-
-def _federation_columns(federation: Federation) -> Mapping[str, FloatArray]:
-    """What is known of each agent apart from its weights, by the words scenario files use."""
-    numbers = {
-        "costs.linear": federation.costs.linear,
-        "costs.quadratic": federation.costs.quadratic,
-        "caps": federation.caps,
-        "values": federation.values,
-    } | {f"payoff.{label}": parameter for label, parameter in federation.payoff.parameters.items()}
-    return {label: np.array(np.broadcast_to(given, federation.n_agents)) for label, given in numbers.items()}
 
 
 def _pandas() -> Any:
@@ -398,6 +390,7 @@ def pilot_record(study: PilotStudy) -> dict[str, Any]:
         **(gains if deal is None else gains_record(deal)),
         "promised_errors": study.terms.worth * study.curves.gain_errors,
         "task": data.task,
+        "target": data.target,
         "classes": data.classes,
         "features": data.feature_names,
         "model": study.model.label,

@@ -47,8 +47,8 @@ LIES = (
     f"{len(FACTORS)} factors tried"
 )
 TWO_MEASURES = (
-    "Lowest fair gain: the smallest part of its fair share of the gain that anybody gets. Reciprocity: the smallest "
-    "part of its Shapley share of everything, including what each would have had alone."
+    "Lowest fair gain: how much of its fair share of the gain the worst-off member gets. Reciprocity: the same for its "
+    "Shapley share of everything, which includes what it would have had alone."
 )
 PROPERTY_WORDS = {Verdict.HOLDS: "yes", Verdict.NOT_REFUTED: "open", Verdict.UNDEFINED: "-", Verdict.VIOLATED: "no"}
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
@@ -151,7 +151,7 @@ MEMBER_COLUMNS: Mapping[str, Callable[[Outcome, Unit], Sequence[str]]] = {
     "Shapley share": lambda outcome, unit: unit.column(outcome.shapley_values),
     "share back": lambda outcome, unit: share_texts(outcome),
 }
-"""Everything told of a member of a deal, by head; empty where it does not apply."""
+"""The columns of a deal by their heads, a text per member; empty where a column does not apply."""
 BALANCE = ("brings", "price", "payoff", "cost", "joining", "is paid", "gain", "of its fair gain")
 TERMS = ("gives", "price", PAID, "of it fixed", "gains", "of its fair gain")
 EVERYTHING = tuple(head for head in MEMBER_COLUMNS if head not in {"brings", PAID, "gains"})
@@ -314,17 +314,20 @@ def properties_table(comparison: Comparison, unit: Unit) -> ResultTable:
 
 
 def leaving_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:
-    """The group that gains most by leaving the others behind, how much, and how far that is known."""
+    """The group that gains most by leaving, everybody together too, how much, and how far that is known."""
     verdict = comparison.group_verdict(outcome.mechanism)
     found = comparison.blocking_groups.get(outcome.mechanism)
     if found is None:
         return "–" if len(outcome.agents) == 1 else NOT_WORKED_OUT
+    together = comparison.best_welfare_together - outcome.welfare
     said = GROUP_WORDS.get(verdict, "")
-    if verdict is Verdict.VIOLATED:
+    if together > max(found.gain, outcome.tolerances.sum()):
+        said = f"everybody together {unit.column([together], signed=True)[0]}"
+    elif verdict is Verdict.VIOLATED:
         said = f"{_few_names(found.group, outcome.agents)} {unit.column([found.gain], signed=True)[0]}"
     if found.exact or verdict is Verdict.HOLDS:
         return said
-    return f"{said} (no group gains more than {unit.text(found.upper_bound)})"
+    return f"{said} (no group gains more than {unit.text(max(found.upper_bound, together))})"
 
 
 def posing_text(comparison: Comparison, outcome: Outcome, unit: Unit) -> str:

@@ -28,9 +28,7 @@ CLAIMS: Mapping[Claim, str] = {
     Claim.SOCIAL_OPTIMALITY: "No other contributions would leave the members better off in total.",
     Claim.INDIVIDUAL_RATIONALITY: "No member has a reason to leave the federation and train by itself.",
     Claim.RECIPROCITY: "Each member gets at least its Shapley share of what the federation achieves.",
-    Claim.CORE: (
-        "No members could form a federation of their own, with their own data, in which they have more in total."
-    ),
+    Claim.CORE: ("No group of members would have more in total in a federation of its own, with its own data."),
     Claim.SPLIT_PROOF: (
         "A member that enters under two names, each with half of its data and of what the model is worth to it, does "
         "no better than under one."

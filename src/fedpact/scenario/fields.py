@@ -115,14 +115,15 @@ def record(field: str, given: Any, readers: Mapping[str, Callable[[str, Any], An
 def check_keys(
     given: Mapping[str, Any], known: Iterable[str], *, prefix: str = "", remedies: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse the first key that is not `known`, and name the nearest that is, or the remedy for this one."""
-    known = list(known)
+    """Refuse the keys that are not `known`, and name the nearest that is, or the remedy for this one."""
+    known, errors = list(known), ErrorCollector()
     for key in given:
-        if remedies and key in remedies:
-            raise InvalidInput(f"unknown key {short_repr(prefix + str(key))}; {remedies[key]}")
-        if key not in known:
-            nearest = difflib.get_close_matches(str(key), known, n=1)
-            remedy = f'did you mean "{prefix}{nearest[0]}"?' if nearest else f"known keys here are {', '.join(known)}"
-            if prefix and not nearest:
-                remedy += "; keys of the whole file stand above its first [table]"
-            raise InvalidInput(f"unknown key {short_repr(prefix + str(key))}; {remedy}")
+        if key in known:
+            continue
+        nearest = difflib.get_close_matches(str(key), known, n=1)
+        remedy = f'did you mean "{prefix}{nearest[0]}"?' if nearest else f"known keys here are {', '.join(known)}"
+        if prefix and not nearest:
+            remedy += "; keys of the whole file stand above its first [table]"
+        remedy = (remedies or {}).get(key, remedy)
+        errors.errors.append(InvalidInput(f"unknown key {short_repr(prefix + str(key))}; {remedy}"))
+    errors.raise_errors()

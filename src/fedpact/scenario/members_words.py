@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 from fedpact.utils.tables import typed_number
 from fedpact.utils.words import count_text
 
@@ -151,7 +151,9 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     keys: dict[str, Any] = {key: document.get(key) for key in ("costs", "values", *SUMS)}
     if isinstance(costs, Mapping):
         keys |= {"costs": None} | {f"costs.{part}": given for part, given in costs.items()}
-    stated = {key: found for key, given in keys.items() if (found := _amounts(key, given, document))}
+    errors = ErrorCollector()
+    stated = {key: found for key, given in keys.items() if (found := _amounts(key, given, document, errors))}
+    errors.raise_errors()
     if not stated:
         return document
     currency = one_currency([each for found in stated.values() for _, each in found if each], " and ".join(stated))
@@ -163,7 +165,7 @@ def convert_prices(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**document, **plain, "money": document.get("money", {"currency": currency, "per_payoff": 1.0})}
 
 
-def _amounts(key: str, given: Any, document: Mapping[str, Any]) -> list[tuple[float, str]]:
+def _amounts(key: str, given: Any, document: Mapping[str, Any], errors: ErrorCollector) -> list[tuple[float, str]]:
     """The money that a key states and its currency, entry by entry; empty where it states numbers."""
     entries = given if isinstance(given, list) else [given]
     labels = [f"{key}[{index}]" for index in range(len(entries))] if isinstance(given, list) else [key]
@@ -171,7 +173,8 @@ def _amounts(key: str, given: Any, document: Mapping[str, Any]) -> list[tuple[fl
     if not texts or ("." in key and not any(map(is_price, texts))):
         return []
     read = partial(_sum, key) if key in SUMS else partial(_price, key, document)
-    return [read(label, entry) for label, entry in zip(labels, entries, strict=True)]
+    found = [errors.attempt(read, label, entry) for label, entry in zip(labels, entries, strict=True)]
+    return [each for each in found if each is not None]
 
 
 def _price(key: str, document: Mapping[str, Any], label: str, entry: Any) -> tuple[float, str]:

@@ -19,7 +19,7 @@ from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import capacities, check_keys, name, name_list, number, numbers, record, rows, table, text
 from fedpact.scenario.matrix_files import read_factor, read_weights
 from fedpact.scenario.measured import Measured
-from fedpact.scenario.members_words import convert_prices
+from fedpact.scenario.members_words import SUMS, convert_prices
 from fedpact.scenario.scenario import WORDS, Money, Scenario
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import NON_NEGATIVE, checked_numbers, non_negative
@@ -96,13 +96,17 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folders: Sequence[
     with error_context(where):
         if not isinstance(mapping, Mapping):
             raise InvalidInput(f"a scenario must be an object with keys and values, got {short_repr(mapping)}")
-        check_keys(mapping, KEYS, remedies=REMEDIES)
-        mapping = convert_prices(mapping)
         errors = ErrorCollector()
+        errors.attempt(check_keys, mapping, KEYS, remedies=REMEDIES)
+        in_numbers = errors.attempt(convert_prices, mapping)
+        unread = () if in_numbers is not None else ("costs", "values", *SUMS)  # of wrong prices more is not said
+        mapping = mapping if in_numbers is None else in_numbers
+        unknown = [str(key) for key in mapping if key not in KEYS]
         for key, remedy in REQUIRED.items():
-            if key not in mapping:
+            if key not in mapping and not difflib.get_close_matches(key, unknown, n=1):
                 errors.errors.append(InvalidInput(field=key, rule="is missing", given=f"; add {remedy}"))
-        read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
+        stated = {key: reader for key, reader in KEYS.items() if key in mapping and key not in unread}
+        read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in stated.items()}
         parts = {key: part for key, part in read.items() if part is not None}
         words = {key: parts.pop(key) for key in AROUND if key in parts}
         parts.pop("uncertainty", None)

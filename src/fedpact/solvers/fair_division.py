@@ -52,7 +52,7 @@ from fedpact.solvers.groups import (
     group_welfare,
     remember,
 )
-from fedpact.solvers.optimal_face import nearest_point
+from fedpact.solvers.welfare import nearest_point
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 

@@ -24,8 +24,7 @@ from fedpact.shapley import integral
 from fedpact.shapley.coalitions import FEW_MEMBERS, potential_derivatives, size_coefficients
 from fedpact.solvers.groups import standalone_optima
 from fedpact.solvers.interior_point import finish, linearised_gains, maximise
-from fedpact.solvers.optimal_face import OptimalFace, optimal_face
-from fedpact.solvers.welfare import FACE_GAIN, payoff_floor, take_lots
+from fedpact.solvers.welfare import FACE_GAIN, OptimalFace, optimal_face, payoff_floor, take_lots
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
 # With fewer points diagonals may be wrong by orders of magnitude where data differs by as much.

@@ -79,17 +79,25 @@ def map_parallel(
 def _holding_interrupts() -> Iterator[None]:
     """Start workers that an interrupt of the terminal does not reach, not even while they start: they inherit this.
 
-    It concerns the calling thread alone; an interrupt that comes meanwhile is heard right after.
+    An interrupt that comes meanwhile is heard right after, whichever thread it reaches: in the middle joblib would
+    leave half a pool behind.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     resource_tracker.ensure_running()  # whose start, which workers cause, would let interrupts through again
+    heard: list[int] = []
+    in_charge = threading.current_thread() is threading.main_thread()  # no other hears interrupts
+    usual = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number)) if in_charge else None
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if in_charge:
+            signal.signal(signal.SIGINT, usual)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def _prepare_worker(caller: int) -> None:

@@ -9,9 +9,8 @@ import threading
 import httpx
 import pytest
 
-from fedpact.explorer.app import MAX_BYTES, TOKEN_HEADER, make_app
-from fedpact.explorer.questions import Questions
-from fedpact.explorer.service import Cancelled, Turns
+from fedpact.explorer.app import MAX_BYTES, MAX_MESSAGE, TOKEN_HEADER, make_app
+from fedpact.explorer.questions import Cancelled, Questions, Turns
 from fedpact.scenario import example
 
 TOKEN = "only-mine"
@@ -77,6 +76,12 @@ def test_refusals_are_messages(call):
     response = call("POST", "/ask/example", json={"name": "nobody"})
     assert response.status_code == 422
     assert "built-in" in response.json()["error"]
+
+
+def test_long_errors_of_a_file_are_cut(call):
+    text = json.dumps({"weights": "x" * 5000})
+    error = call("POST", "/ask/upload", json={"name": "mine.json", "text": text}).json()["error"]
+    assert error.startswith("mine.json: the weights are in another file") and len(error) <= MAX_MESSAGE
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"\xff", b"[" * 100_000, rb'{"name": "\ud800"}'])

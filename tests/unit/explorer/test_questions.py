@@ -19,8 +19,7 @@ from fedpact.explorer.draft import Draft, draft_of
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.form import EXAMPLE_TITLES, MAX_STEP, page_view
 from fedpact.explorer.parameters import Parameter, points_between
-from fedpact.explorer.questions import Questions, Unfinished, initial_draft
-from fedpact.explorer.service import Cancelled
+from fedpact.explorer.questions import Cancelled, Questions, Unfinished, initial_draft
 from fedpact.explorer.validation import read_draft
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
@@ -170,7 +169,7 @@ def test_small_federations_have_every_view(weights):
 
 @pytest.mark.parametrize("name", ["range", "whatif", "leaving", "file"])
 def test_drafts_with_errors_are_sent_back(answers, ask, name):
-    with pytest.raises(Unfinished, match="mend those marked"):
+    with pytest.raises(Unfinished, match="correct those that are marked"):
         getattr(answers, name)(ask({"caps[0]": "-1"}))
 
 

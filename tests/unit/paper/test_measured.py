@@ -10,8 +10,14 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.fig4 import train_rounds
-from fedpact.paper.measured import MeasuredGame, best_responses, externality_payments, grid_search, standing_alone
+from fedpact.paper.fig4 import (
+    MeasuredGame,
+    best_responses,
+    externality_payments,
+    grid_search,
+    standing_alone,
+    train_rounds,
+)
 from fedpact.training import Histories
 
 # Accuracy curves like those of small networks.

@@ -37,12 +37,3 @@ def test_numbers_in_words() -> None:
     assert within(1e-13) == "less than 1e−12"
     assert within(float("nan")) == number(float("nan")) == "undefined"
     assert number(float("-inf")) == "−∞"
-
-
-def parted(*, progress) -> str:
-    progress(1, 2)
-    return "made"
-
-
-def whole() -> str:
-    return "made"

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.random_instances import Instance
 from fedpact.paper.results import Judgement
-from fedpact.paper.theorems import MARGIN_ROUNDING, THEOREMS, Condition, Theorem, check, theorems_result
+from fedpact.paper.theorems import MARGIN_ROUNDING, THEOREMS, Condition, Instance, Theorem, check, theorems_result
 from theorems.claims import CLAIMS
 
 PLANTED = 1e-6  # of what is at stake for the average agent

@@ -7,13 +7,15 @@ import pytest
 from markupsafe import Markup
 
 from fedpact.report.markup import MAX_MENTION_LENGTH, mention, mention_list, name_tag, render
+from fedpact.report.tables import ResultTable
 
 ODD = "<script>alert('x')</script> & \"Sons\""
 
 
 def page(**changes: object) -> str:
-    given = {"style": "", "title": "", "lead": "", "meaning": "", "currency": "", "rows": [], "heads": []}
-    return render("ledger.html", **(given | {"findings": [], "signed": []} | changes))
+    claims = ResultTable(title="", names=[], columns={})
+    given = {"style": "", "title": "", "lead": "", "meaning": "", "paid": None, "signed": None, "claims": claims}
+    return render("ledger.html", **(given | changes))
 
 
 def test_what_is_filled_in_is_escaped():

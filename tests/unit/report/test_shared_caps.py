@@ -5,7 +5,7 @@ import pytest
 import fedpact as fp
 from fedpact.report.member_page import render_member_page
 from fedpact.report.numbers import Unit
-from fedpact.report.sections import shared_cap_sentences
+from fedpact.report.page import shared_cap_sentences
 from fedpact.scenario import example
 from unit.report.reports import report_of
 

@@ -31,6 +31,7 @@ def seventeen() -> fp.Comparison:
 def test_groups_by_name_with_their_gain(hospitals: fp.Comparison) -> None:
     assert leaving_text(hospitals, hospitals["shapley"], UNIT) == "Children's and Clinic +321,817"
     assert leaving_text(hospitals, hospitals["externality"], UNIT) == NOBODY
+    assert leaving_text(hospitals, hospitals["voluntary"], UNIT).startswith("everybody together +")
 
 
 def test_groups_that_were_not_all_looked_at(seventeen: fp.Comparison) -> None:

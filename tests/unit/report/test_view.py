@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import fedpact as fp
+from fedpact.report.page import View
 from fedpact.report.tables import FEW, MAX_SHOWN, ResultTable
-from fedpact.report.view import View
 
 
 def test_few_rows_are_all_shown_and_of_many_the_largest():
@@ -19,15 +19,7 @@ def test_few_rows_are_all_shown_and_of_many_the_largest():
 
 
 def test_a_federation_without_a_title_is_called_by_its_size(comparison_of):
-    assert (
-        View.of(
-            comparison_of("hospitals"), fp.Scenario(federation=comparison_of("hospitals").federation, title=" ")
-        ).title
-        == "A federation of 5 members"
-    )
-    assert (
-        View.of(
-            comparison_of("hospitals"), fp.Scenario(federation=comparison_of("hospitals").federation, title=" Five ")
-        ).title
-        == "Five"
-    )
+    comparison = comparison_of("hospitals")
+    titles = {" ": "A federation of 5 members", " Five ": "Five"}
+    for given, shown in titles.items():
+        assert View.of(comparison, fp.Scenario(federation=comparison.federation, title=given)).title == shown

@@ -42,6 +42,7 @@ Index = NDArray[np.intp]
 Tables = Mapping[str, "DataFrame"]
 MAX_TEXTS = 20  # different texts of a column that become columns
 MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
+MAX_CLASSES_SAID = 4
 MAX_LISTED = 20  # columns in a sentence
 SAMPLED = 200  # rows that tell how numbers are written
 MOSTLY = 0.9  # share of a column's known cells that are numbers from which the others are mistakes
@@ -78,6 +79,7 @@ class PilotData:
     names: tuple[str, ...]  # The members
     records: tuple[Records, ...]  # One each per member
     task: str  # "classification" or "regression"
+    target: str = ""  # The column that is predicted; empty if nobody said
     classes: tuple[str, ...] = ()  # What the targets of a classification stand for
     feature_names: tuple[str, ...] = ()  # Of the columns
     # Per member, the names of its lots: one, that is the member's, unless it has several
@@ -97,6 +99,16 @@ class PilotData:
     def __repr__(self) -> str:
         total = count_text(sum(map(len, self.records)), "record")
         return f"PilotData({self.task}, {join_names(self.names)}: {total})"
+
+    @property
+    def predicted(self) -> str:
+        """What is predicted, in words: the column, and its classes where there are a few."""
+        if not self.classes:
+            return self.target or "a number"
+        classes = f"one of {len(self.classes)} classes"
+        if len(self.classes) <= MAX_CLASSES_SAID:
+            classes = f"{', '.join(self.classes[:-1])} or {self.classes[-1]}"
+        return f"{self.target} ({classes})" if self.target else classes
 
     @property
     def has_lots(self) -> bool:
@@ -288,6 +300,7 @@ def pilot_data(
         names=tuple(kept),
         records=tuple(records),
         task=task,
+        target=target,
         classes=classes,
         feature_names=feature_names,
         lot_names=lot_names,

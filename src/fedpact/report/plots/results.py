@@ -42,12 +42,13 @@ if TYPE_CHECKING:
     from fedpact.training.run import Run
 
 HARM_TO_HELP = ("#7a2f00", BAD, "#f3b48a", "#f7f7f7", "#94c4e0", GOOD, "#00395c")
-MAX_NAMED, MAX_NAMED_CELLS, MAX_WRITTEN_CELLS = 60, 40, 16
+MAX_NAMED, MAX_NAMED_CELLS, MAX_WRITTEN_CELLS = 60, 40, 20
 LUMINANCE = np.array([0.299, 0.587, 0.114])
 ROOM = 0.6  # of a row, over which its marks are spread
 FAR = 4.0  # standard deviations
 MAX_DOTS = 3000
 MAX_EXCLUDED_NAMED = 6
+MAX_LABEL_LENGTH = 32
 
 
 # A mark per member
@@ -173,7 +174,7 @@ def _draw_cells(
     ax.tick_params(length=2, labelsize=8, colors=INK)
     ax.spines[:].set_visible(False)
     if max(numbers.shape) <= MAX_NAMED_CELLS:
-        rows, columns = ([short_name(name) for name in names] for names in labels)
+        rows, columns = ([short_name(name, MAX_LABEL_LENGTH) for name in names] for names in labels)
         ax.set_yticks(np.arange(len(rows)), rows, parse_math=False)
         slanted: dict[str, Any] = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
         ax.set_xticks(np.arange(len(columns)), columns, parse_math=False, **slanted)
@@ -183,7 +184,7 @@ def _draw_cells(
     brightness = image.cmap(image.norm(numbers))[..., :3] @ LUMINANCE
     for (row, column), number in np.ndenumerate(numbers):
         text = "-" if np.isnan(number) else number_text(float(number), digits=digits)
-        colour = "white" if brightness[row, column] < 0.5 else INK
+        colour = "white" if brightness[row, column] < 0.5 and np.isfinite(number) else INK
         ax.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
 
 
