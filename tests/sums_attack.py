@@ -126,7 +126,7 @@ class _Seen:
                 raise InvalidInput("the attack is on negotiations that nobody has left")
             if any("masked" not in answer for answer in exchange["answers"].values()):
                 continue  # keys were agreed on anew
-            masked = {place: answer["masked"] for place, answer in exchange["answers"].items()}
+            masked = {int(place): answer["masked"] for place, answer in exchange["answers"].items()}
             total = total_of(question, masked)
             if question["about"] == "prices":
                 agreed, worth = np.array(question["points"][0]), total

@@ -35,6 +35,7 @@ SETTLED_BY = {
     "Shapley shares": "by Shapley shares",
     "own payments": "by payments that everybody worked out for itself",
 }
+PROTOCOL_HELP = "; ".join(f"{name}: {each.reveals}" for name, each in PROTOCOLS.items())
 WELFARE_WIDTH = 16  # characters
 ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 
@@ -44,7 +45,7 @@ def negotiate(
     mechanism: Annotated[
         str, Option("--mechanism", "-m", help=f"One of {', '.join(NEGOTIABLE)}.")
     ] = inputs.DEFAULT_MECHANISM,
-    protocol: Annotated[str, Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.")] = "price-discovery",
+    protocol: Annotated[str, Option("--protocol", help=PROTOCOL_HELP)] = "price-discovery",
     output: Annotated[
         Path | None, Option("--transcript", "--output", "-o", help="Keep the exchanges, as .jsonl.")
     ] = None,
@@ -207,8 +208,6 @@ class Rounds:
                 screen.say(f"{agent} is asked again: {reason}")
             case "excluded":
                 screen.say((f"{agent} is out", "red"), f": {reason}. The others continue without it.")
-            case "masks opened":
-                screen.say(f"Round {event['round']} is void, its masks are opened: {reason}")
             case "no game":
                 screen.say(f"Settled at personal prices: {reason}.")
 

@@ -65,8 +65,9 @@ from fedpact.flower.messages import (
     reply_with,
     stated_accuracy,
 )
-from fedpact.negotiation import PROTOCOLS
-from fedpact.negotiation.agent import Agent, NodeMemory
+from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.node_memory import NodeMemory
+from fedpact.negotiation.protocols import find_protocol
 from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput, Refusal, short_repr
 from fedpact.utils.jsonl import decode_line
@@ -295,10 +296,10 @@ class SigningNode(OwnNode):
     @property
     def memory(self) -> NodeMemory:
         """What it remembers of the questions it has answered, and by which protocol its owner has it negotiate."""
-        protocol = self.config.get("protocol", "")
-        if protocol not in ("", *PROTOCOLS):
-            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r:.40}")
-        return NodeMemory.of(self.state.get("memory") or {"protocol": str(protocol)})
+        named = self.config.get("protocol", "")
+        if named != "":
+            find_protocol(named)
+        return NodeMemory.of(self.state.get("memory") or {"protocol": named})
 
     @property
     def signed_name(self) -> str:

@@ -144,16 +144,15 @@ class Session:
         pairs[np.ix_(self.members, self.lots)] = numbers
         return pairs
 
-    def introduce(self, *, brief: bool = False) -> None:
-        """Everybody says its cap and whose data matters to it, or just its cap; who cannot does not take part."""
-        content = {"brief": True} if brief else {}
+    def introduce(self, protocol: str, *, tells_uses: bool) -> None:
+        """Everybody says its caps, and whose data matters to it if members tell; who cannot does not take part."""
 
         def read(raw: dict[str, Any], place: int) -> Introduction:
-            return read_introduction(raw, place, self.size, brief=brief)
+            return read_introduction(raw, place, self.size, tells_uses=tells_uses)
 
         while True:
             try:
-                self.introductions = self.ask("introduce", lambda place: content, read)
+                self.introductions = self.ask("introduce", lambda place: {"protocol": protocol}, read)
             except MemberExcluded:
                 continue
             others = self._take_layout()

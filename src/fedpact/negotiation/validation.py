@@ -26,7 +26,7 @@ from fedpact.utils.errors import InvalidInput
 CONTRADICTION_TOLERANCE = 1e-9
 PROPORTION_TOLERANCE = 1e-9
 SHARE_TOLERANCE = 1e-8  # of the payoff: shares come from a quadrature
-HEX_DIGITS = 64  # of a key, and of a seed
+HEX_DIGITS = 64  # of a key
 MAX_TEXT = 1000  # characters of a signature
 MAX_LOTS, MAX_LOT_NAME = 100_000, 200
 MAX_STATED = 1e50  # numbers beyond it are no payoffs, prices or samples
@@ -176,7 +176,7 @@ def fields(given: Any, name: str, *, parts: Mapping[str, Reader]) -> dict[str, A
 
 
 def hexadecimal(given: Any, name: str) -> str:
-    """A key or a seed."""
+    """A key."""
     if not isinstance(given, str) or len(given) != HEX_DIGITS or not set(given) <= set("0123456789abcdef"):
         raise BadAnswer(f"{name} must be {HEX_DIGITS} hexadecimal digits, got {_describe(given)}")
     return given
@@ -231,7 +231,6 @@ SCHEMAS: Mapping[str, Callable[..., Mapping[str, Reader]]] = {
     "key": lambda: {"key": hexadecimal, "signature": signature},
     "sums": lambda count: {"masked": partial(masked_numbers, count=count), "signature": signature},
     "payment": lambda: {"payment": number, "signature": signature},
-    "open": lambda peers: {"seeds": partial(fields, parts=dict.fromkeys(map(str, peers), hexadecimal))},
 }
 
 
@@ -254,17 +253,16 @@ def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, brief: bool = False) -> Introduction:
-    """Checked: a layout, caps of at least zero, and known lots; briefly the layout and the caps alone."""
+def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, tells_uses: bool = True) -> Introduction:
+    """Checked: a layout, caps of at least zero, and known lots, if members tell which matter to them."""
     layout = read_layout(raw, size)
     owners = np.array(layout.lot_owners)
     own, n_lots = np.flatnonzero(owners == index), owners.size
     caps = np.array(
         each_of(raw.get("caps"), "caps", part=lambda given, _: cap(given, "cap"), what="its lots", count=own.size)
     )
-    if brief:
-        uses = np.ones(n_lots, dtype=bool)
-        return Introduction(layout=layout, caps=caps, uses=uses)
+    if not tells_uses:
+        return Introduction(layout=layout, caps=caps, uses=np.ones(n_lots, dtype=bool))
     tasks = each_of(raw.get("tasks"), "tasks", part=partial(lot_indices, size=n_lots), what="its tasks")
     if not tasks and not own.size:
         raise BadAnswer("tasks must list which lots matter to each task, and it has neither tasks nor lots")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation.agent import NodeMemory
+from fedpact.negotiation.node_memory import NodeMemory
 
 EVERYBODY, PROFILE = [0, 1, 2, 3, 4], [1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -28,7 +28,7 @@ def after(*questions: dict[str, Any], knows_keys: bool = True, protocol: str = "
 
 
 def test_an_honest_negotiation_in_sums_is_answered() -> None:
-    introduced = [{"kind": "introduce", "brief": True}, {"kind": "key"}]
+    introduced = [{"kind": "introduce", "protocol": "sums"}, {"kind": "key"}]
     found = after(*introduced, sums(), sums(points=[PROFILE, PROFILE]), sums("prices"), sums("prices"), payment())
     assert found == NodeMemory(protocol="sums", mechanism="externality", members=(0, 1, 2, 3, 4), agreed=tuple(PROFILE))
     after(
@@ -42,19 +42,24 @@ def test_an_honest_negotiation_in_sums_is_answered() -> None:
 
 
 def test_an_honest_price_discovery_is_answered() -> None:
-    found = after({"kind": "introduce"}, {"kind": "prices"}, {"kind": "messages"}, {"kind": "accept"})
+    found = after(
+        {"kind": "introduce", "protocol": "price-discovery"},
+        {"kind": "prices"},
+        {"kind": "messages"},
+        {"kind": "accept"},
+    )
     assert found.protocol == "price-discovery"
 
 
 @pytest.mark.parametrize("kind", ["prices", "shares", "messages", "introduce"])
 def test_plain_questions_are_not_answered_where_sums_were_begun(kind: str) -> None:
     with pytest.raises(fp.InvalidInput, match="this negotiation is by sums"):
-        after({"kind": "introduce", "brief": True}, {"kind": kind})
+        after({"kind": "introduce", "protocol": "sums"}, {"kind": kind, "protocol": "price-discovery"})
 
 
 def test_the_owner_names_the_protocol() -> None:
     with pytest.raises(fp.InvalidInput, match="this negotiation is by sums: it does not answer 'introduce'"):
-        after({"kind": "introduce"}, protocol="sums")
+        after({"kind": "introduce", "protocol": "price-discovery"}, protocol="sums")
 
 
 @pytest.mark.parametrize("members", [[0, 2, 3, 4], [0, 1, 2, 3, 4, 5]])
@@ -76,3 +81,8 @@ def test_sums_over_two_sets_would_tell_the_difference(members: list[int]) -> Non
 def test_a_payment_is_worked_out_at_the_profile_agreed_alone(asked: list[dict[str, Any]]) -> None:
     with pytest.raises(fp.InvalidInput, match="agreed"):
         after(*asked)
+
+
+def test_an_unknown_protocol_is_refused_by_name() -> None:
+    with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, sums, got 'haggling'"):
+        after({"kind": "introduce", "protocol": "haggling"})

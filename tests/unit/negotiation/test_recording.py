@@ -283,8 +283,7 @@ def first(**other: Any) -> str:
         ("nonsense\n", "line 1: must be valid JSON: Expecting value, column 1"),
         ("\xff\n", "line 1: must be UTF-8 text"),
         (first(transcript=1) + "\n", "line 1: transcripts of version 2 can be read, got 1"),
-        (first(protocol="haggling") + "\n", "protocol must be one of price-discovery, sums, got 'haggling'"),
-        (first(protocol=["sums"]) + "\n", "line 1: protocol must be one of"),
+        (first(protocol=["sums"]) + "\n", "line 1: protocol must be the name of a protocol"),
         (first(consent=1) + "\n", "line 1: consent must be true or false, got 1"),
         (first(agents=[]) + "\n", "line 1: agents must be a list of names"),
         (first(agents=[1]) + "\n", "line 1: agents must be a list of names"),
@@ -310,6 +309,17 @@ def test_what_is_no_transcript(path: Path, text: str, message: str) -> None:
         read_transcript(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
+
+
+def test_a_transcript_of_rules_that_are_not_known_is_refused_by_name(path: Path) -> None:
+    for rules, message in (
+        ({"protocol": "haggling"}, "price-discovery, sums, got 'haggling'"),
+        ({"mechanism": "fair"}, "externality, shapley"),
+    ):
+        path.write_text(first(**rules) + "\n")
+        with pytest.raises(fp.InvalidInput, match=f"must be one of {message}") as error:
+            recompute(path)
+        assert str(error.value).startswith(f"{path}: ")
 
 
 def test_files_that_cannot_be_read_or_written(hospitals: fp.Federation, tmp_path: Path) -> None:
