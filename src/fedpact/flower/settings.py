@@ -87,7 +87,7 @@ class AppSettings:
     title: str = _setting("", TEXT)
     scenario: str = _setting("", TEXT)
     mechanism: str = _setting("externality", _one_of(NEGOTIABLE))
-    protocol: str = _setting("price-discovery", _one_of(PROTOCOLS))
+    protocol: str = _setting("price-discovery", _one_of(tuple(PROTOCOLS)))
     rounds: int = _setting(3, _at_least(1))
     models: str = _setting(COMMON, _one_of(MODELS))
     samples_per_unit: float = _setting(1.0, POSITIVE)

@@ -42,7 +42,8 @@ class NodeMemory:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
         """From plain data."""
-        return cls(**{key: tuple(part) if isinstance(part, list) else part for key, part in record.items()})
+        parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in record.items()}
+        return cls(**parts)
 
     def _pin(self, otherwise: str, **parts: Any) -> Self:
         """With these parts; `Refusal` if one of them is another already."""
