@@ -63,7 +63,7 @@ from fedpact.flower.messages import (
     read_message,
     record_digest,
     reply_with,
-    stated_accuracy,
+    stated_scores,
 )
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.node_memory import NodeMemory
@@ -230,7 +230,7 @@ class DealKeeper:
         secret = state.get("secret") or os.urandom(32).hex()  # what its masks are made from, drawn once
         identity = Identity(sign=own.key.sign_bytes, known=own.known_keys)
         answer = replace(agent, secret=bytes.fromhex(secret), identity=identity).answer_stranger(asked)
-        own.remember(memory=asdict(memory), secret=secret)
+        own.keep_memory(memory, secret=secret)
         return answer
 
     def _train(self, said: Mapping[str, Any], message: Message, own: SigningNode, call_next: CallNext) -> Message:
@@ -273,10 +273,10 @@ def _measure(message: Message, own: SigningNode, call_next: CallNext) -> Message
         reply = call_next(single, own.context)
         if reply.has_error():
             return reply
-        said = stated_accuracy(reply, names.metric)
-        if said["accuracy"] is None:
+        said = stated_scores(reply, 1, names.metric)
+        if said["accuracies"] is None:
             raise InvalidInput(f"model {place}: {said['reason']}; UnderDeal(metric=...) names another metric")
-        accuracies.append(said["accuracy"])
+        accuracies += said["accuracies"]
     metrics = MetricRecord({"accuracy": accuracies, "num-examples": said["samples"]})
     answer = Message(RecordDict({"metrics": metrics}), reply_to=message)
     signature = own.sign_measured(message, models, accuracies, said["samples"])
@@ -299,7 +299,16 @@ class SigningNode(OwnNode):
         named = self.config.get("protocol", "")
         if named != "":
             find_protocol(named)
-        return NodeMemory.of(self.state.get("memory") or {"protocol": named})
+        return NodeMemory.of(self.state.get(self._memory_part) or {"protocol": named})
+
+    @property
+    def _memory_part(self) -> str:
+        """Where its memory is kept: of a run of Flower where it has a private file, otherwise of a ledger."""
+        return "memory" if self.private_file is not None else f"memory of {self.state.get('run', '')}"
+
+    def keep_memory(self, memory: NodeMemory, **more: Any) -> None:
+        """Remember this from now on."""
+        self.remember(**{self._memory_part: asdict(memory)}, **more)
 
     @property
     def signed_name(self) -> str:
@@ -321,7 +330,7 @@ class SigningNode(OwnNode):
     def sign_deal(self, asked: Mapping[str, Any], agent: Agent | None) -> dict[str, Any]:
         """Sign the deal and the node's own part of it if they hold; the last one signed is the one kept to.
 
-        It compares its private file with the numbers of one deal in a run only (`NodeMemory.after_deal`).
+        It decides on the numbers of one deal in a run only, with or without a private file (`NodeMemory.after_deal`).
         """
         document = asked.get("document")
         if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
@@ -332,9 +341,9 @@ class SigningNode(OwnNode):
                 raise Refused("a node signs deals between members with one lot of data each")
             deal, claims = check_deal(self, seat, asked)
             parts: dict[str, Any] = {part: asked.get(part) for part in ("prices", "utility")}
+            numbers = document_digest({"deal": deal_record(deal), **parts})
+            self.keep_memory(self.memory.after_deal(deal, numbers, index=seat.index))
             if agent is not None:
-                numbers = document_digest({"deal": deal_record(deal), **parts})
-                self.remember(memory=asdict(self.memory.after_deal(deal, numbers, index=seat.index)))
                 claims += check_by_private_file(agent, deal, **parts, least_gain=self.least_gain)
             wants = wanted_updates(document, asked.get("wants"), agent, seat.name)
         except (Refused, Refusal) as reason:

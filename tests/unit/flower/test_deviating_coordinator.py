@@ -224,3 +224,12 @@ def test_no_error_quotes_a_private_number(tmp_path: Path) -> None:
     with pytest.raises(fp.FedpactError) as told:
         stage.conduct()
     assert "77.125" not in str(told.value)
+
+
+def test_no_reply_quotes_a_file_of_the_nodes_own(tmp_path: Path) -> None:
+    scenario = tmp_path / "calibration.toml"
+    scenario.write_text("weights = [[77.125, 'x']]")
+    coordinator = Coordinator(tmp_path / "run", calibration=str(scenario))
+    with pytest.raises(AssertionError, match="its calibration cannot be used; the node's own log says why") as told:
+        sign(coordinator, 1, AT, gets=100.0)
+    assert "77.125" not in str(told.value)

@@ -24,7 +24,10 @@ from flwr.serverapp.strategy import (
 )
 
 import fedpact as fp
+from fedpact.deals import Ledger
+from fedpact.deals.signatures import deal_document
 from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
+from fedpact.flower.messages import question, read_message
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node, kind_of
@@ -271,3 +274,17 @@ def test_agreed_samples_says_what_is_missing() -> None:
     three()
     with pytest.raises(fp.InvalidInput, match="the app needs ClientApp"):
         agreed_samples(Message(RecordDict(), 1, "train"))
+
+
+def test_a_node_without_a_private_file_signs_one_deal_in_a_run() -> None:
+    grid = three()
+    under = under_deal(FedAvg(), DEAL)
+    start(under, grid)
+    with Ledger(Path("ledger.jsonl")) as ledger:
+        entries = ledger.entries
+    document = deal_document(entries, next(entry for entry in entries if entry.kind == "agreed"))
+    asked = {"document": document, "place": 0, "prices": None, "utility": None}
+    other = asked | {"document": document | {"payments": [0.0] * len(DEAL.agents)}}
+    grid.push_messages([question(FIRST_NODE, "sign", other, timeout=1.0)])
+    (reply,) = grid.pull_messages([f"message {len(grid.seen) - 1}"])
+    assert "decides on the one deal" in read_message(reply)["reason"]
