@@ -238,7 +238,12 @@ def _settle(session: Session, result: ProtocolResult, header: Header) -> Deal:
 def _game_form(session: Session) -> GameForm | None:
     """The game between the members; None where fewer than three draw on somebody's data."""
     members, lots, names = session.members, session.lots, session.layout.lot_names
-    matters = np.array([session.introductions[int(place)].uses[lots] for place in members])
+    matters = np.array(
+        [
+            np.any([session.lot_owners == place, *session.introductions[int(place)].task_uses], axis=0)[lots]
+            for place in members
+        ]
+    )
     called = [labels(session.lot_owners, names, session.names)[lot] for lot in lots] if names else None
     try:
         return GameForm(matters, session.caps[lots], [session.names[place] for place in members], called)

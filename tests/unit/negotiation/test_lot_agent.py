@@ -43,14 +43,14 @@ def first_task(**changes: Any) -> Any:
     [
         ("prices", first_task(payoff=1e6), "its payoff is|its payoff cannot go"),
         ("prices", lambda said: said | {"tasks": said["tasks"][1:]}, "tasks must have an entry for each of its tasks"),
-        ("prices", lambda said: said | {"lots": [{"cost": -1.0}] * len(said["lots"])}, "cost must lie between"),
+        ("prices", lambda said: said | {"lots": [{"cost": -1.0}] * len(said["lots"])}, "cost must be at least 0"),
         ("introduce", lambda said: said | {"lot_names": said["lot_names"][::-1]}, "its file is of another federation"),
         (
             "introduce",
             lambda said: {"number": said["number"], "lot_owners": [0, 1, 2, 3, 4], "caps": [1.0], "tasks": [[0]]},
             "its file is of another federation",
         ),
-        ("introduce", lambda said: said | {"caps": [-1.0] * len(said["caps"])}, "cap must lie between"),
+        ("introduce", lambda said: said | {"caps": [-1.0] * len(said["caps"])}, "cap must be at least 0"),
         ("introduce", lambda said: said | {"tasks": [[99]]}, "tasks must list lots by number"),
     ],
 )

@@ -104,7 +104,7 @@ def test_payoffs_of_no_family_lead_there_too() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"shares": [0.1, 0.1, 0.1]}, "the shares of it add up to"),
+        ({"shares": [0.1, 0.1, 0.1]}, "the shares of its payoff do not add up"),
         ({"shares": [0.1]}, "shares must list 3 numbers"),
         ({"slopes": [-1.0, 0.1, 0.1]}, "takes one from data that helps it"),
         ({"outside": True}, "outside"),
