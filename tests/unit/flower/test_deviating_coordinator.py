@@ -98,6 +98,18 @@ def test_a_payment_at_invented_sums_is_told_once_and_at_the_agreed_profile_alone
         assert "one profile is agreed in a run" in refusal(answer)
 
 
+def test_one_profile_is_agreed_and_asked_about_alone(coordinator: Coordinator) -> None:
+    exchange = coordinator.begin()
+    for count, profiles in enumerate(([AT, AT], [AT], [0.5 * AT])):
+        answer = coordinator.ask(1, {"kind": "sums"} | exchange.question("prices", profiles, 0))
+        assert "masked" in answer if count == 1 else "one profile is agreed in a run" in refusal(answer)
+
+
+def test_an_unknown_protocol_is_refused_by_name(coordinator: Coordinator) -> None:
+    answer = coordinator.ask(1, {"kind": "introduce", "protocol": "haggling"})
+    assert "protocol must be one of price-discovery, sums, got 'haggling'" in refusal(answer)
+
+
 def test_masks_are_never_opened(coordinator: Coordinator) -> None:
     """Not even where sums contradict themselves: the coordinator could have changed them."""
     exchange = coordinator.begin()

@@ -112,16 +112,6 @@ def test_who_goes_late_may_leave_too_few_for_the_game() -> None:
     assert_solved(deal, federation(weights=weights))
 
 
-def test_all_fail_and_all_are_named() -> None:
-    class Dead(Agent):
-        def answer(self, question: dict[str, Any]) -> Any:
-            raise OSError("no power")
-
-    agents = [Dead(**vars(agent)) for agent in agents_of(federation())]
-    with pytest.raises(fp.NotConverged, match=r"agent 0: fails to answer: OSError: no power; .*agent 3: fails"):
-        coordinate(InProcess(agents))
-
-
 def test_too_few_rounds_are_an_error_with_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS, "price-discovery", replace(PROTOCOLS["price-discovery"], max_rounds=1))  # type: ignore[arg-type]
     with pytest.raises(fp.NotConverged, match="no agreement within 1 rounds") as caught:
