@@ -122,9 +122,8 @@ class Model:
     def of(cls, session: Session, at: FloatArray, *, is_shapley: bool) -> Model:
         """From all that the members have answered, lastly about this profile."""
         members, lots = session.members, session.lots
-        histories = [session.task_histories[int(task)] for task in session.tasks]
+        histories, cost_histories = session.task_histories, session.lot_histories
         answers = [history[-1] for history in histories]
-        cost_histories = [session.lot_histories[int(lot)] for lot in lots]
         costs = [history[-1] for history in cost_histories]
         weights, values, payoff = fit_curves(histories)
         marginal_costs = np.array([cost.marginal_cost for cost in costs])
@@ -141,7 +140,7 @@ class Model:
                 payoff=payoff,
                 names=tuple(session.names[member] for member in members),
                 lot_owners=np.searchsorted(members, session.lot_owners[lots]),
-                task_owners=np.searchsorted(members, session.task_owners[session.tasks]),
+                task_owners=np.searchsorted(members, session.task_owners),
                 shared=np.zeros((0, lots.size)),
                 shared_limits=np.zeros(0),
                 joining_costs=np.zeros(members.size),
@@ -279,8 +278,8 @@ def _step_back(session: Session, best: Model | None, model: Model | None, profil
 
 def _suspicion(session: Session) -> str:
     """Who may be to blame: whoever was outside its domain most often; otherwise there is no telling."""
-    names = [session.names[int(session.task_owners[task])] for task in session.tasks]
-    outside = [sum(answer.outside for answer in session.task_histories[int(task)]) for task in session.tasks]
+    names = [session.names[owner] for owner in session.task_owners]
+    outside = [sum(answer.outside for answer in history) for history in session.task_histories]
     if any(outside):
         task = int(np.argmax(outside))
         return f'member "{names[task]}" was outside the domain of its payoff in {outside[task]} of them'

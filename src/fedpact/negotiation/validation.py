@@ -289,11 +289,10 @@ def read_profile(
     raw: Mapping[str, Any],
     at: FloatArray,
     introduction: Introduction,
+    earlier: Sequence[ProfileAnswer],
     *,
     index: int,
     n_agents: int,
-    task_histories: Sequence[Sequence[TaskAnswer]],
-    lot_histories: Sequence[Sequence[LotAnswer]],
     shares: bool,
 ) -> ProfileAnswer:
     """Checked: a part for every task and every lot, each consistent with what was said of it before.
@@ -306,7 +305,7 @@ def read_profile(
     parts = read_answer("shares" if shares else "prices", raw, **about)
     tasks, lots = [], []
     nothing = TaskAnswer(at=at, worth=np.zeros(at.size), slopes=np.zeros(at.size), shares=np.zeros(n_agents))
-    for told, uses, earlier in zip(parts["tasks"], tasks_used, task_histories, strict=True):
+    for task, (told, uses) in enumerate(zip(parts["tasks"], tasks_used, strict=True)):
         if told is None:
             if not at.any():
                 raise BadAnswer("says that contributing nothing is outside the domain of its payoff")
@@ -315,13 +314,13 @@ def read_profile(
         answer = replace(nothing, **{("worth" if key == "prices" else key): told[key] for key in told})
         if not introduction.layout.lot_names and answer.worth[index] < 0.0:
             raise BadAnswer("says that its own data harms it")
-        _check_task(answer, uses, earlier)
+        _check_task(answer, uses, [each.tasks[task] for each in earlier])
         if shares:
             _check_shares(answer, uses, sum_by(owners, uses.astype(np.float64), n_agents) > 0.0)
         tasks.append(answer)
-    for stated, lot, most, costs in zip(parts["lots"], own, introduction.caps, lot_histories, strict=True):
+    for place, (stated, lot, most) in enumerate(zip(parts["lots"], own, introduction.caps, strict=True)):
         cost = LotAnswer(at=at, **stated)
-        _check_cost(cost, int(lot), float(most), costs)
+        _check_cost(cost, int(lot), float(most), [each.lots[place] for each in earlier])
         lots.append(cost)
     return ProfileAnswer(tasks=tuple(tasks), lots=tuple(lots))
 

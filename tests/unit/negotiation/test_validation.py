@@ -47,10 +47,9 @@ def read(answer: dict[str, Any], at: np.ndarray = AT, earlier: tuple[ProfileAnsw
         },
         at,
         MINE,
+        [each for each in earlier if not each.outside],
         index=0,
         n_agents=3,
-        task_histories=[[each.tasks[0] for each in earlier]],
-        lot_histories=[[each.lots[0] for each in earlier if not each.outside]],
         shares=False,
     )
 
