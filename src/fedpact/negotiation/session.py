@@ -18,7 +18,6 @@ from fedpact.deals.deal import Event
 from fedpact.deals.transcript import Channel
 from fedpact.federation.arrays import Owners
 from fedpact.negotiation.validation import (
-    BadAnswer,
     Introduction,
     Layout,
     LotAnswer,
@@ -251,17 +250,17 @@ class Session:
 
     def _ask_once(
         self, places: Sequence[int], kind: str, content: Content, read: Read[AnswerT]
-    ) -> tuple[dict[int, AnswerT], dict[int, BadAnswer]]:
+    ) -> tuple[dict[int, AnswerT], dict[int, InvalidInput]]:
         """The answers that can be used, and what is wrong with the others."""
         self._number += 1
         questions = {place: {"number": self._number, "kind": kind, **content(place)} for place in places}
         raw = self.channel.ask(questions)
         answers: dict[int, AnswerT] = {}
-        broken: dict[int, BadAnswer] = {}
+        broken: dict[int, InvalidInput] = {}
         for place in places:
             try:
                 answers[place] = read(check_answer(raw.get(place), questions[place]), place)
-            except BadAnswer as reason:
+            except InvalidInput as reason:
                 broken[place] = reason
         return answers, broken
 

@@ -17,7 +17,7 @@ phi_i - a_i. A member with a signing key signs whatever it answers here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +93,9 @@ def _signed(agent: Agent, question: Mapping[str, Any], said: dict[str, Any]) -> 
     return said | {"signature": agent.identity.sign(signed_text(agent.name, question, said))}
 
 
-def total_of(question: Mapping[str, Any], masked: Mapping[int, str]) -> FloatArray:
-    """The sum of all members' answers to a question, by place; the masks cancel."""
-    count = count_of(question)
-    answers = [masks.decode(masked[place], count) for place in question["members"]]
-    return masks.to_floats(np.sum(answers, axis=0) % masks.MODULUS)
+def total_of(masked: Iterable[masks.Residues]) -> FloatArray:
+    """The sum of all members' answers to a question; the masks cancel."""
+    return masks.to_floats(np.sum(list(masked), axis=0) % masks.MODULUS)
 
 
 def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:

@@ -89,7 +89,8 @@ class _Climb:
         self._session, self._exchange, self._about = session, exchange, PROGRAMS[mechanism]
         self._lots, self._left, self._number = session.lots, max_rounds, 0
         self._caps, self._start = session.caps[self._lots], session.profile[self._lots]
-        self.best: _Point | None = None
+        nothing = np.zeros(self._lots.size)
+        self.best = _Point(at=nothing, value=-np.inf, payoffs=0.0, costs=0.0, gradient=nothing)  # nothing is asked yet
 
     def maximise(self, tol: float) -> _Point:
         """The maximiser, from nothing; along a ray that leads through where the negotiation was before, if that rises.
@@ -104,29 +105,25 @@ class _Climb:
             return best
 
         def loss(scaled: FloatArray) -> tuple[float, FloatArray]:
-            found, highest = self._ask(np.clip(unit * scaled, 0.0, self._caps)), self.best
-            assert highest is not None
+            found = self._ask(np.clip(unit * scaled, 0.0, self._caps))
             if not np.isfinite(found.value):
-                return OUTSIDE - highest.value / stake, np.zeros(scaled.size)
+                return OUTSIDE - self.best.value / stake, np.zeros(scaled.size)
             return -found.value / stake, -found.gradient * unit / stake
 
         bounds = [(0.0, cap if np.isfinite(cap) else None) for cap in self._caps / unit]
         options = {"ftol": tol, "gtol": 0.0, "maxcor": MEMORY, "maxiter": self._left, "maxfun": self._left + 1}
         minimize(loss, best.at / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        assert self.best is not None
         if self.gain_left > MAX_GAIN_LEFT:
             self._give_up()
         return self.best
 
     @property
     def _stake(self) -> float:
-        assert self.best is not None
         return abs(self.best.payoffs) + self.best.costs
 
     @property
     def gain_left(self) -> float:
         """What more there can be at most between nothing and about twice the best profile, of what is at stake."""
-        assert self.best is not None
         at, gradient = self.best.at, self.best.gradient
         box = np.minimum(self._caps, 2.0 * at + at.mean()) if at.any() else np.minimum(self._caps, 1.0)
         gain = float(np.maximum(gradient * (box - at), -gradient * at).sum())
@@ -157,7 +154,7 @@ class _Climb:
         if not self._left:
             self._give_up()
         self._left, self._number, session.rounds = self._left - 1, self._number + 1, session.rounds + 1
-        points = [at] if self.best is None else [at, self.best.at]
+        points = [at, self.best.at] if np.isfinite(self.best.value) else [at]
         told = self._exchange.ask(self._about, [session.for_all_lots(point) for point in points], self._number)
         outside, value, payoffs, costs, *gradient = told[: told.size // len(points)]
         found = _Point(
@@ -167,7 +164,7 @@ class _Climb:
             costs=float(costs),
             gradient=np.array(gradient)[self._lots],
         )
-        if self.best is None or found.value > self.best.value:
+        if found.value > self.best.value:
             self.best = found
         session.profile = session.for_all_lots(self.best.at)
         session.notify_round(
@@ -207,7 +204,7 @@ class _Exchange:
             answers = self.session.ask("sums", lambda place: question, read)  # noqa: B023 - called at once
             stale = [place for place, masked in answers.items() if masked is None]
             if not stale:
-                total = total_of(question, {place: str(masked) for place, masked in answers.items()})
+                total = total_of(masked for masked in answers.values() if masked is not None)
                 _check_sums(question, total)
                 return total
             self._agree_on_keys()
@@ -241,9 +238,9 @@ class _Exchange:
         self._keys = self.session.ask("key", lambda place: {}, lambda raw, _: read_answer("key", raw))
 
 
-def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> str | None:
+def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> masks.Residues | None:
     """So many masked numbers; None if the member has another key now."""
-    return None if raw.get("stale") is True else str(read_answer("sums", raw, count=count)["masked"])
+    return None if raw.get("stale") is True else read_answer("sums", raw, count=count)["masked"]
 
 
 def _contradiction(reason: str) -> NotConverged:
