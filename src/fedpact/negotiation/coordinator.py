@@ -100,7 +100,7 @@ def coordinate(
     Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others
     continue from where they are. In the end everybody is asked whether it accepts the deal (`consent`; False where that
     is asked elsewhere), and the others continue without those who do not. It is an error (`NotConverged`) if nobody is
-    left, with everybody's name and what was wrong, or if there is no agreement within `MAX_ROUNDS`.
+    left, with everybody's name and what was wrong, or if there is no agreement within the rounds of the protocol.
 
     Parameters
     ----------
