@@ -29,7 +29,7 @@ from fedpact.negotiation.protocols import PROTOCOLS, check_negotiable
 from fedpact.negotiation.session import Listener, MemberExcluded, ProtocolResult, Session
 from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import FloatArray, checked_numbers
-from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.errors import InvalidInput, NotConverged, error_context
 
 
 def negotiate(
@@ -151,7 +151,12 @@ def recompute(transcript: Transcript | Path | str, *, listener: Listener | None 
     with error_context(str(found.path)):
         check_negotiable(found.header.mechanism, found.header.protocol)
     recording = Recording(found)
-    deal = _reach_deal(recording, found.header, listener)
+    try:
+        deal = _reach_deal(recording, found.header, listener)
+    except NotConverged as error:
+        if found.deal is None:
+            raise
+        raise InvalidInput(f"{found.path}: a deal is stated where the exchanges come to none: {error}") from error
     recording.check_over()
     return deal
 
