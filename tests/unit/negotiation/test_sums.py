@@ -145,7 +145,7 @@ def test_a_transcript_of_sums_is_recomputed_and_checked(tmp_path: Path) -> None:
     entry = json.loads(lines[place])
     entry["answers"]["1"]["masked"] = entry["answers"]["0"]["masked"]
     path.write_text("\n".join([*lines[:place], json.dumps(entry), *lines[place + 1 :]]) + "\n")
-    with pytest.raises(fp.InvalidInput, match="a deal is stated where the exchanges come to none: .* do not cancel"):
+    with pytest.raises(fp.InvalidInput, match=r"a deal is stated where the exchanges come to none: .* do not cancel"):
         recompute(path)
 
 
