@@ -221,6 +221,8 @@ class Trial:
             assert len(self.faulty) == len(names) and all(name in message for name in names)
         elif "no side payments keep everybody" in message or "no Shapley shares to return" in message:
             pass  # with harm there may be none, whoever takes part
+        elif "the sums contradict themselves" in message:
+            assert any(it.fault in CHEATING or it.fault == "other masks" for it in self.faulty.values())
         elif "fewer than 3 answers" in message:
             out = [place for place, name in enumerate(names) if f"{name}: " in message]
             assert len(names) - len(out) < 3 and set(out) <= set(self.faulty)

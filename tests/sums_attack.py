@@ -22,7 +22,8 @@ import numpy as np
 
 from fedpact.deals.transcript import read_transcript
 from fedpact.federation import Federation
-from fedpact.negotiation.sum_terms import HEADER, total_of
+from fedpact.negotiation import masks
+from fedpact.negotiation.sum_terms import HEADER, count_of, total_of
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
@@ -126,8 +127,8 @@ class _Seen:
                 raise InvalidInput("the attack is on negotiations that nobody has left")
             if any("masked" not in answer for answer in exchange["answers"].values()):
                 continue  # keys were agreed on anew
-            masked = {place: answer["masked"] for place, answer in exchange["answers"].items()}
-            total = total_of(question, masked)
+            answers = exchange["answers"].values()
+            total = total_of([masks.decode(answer["masked"], count_of(question)) for answer in answers])
             if question["about"] == "prices":
                 agreed, worth = np.array(question["points"][0]), total
             else:

@@ -32,7 +32,6 @@ from fedpact.scenario import example
 from fedpact.training import Experiment, Training, mnist
 from signed_ledgers import write_signed_ledger
 from unit.flower.in_process import Stage
-from unit.flower.test_signed_ledger import content, entries_of, rechain
 
 Run = Callable[..., Result]
 NAMES = example("hospitals").federation.names
@@ -252,22 +251,6 @@ def test_settle_pays_for_what_was_delivered(run: Run, ledger: Path) -> None:
         assert run("settle", "hospitals", "deal.json", "--delivered", wrong).code == 2
 
 
-def test_settle_by_a_payment_rule_where_there_are_no_prices(run: Run) -> None:
-    record = run("settle", "hospitals", "-m", "shapley", "--delivered", "University=0", "--json").record
-    federation = example("hospitals").federation
-    profile = fp.ShapleyMechanism().solve(federation).contributions * [0, 1, 1, 1, 1]
-    due = fp.shapley_values(federation, profile).values - federation.payoffs(profile)
-    paid = [float(entry["amount"]) for entry in record["balances"]]
-    np.testing.assert_allclose(paid, due, atol=0.02)
-
-
-def test_check_as_json(run: Run, ledger: Path) -> None:
-    record = run("check", ledger, "--json").record
-    assert record["failed"] == [] and "chain" in record["checked"]
-    assert [entry["kind"] for entry in record["entries"]][-1] == "settled"
-    assert record["head"] == check_record(ledger).chain.head
-
-
 def test_check_a_ledger_against_its_scenario(run: Run, ledger: Path) -> None:
     result = run("check", "hospitals", ledger, "--json")
     assert result.code == 0
@@ -301,18 +284,6 @@ def test_check_shows_a_run_that_failed(run: Run, tmp_path: Path) -> None:
     result = run("check", stage.ledger)
     assert result.code == 1
     assert 'Nobody is paid: the run failed (sign): the deal is not signed: "City": least gain' in result.words
-
-
-def test_a_ledger_that_states_no_end_of_rounds_takes_no_memory_for_them(run: Run, ledger: Path) -> None:
-    """The number of rounds stands in the deal; what was delivered in each of them stands, or does not, below it."""
-    entries = entries_of(ledger)
-    entries[0]["content"]["rounds"] = 10**12
-    content(entries, "trained")["deliveries"] = {}
-    rechain(ledger, entries)
-    for command in (("check", ledger), ("check", "hospitals", ledger, "--signed"), ("fit", ledger)):
-        result = run(*command)
-        assert result.code in (1, 2) and "Traceback" not in result.err
-    assert "has not signed what it delivered in each of 1000000000000 rounds" in run("check", ledger).words
 
 
 def test_check_a_ledger_without_a_deal(run: Run, tmp_path: Path) -> None:

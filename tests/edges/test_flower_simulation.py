@@ -48,52 +48,6 @@ def test_a_simulation_negotiates_trains_and_settles(tmp_path: Path, run: Callabl
     assert checked.code == 0 and "Every claim that can be checked holds." in checked.out
 
 
-CHEATING_APP = '''"""The node's app; the first member sends back the model it was given."""
-
-from fedpact.flower import client_app
-from fedpact.flower.mnist import MnistLearner
-
-
-class Cheating(MnistLearner):
-    def train(self, model, samples, server_round):
-        return model if self._place == 0 else super().train(model, samples, server_round)
-
-
-app = client_app(Cheating)
-'''
-
-
-@pytest.mark.slow
-def test_a_member_that_sends_the_model_back_is_seen_in_a_simulation(tmp_path: Path, run: Callable[..., Result]) -> None:
-    assert run("flower", "new", tmp_path / "deal", "paper-w2", "--samples-per-unit", 10, "--rounds", 1).code == 0
-    (tmp_path / "deal" / "app" / "deal" / "client_app.py").write_text(CHEATING_APP, encoding="utf-8")
-    with running(Flower(tmp_path / "flower")) as flower:
-        flower.superlink("--insecure", "--simulation")
-        number = flower.run(
-            tmp_path / "deal" / "app",
-            "--federation-config",
-            "num-supernodes=3 client-resources-num-cpus=1",
-            "--run-config",
-            "verify-subsets=30",
-        )
-        assert flower.finished(number, seconds=600) == "finished:completed"
-    ledger = tmp_path / "deal" / "record" / "ledger.jsonl"
-    found = check_record(ledger)
-    assert found.failed == [] and found.findings["verified"].holds and found.findings["updates"].holds
-    verified = found.last("verified")
-    assert verified is not None
-    scores = {
-        tuple(model["subset"]): np.mean([each["accuracy"] for each in model["accuracies"].values()])
-        for model in verified.content["models"]
-    }
-    assert len(scores) == 7
-    # Alone it is the first model; it adds nothing to anybody.
-    assert scores["agent 0",] < 0.3 < scores["agent 2",]
-    assert scores["agent 0", "agent 2"] < scores["agent 2",] + 0.05
-    assert run("check", ledger, "--signed", "--html", tmp_path / "page.html").code == 0
-    assert "Agreed, delivered, paid" in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
 IMPORT_TESTS = f"""import sys
 
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})

@@ -32,6 +32,7 @@ SETTLED_BY = {
     "Shapley shares": "by Shapley shares",
     "own payments": "by payments that everybody worked out for itself",
 }
+PROTOCOL_HELP = "; ".join(f"{name}: {each.reveals}" for name, each in PROTOCOLS.items())
 
 
 def negotiate(
@@ -39,7 +40,7 @@ def negotiate(
     mechanism: Annotated[
         str, Option("--mechanism", "-m", help=f"One of {', '.join(NEGOTIABLE)}.")
     ] = inputs.DEFAULT_MECHANISM,
-    protocol: Annotated[str, Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.")] = "price-discovery",
+    protocol: Annotated[str, Option("--protocol", help=PROTOCOL_HELP)] = "price-discovery",
     output: Annotated[
         Path | None, Option("--transcript", "--output", "-o", help="Keep the exchanges, as .jsonl.")
     ] = None,
@@ -176,7 +177,5 @@ class Rounds:
                 screen.say(f"{agent} is asked again: {reason}")
             case "excluded":
                 screen.say((f"{agent} is out", "red"), f": {reason}. The others continue without it.")
-            case "masks opened":
-                screen.say(f"Round {event['round']} is void, its masks are opened: {reason}")
             case "no game":
                 screen.say(f"Settled at personal prices: {reason}.")

@@ -20,12 +20,12 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flwr.app import ConfigRecord, Context
 
@@ -45,12 +45,14 @@ from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.agent_file import load_agent
 from fedpact.scenario import load_scenario
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import replace_files
+from fedpact.utils.files import make_folder, replace_files
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
 
 RECEIPT = "receipt.json"
 STATE = "fedpact"  # the record of what a node remembers
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -100,17 +102,8 @@ class OwnNode:
 
     @cached_property
     def agent(self) -> Agent | None:
-        """The agent of its private file; what is wrong with that is for its own log, not for the coordinator."""
-        path = self.private_file
-        if path is None:
-            return None
-        try:
-            return load_agent(path)
-        except InvalidInput as error:
-            if not path.is_file():
-                raise
-            logger.error("%s", error)
-            raise InvalidInput("its private file cannot be used; the node's own log says why") from None
+        """The agent of its private file."""
+        return _read_own(self.private_file, load_agent, "its private file")
 
     def required_agent(self) -> Agent:
         """The agent of its private file, which it must have."""
@@ -137,11 +130,12 @@ class OwnNode:
     def key(self) -> SigningKey:
         """The key it signs with, made when it is first needed where none is named."""
         named, private = self._named_path("key"), self.private_file
-        if named is not None:
-            return read_signing_key(named)
-        if private is not None:
-            path = private.with_suffix(".key")
-            return read_signing_key(path) if path.exists() else write_signing_key(path, name=self.required_agent().name)
+        beside = None if private is None else private.with_suffix(".key")
+        if named is None and beside is not None and not beside.exists():
+            return write_signing_key(beside, name=self.required_agent().name)
+        own = _read_own(named or beside, read_signing_key, "its key")
+        if own is not None:
+            return own
         kept = self.state.get("key")  # as in a simulation
         if kept is not None:
             return parse_signing_key(kept.encode())
@@ -152,14 +146,13 @@ class OwnNode:
     @cached_property
     def known_keys(self) -> KnownKeys:
         """Whose keys it knows from elsewhere than the coordinator."""
-        path = self._named_path("keys")
-        return KnownKeys() if path is None else read_known_keys(path)
+        return _read_own(self._named_path("keys"), read_known_keys, "what it knows of others' keys") or KnownKeys()
 
     @property
     def calibration(self) -> Calibration | None:
         """The calibration that it knows from elsewhere than the coordinator."""
-        path = self._named_path("calibration")
-        return None if path is None else Calibration.of(load_scenario(path).federation)
+        scenario = _read_own(self._named_path("calibration"), load_scenario, "its calibration")
+        return None if scenario is None else Calibration.of(scenario.federation)
 
     @property
     def samples_per_unit(self) -> float | None:
@@ -209,11 +202,21 @@ class OwnNode:
         }
         text = (json.dumps(receipt, indent=2, ensure_ascii=False) + "\n").encode()
         with error_context(str(folder)):
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InvalidInput(f"the folder for the receipt cannot be made: {error.strerror}") from error
+            make_folder(folder)
             replace_files({folder / RECEIPT: text, folder / _receipt_of(document["run"]): text})
+
+
+def _read_own(path: Path | None, read: Callable[[Path], T], what: str) -> T | None:
+    """What one of the node's own files says; what is wrong with it is for its own log, not for the coordinator."""
+    if path is None:
+        return None
+    try:
+        return read(path)
+    except InvalidInput as error:
+        if not path.exists():
+            raise
+        logger.error("%s", error)
+        raise InvalidInput(f"{what} cannot be used; the node's own log says why") from None
 
 
 def _receipt_of(run: str) -> str:

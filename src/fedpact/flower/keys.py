@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedpact.deals.signatures import new_signing_key
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import replace_files
+from fedpact.utils.files import make_folder, replace_files
 
 CLOCKS = timedelta(hours=1)  # by how much clocks may be apart
 Key = ec.EllipticCurvePrivateKey
@@ -51,10 +51,7 @@ def _write(folder: Path, contents: dict[str, bytes]) -> None:
     there = [name for name in contents if (folder / name).exists()]
     if there:
         raise InvalidInput(f"{', '.join(there)} exist already; name another folder: keys are not replaced")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"the folder cannot be made: {error.strerror}") from error
+    make_folder(folder)
     for private in (True, False):
         chosen = {folder / name: part for name, part in contents.items() if name.endswith(".key") is private}
         replace_files(chosen, private=private)

@@ -21,7 +21,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedpact.deals.updates import model_digest, score_of
+from fedpact.deals.updates import model_digest
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import decode_line, encode_line
 
@@ -196,11 +196,6 @@ def stated_scores(reply: Message | None, count: int, metric: str = "") -> dict[s
         wanted = f"{' or '.join(names)} from 0 to 1 and num-examples"
         return {"accuracies": None, "reason": f"the reply holds no accuracy: it must say {wanted}, and says {there}"}
     return {"accuracies": scores, "samples": samples}
-
-
-def stated_accuracy(reply: Message | None, metric: str = "") -> dict[str, Any]:
-    """What a node says of one model, or why it does not."""
-    return score_of(stated_scores(reply, 1, metric), 0)
 
 
 def record_digest(arrays: ArrayRecord) -> str:

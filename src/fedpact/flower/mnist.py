@@ -34,7 +34,8 @@ class MnistLearner:
     """
 
     def __init__(self, context: Context) -> None:
-        self._place, self._size = _seat(context)
+        agent = OwnNode(context).required_agent()
+        self._place, self._size = agent.index, agent.n_agents
         self._seed, self._training = _seed(context), _training(context)
 
     @property
@@ -116,18 +117,6 @@ def _layers(model: Model) -> Any:
 
     arrays = [jnp.asarray(array) for array in model]
     return tuple(zip(arrays[::2], arrays[1::2], strict=True))
-
-
-def _seat(context: Context) -> tuple[int, int]:
-    """Which share, of how many: the node's partition where it has one, else its place among the agents."""
-    own = context.node_config
-    if "partition-id" in own and "num-partitions" in own:
-        place, size = own["partition-id"], own["num-partitions"]
-        if type(place) is not int or type(size) is not int or not 0 <= place < size:
-            raise InvalidInput(f"partition-id must be from 0 to below num-partitions, got {place!r} of {size!r}")
-        return place, size
-    agent = OwnNode(context).required_agent()
-    return agent.index, agent.n_agents
 
 
 def _seed(context: Context) -> int:

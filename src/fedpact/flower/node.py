@@ -63,10 +63,11 @@ from fedpact.flower.messages import (
     read_message,
     record_digest,
     reply_with,
-    stated_accuracy,
+    stated_scores,
 )
-from fedpact.negotiation import PROTOCOLS
-from fedpact.negotiation.agent import Agent, NodeMemory
+from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.node_memory import NodeMemory
+from fedpact.negotiation.protocols import find_protocol
 from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput, Refusal, short_repr
 from fedpact.utils.jsonl import decode_line
@@ -113,7 +114,7 @@ def keep_deal(message: Message, context: Context, call_next: CallNext) -> Messag
     reply out that is made of more samples, and signs what the node delivers and measures. Other messages, such as those
     to evaluate, pass as they are.
     """
-    return DealKeeper()(message, context, call_next)
+    return DealNode(context).reply(message, call_next)
 
 
 def agreed_samples(message: Message) -> int:
@@ -141,7 +142,7 @@ def client_app(learner: LearnerFactory) -> ClientApp:
     learner
         Makes the node's `Learner` from its context.
     """
-    app = ClientApp(mods=[DealKeeper(learner)])
+    app = ClientApp(mods=[lambda message, context, call_next: DealNode(context, learner).reply(message, call_next)])
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -167,147 +168,50 @@ def client_app(learner: LearnerFactory) -> ClientApp:
     return app
 
 
-@dataclass(frozen=True)
-class DealKeeper:
-    """The one dialogue of a node about a deal, whatever app is behind it.
+class DealNode(OwnNode):
+    """The one dialogue of a node about a deal, whatever app is behind it; `context` is that of a message.
 
-    Attributes
-    ----------
-    learner
-        Of a whole app of fedpact's (`client_app`): what its node holds. It negotiates from its private file, and trains
-        under a deal that is signed, or not at all. None for other apps.
+    With a `learner`, that of a whole app of fedpact's (`client_app`), it negotiates from its private file, and trains
+    under a deal that is signed, or not at all.
     """
 
-    learner: LearnerFactory | None = None
-
-    def __call__(self, message: Message, context: Context, call_next: CallNext) -> Message:
-        """The reply to a message: the node's own to a question, otherwise the app's, within the deal and signed."""
-        own = SigningNode(context, usual_unit=None if self.learner is None else 1.0)
-        try:
-            said = own_record(message)
-            if JSON_TEXT in said and len(message.content) == 1:
-                asked = read_message(message)
-                return reply_with(message, self._answer(str(asked.pop(ACTION, None)), asked, own))
-            if MODELS in said:
-                return _measure(message, own, call_next)
-            is_bound = self.learner is not None or own.signed is not None  # to a deal, whatever the message holds
-            if SEAL in said or (is_bound and message.metadata.message_type.split(".")[0] == "train"):
-                return self._train(said, message, own, call_next)
-            return call_next(message, context)
-        except InvalidInput as reason:
-            return Message(Error(REFUSED, str(reason)), reply_to=message)
-
-    def _answer(self, action: str, asked: dict[str, Any], own: SigningNode) -> dict[str, Any]:
-        """What the node says to a question of a coordinator."""
-        if self.learner is not None:
-            own.required_agent()
-        if action == "greet":
-            return own.greet(asked)
-        if action == "negotiate" and self.learner is not None:
-            return self._negotiate(asked, own)
-        if action == "sign":
-            agent = own.agent
-            if self.learner is not None and agent is not None and not agent.has_lots:
-                agent = self._within_data(agent, own)
-            return own.sign_deal(asked, agent)
-        if action == "settle":
-            return own.sign_settlement(asked)
-        raise InvalidInput(f"action must be greet, sign or settle, got {short_repr(action)}")
-
-    def _within_data(self, agent: Agent, own: OwnNode) -> Agent:
-        """What the node knows of itself, with caps that its data can honour."""
-        assert self.learner is not None and own.samples_per_unit is not None
-        held = self.learner(own.context).samples / own.samples_per_unit
-        return replace(agent, caps=np.minimum(agent.caps, held))
-
-    def _negotiate(self, asked: dict[str, Any], own: SigningNode) -> dict[str, Any]:
-        """Its answer to a question of the negotiation, if what it has answered before allows it."""
-        agent, state = own.required_agent(), own.state
-        memory = own.memory.after(asked, knows_keys=own.known_keys.is_given)
-        if asked.get("kind") == "introduce":
-            agent = self._within_data(agent, own)
-        secret = state.get("secret") or os.urandom(32).hex()  # what its masks are made from, drawn once
-        identity = Identity(sign=own.key.sign_bytes, known=own.known_keys)
-        answer = replace(agent, secret=bytes.fromhex(secret), identity=identity).answer_stranger(asked)
-        own.remember(memory=asdict(memory), secret=secret)
-        return answer
-
-    def _train(self, said: Mapping[str, Any], message: Message, own: SigningNode, call_next: CallNext) -> Message:
-        """The app's reply to a message to train, if it is made of no more than was agreed; signed if the deal is.
-
-        A node goes by the deal that it has signed alone, whatever the coordinator asks for.
-        """
-        agreed, name = own.samples_to_deliver(said), own.signed_name
-        samples = min(agreed, int(own.config.get("max-samples", agreed)))
-        if samples < 1:
-            raise InvalidInput(f'"{name}" has agreed to {agreed} samples, and its max-samples allows none')
-        given = copy.copy(message)
-        record = ConfigRecord({"name": name, "samples": samples})
-        given.content = RecordDict({**message.content, RECORD: record})
-        reply = call_next(given, own.context)
-        if reply.has_error():
-            return reply
-        used = [metrics[key] for metrics in reply.content.metric_records.values() for key in COUNTS if key in metrics]
-        if any(not isinstance(count, int | float) or count > samples for count in used):
-            raise InvalidInput(
-                f'"{name}" agreed to {samples} samples, and its app used {used[0]}: use agreed_samples(message)'
-            )
-        models = list(reply.content.array_records.values())
-        if len(models) != 1 or len(used) != 1 or not isinstance(used[0], int):
-            raise InvalidInput('a reply to be signed must hold one record of arrays, and say "num-examples" once')
-        record = own.sign_delivery(server_round(message), models[0], used[0])
-        checked = copy.copy(reply)
-        checked.content = RecordDict({**reply.content, RECORD: record})
-        return checked
-
-
-def _measure(message: Message, own: SigningNode, call_next: CallNext) -> Message:
-    """What the app says of each of the models in a message, in one reply; signed where a ledger waits for it."""
-    names, models = Conventions.stated(message), models_of(message)
-    config = message.content.get(names.config, ConfigRecord({}))
-    accuracies: list[float] = []
-    for place, arrays in enumerate(models):
-        single = copy.copy(message)  # as apps know it
-        single.content = RecordDict({names.arrays: arrays, names.config: config})
-        reply = call_next(single, own.context)
-        if reply.has_error():
-            return reply
-        said = stated_accuracy(reply, names.metric)
-        if said["accuracy"] is None:
-            raise InvalidInput(f"model {place}: {said['reason']}; UnderDeal(metric=...) names another metric")
-        accuracies.append(said["accuracy"])
-    metrics = MetricRecord({"accuracy": accuracies, "num-examples": said["samples"]})
-    answer = Message(RecordDict({"metrics": metrics}), reply_to=message)
-    signature = own.sign_measured(message, models, accuracies, said["samples"])
-    if signature is not None:
-        answer.content[RECORD] = signature
-    return answer
-
-
-class SigningNode(OwnNode):
-    """A node with what it signs, and what it must have seen before it does; `context` is that of a message."""
+    def __init__(self, context: Context, learner: LearnerFactory | None = None) -> None:
+        super().__init__(context, usual_unit=None if learner is None else 1.0)
+        self._learner = learner
 
     @property
     def signed(self) -> dict[str, Any] | None:
         """The document it has signed, its place in it, and its own prices; None if it has signed none."""
         return self.state.get(SIGNED)
 
-    @property
-    def memory(self) -> NodeMemory:
-        """What it remembers of the questions it has answered, and by which protocol its owner has it negotiate."""
-        protocol = self.config.get("protocol", "")
-        if protocol not in ("", *PROTOCOLS):
-            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r:.40}")
-        return NodeMemory.of(self.state.get("memory") or {"protocol": str(protocol)})
+    def reply(self, message: Message, call_next: CallNext) -> Message:
+        """The reply to a message: the node's own to a question, otherwise the app's, within the deal and signed."""
+        try:
+            said = own_record(message)
+            if JSON_TEXT in said and len(message.content) == 1:
+                return reply_with(message, self._answer(read_message(message)))
+            if MODELS in said:
+                return self._measure(message, call_next)
+            is_bound = self._learner is not None or self.signed is not None  # to a deal, whatever the message holds
+            if SEAL in said or (is_bound and message.metadata.message_type.split(".")[0] == "train"):
+                return self._train(message, call_next)
+            return call_next(message, self.context)
+        except InvalidInput as reason:
+            return Message(Error(REFUSED, str(reason)), reply_to=message)
 
-    @property
-    def signed_name(self) -> str:
-        """Its name in the deal that it has signed."""
-        signed = self.signed
-        assert signed is not None
-        return str(signed["document"]["agents"][signed["place"]])
+    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """What the node says to a question of a coordinator."""
+        if self._learner is not None:
+            self.required_agent()
+        answers = {"greet": self._greet, "sign": self._sign_deal, "settle": self._sign_settlement}
+        if self._learner is not None:
+            answers["negotiate"] = self._negotiate
+        action = asked.pop(ACTION, None)
+        if action not in answers:
+            raise InvalidInput(f"action must be {' or '.join(answers)}, got {short_repr(action)}")
+        return answers[action](asked)
 
-    def greet(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _greet(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a roll call: who the node is, and which key it signs with in this run."""
         run, seat = asked.get("run"), self.seat(asked.get("agents"))
         if not isinstance(run, str):
@@ -317,23 +221,61 @@ class SigningNode(OwnNode):
         said = {"name": seat.name, "index": seat.index, "agents": seat.size}
         return {**said, "key": self.key.public, "signature": signature}
 
-    def sign_deal(self, asked: Mapping[str, Any], agent: Agent | None) -> dict[str, Any]:
+    # The negotiation
+
+    @property
+    def _memory_part(self) -> str:
+        """Where its memory is kept: of a run of Flower where it has a private file, otherwise of a ledger."""
+        return "memory" if self.private_file is not None else f"memory of {self.state.get('run', '')}"
+
+    @property
+    def _memory(self) -> NodeMemory:
+        """What it remembers of the questions it has answered, and by which protocol its owner has it negotiate."""
+        named = self.config.get("protocol", "")
+        if named != "":
+            find_protocol(named)
+        return NodeMemory.of(self.state.get(self._memory_part) or {"protocol": named})
+
+    def _within_data(self, agent: Agent) -> Agent:
+        """What the node knows of itself, with caps that its data can honour."""
+        if self._learner is None:
+            return agent
+        assert self.samples_per_unit is not None
+        held = self._learner(self.context).samples / self.samples_per_unit
+        return replace(agent, caps=np.minimum(agent.caps, held))
+
+    def _negotiate(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Its answer to a question of the negotiation, if what it has answered before allows it."""
+        agent, memory = self.required_agent(), self._memory.after(asked, knows_keys=self.known_keys.is_given)
+        if asked.get("kind") == "introduce":
+            agent = self._within_data(agent)
+        secret = self.state.get("secret") or os.urandom(32).hex()  # what its masks are made from, drawn once
+        identity = Identity(sign=self.key.sign_bytes, known=self.known_keys)
+        answer = replace(agent, secret=bytes.fromhex(secret), identity=identity).answer_stranger(dict(asked))
+        self.remember(**{self._memory_part: asdict(memory)}, secret=secret)
+        return answer
+
+    # What it signs
+
+    def _sign_deal(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Sign the deal and the node's own part of it if they hold; the last one signed is the one kept to.
 
-        It compares its private file with the numbers of one deal in a run only (`NodeMemory.after_deal`).
+        It decides on the numbers of one deal in a run only, with or without a private file (`NodeMemory.after_deal`).
         """
         document = asked.get("document")
         if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
             raise InvalidInput("there is no deal to sign in what was asked")
-        seat = self.seat(document["agents"])
+        seat, agent = self.seat(document["agents"]), self.agent
         try:
             if agent is not None and agent.has_lots:
                 raise Refused("a node signs deals between members with one lot of data each")
             deal, claims = check_deal(self, seat, asked)
             parts: dict[str, Any] = {part: asked.get(part) for part in ("prices", "utility")}
+            numbers = document_digest({"deal": deal_record(deal), **parts})
+            memory = self._memory.after_deal(deal, numbers, index=seat.index)
+            self.remember(**{self._memory_part: asdict(memory)})
             if agent is not None:
-                numbers = document_digest({"deal": deal_record(deal), **parts})
-                self.remember(memory=asdict(self.memory.after_deal(deal, numbers, index=seat.index)))
+                agent = self._within_data(agent)
                 claims += check_by_private_file(agent, deal, **parts, least_gain=self.least_gain)
             wants = wanted_updates(document, asked.get("wants"), agent, seat.name)
         except (Refused, Refusal) as reason:
@@ -342,7 +284,7 @@ class SigningNode(OwnNode):
             return {"signed": False, "reason": str(reason)}
         own = statement_document(document, seat.name, **parts, claims=claims, wants=wants)
         self.remember(**{SIGNED: {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}})
-        self._keep_statement(document)
+        self._keep_statement(seat.name, document)
         return {
             "signed": True,
             "claims": claims,
@@ -351,51 +293,7 @@ class SigningNode(OwnNode):
             **({} if wants is None else {"wants": wants}),
         }
 
-    def samples_to_deliver(self, said: Mapping[str, Any]) -> int:
-        """How many samples it has agreed to, if a message to train brings everybody's signature on the same deal."""
-        signed = self.signed
-        if signed is None:
-            raise InvalidInput("this node has not signed any deal; it does not train")
-        document, seal = signed["document"], said.get(SEAL)
-        if not isinstance(seal, str):
-            raise InvalidInput("this node has not seen everybody's signature on the deal; it does not train")
-        try:
-            check_everybody_signed(document, decode_line(seal.encode(errors="replace")))
-        except Refused as reason:
-            raise InvalidInput(
-                f"this node has not seen everybody's signature on the deal, and does not train: {reason}"
-            ) from None
-        agreed = int(whole_samples(document["contributions"], document["samples_per_unit"])[signed["place"]])
-        if agreed < 1:
-            raise InvalidInput(f'"{self.signed_name}" has not agreed to contribute any sample; it does not train')
-        return agreed
-
-    def sign_delivery(self, number: int, arrays: ArrayRecord, samples: int) -> ConfigRecord:
-        """The record of a reply that says whose it is, of how many samples, with its signature."""
-        delivery = {"round": number, "samples": samples, "update": record_digest(arrays)}
-        return self._sign_own("delivery", delivery, samples=samples)
-
-    def sign_measured(
-        self, message: Message, models: Sequence[ArrayRecord], accuracies: Sequence[float], samples: int
-    ) -> ConfigRecord | None:
-        """The signature of what it measured of models; None where no deal is signed, or no ledger waits for it.
-
-        Where one does the message names the ledger's entry that it goes by.
-        """
-        record = own_record(message)
-        if "head" not in record or self.signed is None:
-            return None
-        if time.time() > message.metadata.created_at + message.metadata.ttl:
-            raise InvalidInput("it has measured for longer than the server waits; it signs nothing that comes too late")
-        about = str(record.get("about"))
-        if about not in ("accuracy", "verification") or (about == "accuracy" and len(models) != 1):
-            raise InvalidInput(
-                f"it signs what it measures of a model or of several, and not a statement about {about!r:.40}"
-            )
-        measured = measured_parts(about, [record_digest(arrays) for arrays in models], accuracies, samples)
-        return self._sign_own(about, measured, head=str(record["head"]))
-
-    def sign_settlement(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _sign_settlement(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Sign everybody's cents if all that the node has signed is in the ledger, and its own are those due for it."""
         signed = self.signed
         if signed is None:
@@ -411,16 +309,97 @@ class SigningNode(OwnNode):
         settlement = settlement_document(
             document, str(asked.get("head")), delivered, asked["cents"], asked.get("paid_shares")
         )
-        self._keep_statement(settlement)
+        self._keep_statement(document["agents"][signed["place"]], settlement)
         return {"confirmed": True, "signature": self.key.sign(settlement)}
 
-    def _sign_own(self, about: str, said: Mapping[str, Any], *, head: str | None = None, **more: int) -> ConfigRecord:
+    # What its app does
+
+    def _train(self, message: Message, call_next: CallNext) -> Message:
+        """The app's reply to a message to train, signed, if it is made of no more than was agreed.
+
+        A node goes by the deal that it has signed alone, whatever the coordinator asks for.
+        """
+        name, agreed = self._samples_to_deliver(own_record(message).get(SEAL))
+        samples = min(agreed, int(self.config.get("max-samples", agreed)))
+        if samples < 1:
+            raise InvalidInput(f'"{name}" has agreed to {agreed} samples, and its max-samples allows none')
+        reply = call_next(_with_record(message, ConfigRecord({"name": name, "samples": samples})), self.context)
+        if reply.has_error():
+            return reply
+        used = [metrics[key] for metrics in reply.content.metric_records.values() for key in COUNTS if key in metrics]
+        if any(not isinstance(count, int | float) or count > samples for count in used):
+            raise InvalidInput(
+                f'"{name}" agreed to {samples} samples, and its app used {used[0]}: use agreed_samples(message)'
+            )
+        models = list(reply.content.array_records.values())
+        if len(models) != 1 or len(used) != 1 or not isinstance(used[0], int):
+            raise InvalidInput('a reply to be signed must hold one record of arrays, and say "num-examples" once')
+        delivery = {"round": server_round(message), "samples": used[0], "update": record_digest(models[0])}
+        return _with_record(reply, self._sign_own("delivery", delivery))
+
+    def _samples_to_deliver(self, seal: Any) -> tuple[str, int]:
+        """What it is called and how many samples it has agreed to, by a deal that bears everybody's signature."""
+        signed = self.signed
+        if signed is None:
+            raise InvalidInput("this node has not signed any deal; it does not train")
+        document, place = signed["document"], signed["place"]
+        if not isinstance(seal, str):
+            raise InvalidInput("this node has not seen everybody's signature on the deal; it does not train")
+        try:
+            check_everybody_signed(document, decode_line(seal.encode(errors="replace")))
+        except Refused as reason:
+            raise InvalidInput(
+                f"this node has not seen everybody's signature on the deal, and does not train: {reason}"
+            ) from None
+        name = document["agents"][place]
+        agreed = int(whole_samples(document["contributions"], document["samples_per_unit"])[place])
+        if agreed < 1:
+            raise InvalidInput(f'"{name}" has not agreed to contribute any sample; it does not train')
+        return name, agreed
+
+    def _measure(self, message: Message, call_next: CallNext) -> Message:
+        """What the app says of each of the models in a message, in one reply; signed where a ledger waits for it.
+
+        Where one does the message names the ledger's entry that it goes by.
+        """
+        names, models, record = Conventions.stated(message), models_of(message), own_record(message)
+        config = message.content.get(names.config, ConfigRecord({}))
+        accuracies: list[float] = []
+        for place, arrays in enumerate(models):
+            single = copy.copy(message)  # as apps know it
+            single.content = RecordDict({names.arrays: arrays, names.config: config})
+            reply = call_next(single, self.context)
+            if reply.has_error():
+                return reply
+            said = stated_scores(reply, 1, names.metric)
+            if said["accuracies"] is None:
+                raise InvalidInput(f"model {place}: {said['reason']}; UnderDeal(metric=...) names another metric")
+            accuracies += said["accuracies"]
+        metrics = MetricRecord({"accuracy": accuracies, "num-examples": said["samples"]})
+        answer = Message(RecordDict({"metrics": metrics}), reply_to=message)
+        if "head" not in record or self.signed is None:
+            return answer
+        if time.time() > message.metadata.created_at + message.metadata.ttl:
+            raise InvalidInput("it has measured for longer than the server waits; it signs nothing that comes too late")
+        about = str(record.get("about"))
+        if about not in ("accuracy", "verification") or (about == "accuracy" and len(models) != 1):
+            raise InvalidInput(
+                f"it signs what it measures of a model or of several, and not a statement about {about!r:.40}"
+            )
+        measured = measured_parts(about, [record_digest(arrays) for arrays in models], accuracies, said["samples"])
+        answer.content[RECORD] = self._sign_own(about, measured, head=str(record["head"]))
+        return answer
+
+    # Its own statements
+
+    def _sign_own(self, about: str, said: Mapping[str, Any], *, head: str | None = None) -> ConfigRecord:
         """A statement of its own under the deal, signed and kept."""
         signed = self.signed
         assert signed is not None
-        made = own_document(about, signed["document"], self.signed_name, said, head=head)
-        self._keep_statement(made, **({} if head else {"head": signed["document"]["head"]}))
-        return ConfigRecord({"name": self.signed_name, **more, "signature": self.key.sign(made)})
+        document, name = signed["document"], signed["document"]["agents"][signed["place"]]
+        made = own_document(about, document, name, said, head=head)
+        self._keep_statement(name, made, **({} if head else {"head": document["head"]}))
+        return ConfigRecord({"name": name, "signature": self.key.sign(made)})
 
     def _statements(self) -> dict[str, dict[str, str]]:
         """Digests of what it has signed of its own under each deal, by the deal's digest and the statement's key."""
@@ -429,10 +408,17 @@ class SigningNode(OwnNode):
         written = self.last_receipt(state.get("run", "")).get(STATEMENTS, {})  # of before this process was started
         return {deal: written.get(deal, {}) | held.get(deal, {}) for deal in {**written, **held}}
 
-    def _keep_statement(self, document: Mapping[str, Any], **more: Any) -> None:
+    def _keep_statement(self, name: str, document: Mapping[str, Any], **more: Any) -> None:
         """Keep a receipt of what it signs, and of its own statements the digest; the last with its key counts."""
         statements, key = self._statements(), own_statement_key(document)
         if key is not None:
             statements.setdefault(document["deal"], {})[key] = document_digest(document)
             self.remember(**{STATEMENTS: statements})
-        self.keep_receipt(self.signed_name, document, **more, **({STATEMENTS: statements} if statements else {}))
+        self.keep_receipt(name, document, **more, **({STATEMENTS: statements} if statements else {}))
+
+
+def _with_record(message: Message, record: ConfigRecord) -> Message:
+    """The same message, with what fedpact has to say in it."""
+    copied = copy.copy(message)
+    copied.content = RecordDict({**message.content, RECORD: record})
+    return copied

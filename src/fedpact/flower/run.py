@@ -83,15 +83,6 @@ class Lost(FedpactError, RuntimeError):
         self.reasons, self.signed = dict(reasons), dict(signed or {})
 
 
-class Unmeasured(FedpactError, RuntimeError):
-    """That no member could measure the models made of subsets of the updates; `reasons` says why, by name."""
-
-    def __init__(self, reasons: Mapping[str, str]) -> None:
-        name, reason = next(iter(reasons.items()))
-        super().__init__(f'no member could measure the models made of subsets of the updates ("{name}": {reason})')
-        self.reasons = dict(reasons)
-
-
 def _each(reasons: Mapping[str, str], does: str) -> str:
     return "; ".join(f'"{name}"{does}: {reason}' for name, reason in reasons.items())
 
@@ -250,7 +241,7 @@ class SignedRun:
         self.note(TRAINED, {"deliveries": deliveries, **more})
 
     def verify(self) -> None:
-        """What members measure of models made of subsets of the updates; `Unmeasured` if nobody can."""
+        """What members measure of models made of subsets of the updates; an error if nobody can."""
         trained, document = self.content(TRAINED), self.document()
         stated = trained.get("updates")
         if stated is None or self.entry(VERIFIED) is not None or self.entry(MEASURED) is not None:
@@ -261,11 +252,13 @@ class SignedRun:
         said = self._scores("verification", dict.fromkeys(self.samples(), models))
         content = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
         reasons = missing_measurements(content["models"])
+        what = "the models made of subsets of the updates"
         if reasons and len(reasons) == len(said):
-            error = Unmeasured(reasons)
+            name, reason = next(iter(reasons.items()))
+            error = FedpactError(f'no member could measure {what} ("{name}": {reason})')
             self.fail(VERIFY, str(error), reasons)
             raise error
-        warn_unmeasured(reasons, "the models made of subsets of the updates")
+        warn_unmeasured(reasons, what)
         signatures = {name: each["signature"] for name, each in said.items() if each["accuracies"] is not None}
         self.note(VERIFIED, content | {"signatures": signatures})
 

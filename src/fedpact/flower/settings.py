@@ -23,7 +23,7 @@ from fedpact.negotiation.agent_file import save_agent
 from fedpact.scenario import Money, Scenario, load_scenario
 from fedpact.scenario.scenario import COMMON, MODELS, PERSONAL
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import replace_files
+from fedpact.utils.files import make_folder, replace_files
 
 SAMPLES, DELIVERY = "samples", "delivery"  # what is paid for
 
@@ -87,7 +87,7 @@ class AppSettings:
     title: str = _setting("", TEXT)
     scenario: str = _setting("", TEXT)
     mechanism: str = _setting("externality", _one_of(NEGOTIABLE))
-    protocol: str = _setting("price-discovery", _one_of(PROTOCOLS))
+    protocol: str = _setting("price-discovery", _one_of(tuple(PROTOCOLS)))
     rounds: int = _setting(3, _at_least(1))
     models: str = _setting(COMMON, _one_of(MODELS))
     samples_per_unit: float = _setting(1.0, POSITIVE)
@@ -195,11 +195,8 @@ def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_
     with error_context(str(folder)):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InvalidInput("this is not an empty folder; name a new one")
-        try:
-            for part in ("app/deal", "agents"):
-                (folder / part).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(f"the folder cannot be made: {error.strerror}") from error
+        for part in ("app/deal", "agents"):
+            make_folder(folder / part)
     values = _values(folder.absolute(), scenario, rounds, samples_per_unit)
     texts = {folder / path: _fill_template(name, values) for path, name in TEMPLATE.items()}
     replace_files({path: text.encode() for path, text in texts.items()})

@@ -164,28 +164,16 @@ class UnderDeal(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The strategy's aggregate of the replies that keep to the terms."""
-        kept, broken = self._sort_replies(replies, server_round)
-        for name, reason in broken.items():
-            logger.warning('round %d: member "%s" does not count: %s', server_round, name, reason)
-        if broken:
-            raise Lost(broken, signed={"deliveries": self._deliveries})
-        # In the deal's order: what a model comes to must not depend on who answers first.
-        delivered = {name: kept[name][0] for name in self.agreed if name in kept}
+        """The strategy's aggregate of the replies; who does not keep to the terms is `Lost`."""
+        kept = self._checked_replies(replies, server_round)
         if self.updates is not None and self._before is not None:
-            self.updates.rounds.append(
-                RoundUpdates(
-                    before=named_arrays(self._before),
-                    updates={
-                        name: named_arrays(only_arrays(message, "a reply to be verified"))
-                        for name, message in delivered.items()
-                    },
-                    samples={name: samples for name, (_, samples) in kept.items()},
-                )
-            )
+            updates = {name: named_arrays(only_arrays(each, "a reply to be verified")) for name, each in kept.items()}
+            samples = {name: self._deliveries[name][-1]["samples"] for name in kept}
+            before = named_arrays(self._before)
+            self.updates.rounds.append(RoundUpdates(before=before, updates=updates, samples=samples))
         found = []
         for group in self._groups:
-            replies = [_with_records(message) for name, message in delivered.items() if name in group.wanted]
+            replies = [_with_records(message) for name, message in kept.items() if name in group.wanted]
             found.append(group.strategy.aggregate_train(server_round, replies))
             group.arrays = group.arrays if found[-1][0] is None else found[-1][0]
         return found[0]
@@ -326,25 +314,29 @@ class UnderDeal(Strategy):
         content = RecordDict({**message.content, RECORD: seal})
         return Message(content, about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id)
 
-    def _sort_replies(
-        self, replies: Iterable[Message], server_round: int
-    ) -> tuple[dict[str, tuple[Message, int]], dict[str, str]]:
-        """Replies that keep to the terms with their samples, and what is wrong with the others, by name."""
-        kept: dict[str, tuple[Message, int]] = {}
+    def _checked_replies(self, replies: Iterable[Message], server_round: int) -> dict[str, Message]:
+        """Everybody's replies, in the deal's order: what a model comes to must not depend on who answers first."""
+        kept: dict[str, Message] = {}
         broken = {name: "no reply in time" for name, agreed in self.agreed.items() if agreed}
         for reply in replies:
             # The node that was asked: where it has died, Flower answers in its place, under a number of its own.
             name = self._names[self._asked_nodes.get(reply.metadata.reply_to_message_id, reply.metadata.src_node_id)]
             try:
-                samples = self._read_reply(reply, name, server_round)
-                kept[name] = _with_records(reply, without=RECORD), samples
-                broken.pop(name)
+                delivery = self._read_reply(reply, name, server_round)
             except InvalidInput as reason:
                 broken[name] = str(reason)
-        return kept, broken
+                continue
+            self._deliveries.setdefault(name, []).append(delivery)
+            kept[name] = _with_records(reply, without=RECORD)
+            broken.pop(name, None)
+        for name, problem in broken.items():
+            logger.warning('round %d: member "%s" does not count: %s', server_round, name, problem)
+        if broken:
+            raise Lost(broken, signed={"deliveries": self._deliveries})
+        return {name: kept[name] for name in self.agreed if name in kept}
 
-    def _read_reply(self, reply: Message, name: str, server_round: int) -> int:
-        """How many samples a member's reply is made of, checked, and signed."""
+    def _read_reply(self, reply: Message, name: str, server_round: int) -> dict[str, Any]:
+        """What a member delivers, checked, with its signature."""
         if reply.has_error():
             raise InvalidInput(error_reason(reply))
         check_model(reply, self._before)
@@ -360,8 +352,7 @@ class UnderDeal(Strategy):
         signed = own_document("delivery", self._document, name, delivery)
         if not is_signed_by(self._document["keys"].get(name), signed, signature):
             raise InvalidInput("it has not signed what it delivers")
-        self._deliveries.setdefault(name, []).append({**delivery, "signature": signature})
-        return int(counts[0])
+        return {**delivery, "signature": signature}
 
     def _takes_part(self, node: int) -> bool:
         """Whether a node is that of a member of the deal."""

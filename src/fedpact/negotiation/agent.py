@@ -2,9 +2,10 @@
 
 Of every task it knows a row of weights over all lots, a payoff curve and a value; of every lot of its own a cost and a
 cap. Whose every lot is, is known to all. A member with one lot and one task, the paper's, has one entry of each.
-Questions and answers are plain data (numbers, lists, dictionaries), so that they can travel by any means; what each
-makes an agent reveal is written at its answer. An agent with a payoff or a cost of its own kind overrides `answer`, or
-passes a `Payoff` with `value`, `slope`, `curvature` and `floor`; it must rise and be concave in the data reached.
+Questions and answers are plain data (numbers, lists, dictionaries), so that they can travel by any means;
+`fedpact.negotiation.protocols` lists them, and what each makes an agent reveal is written at its answer. An agent with
+a payoff or a cost of its own kind overrides `answer`, or passes a `Payoff` with `value`, `slope`, `curvature` and
+`floor`; it must rise and be concave in the data reached.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fedpact.deals import Deal
 from fedpact.federation import Cost, Federation, Payoff
-from fedpact.federation.arrays import Owners, sum_by
+from fedpact.federation.arrays import Owners
 from fedpact.federation.lots import require_own_caps
-from fedpact.negotiation import sum_terms
+from fedpact.negotiation.protocols import PROTOCOLS, find_protocol
+from fedpact.negotiation.sum_terms import Identity
 from fedpact.shapley.values import Rows
 from fedpact.solvers.welfare import social_optimum
 from fedpact.utils.arrays import FloatArray
@@ -34,19 +35,6 @@ logger = logging.getLogger("flwr.fedpact.agent")  # below Flower's own, so that 
 Question = dict[str, Any]
 Answer = dict[str, Any]
 
-# By which protocol each kind of question is asked.
-PLAIN, SUMS = "price-discovery", "sums"
-SPOKEN_IN = {
-    "prices": PLAIN,
-    "shares": PLAIN,
-    "messages": PLAIN,
-    "key": SUMS,
-    "sums": SUMS,
-    "payment": SUMS,
-    "open": SUMS,
-}
-# Of the value: with less to gain from more data an agent has enough, and names no prices.
-MIN_SLOPE = 1e-40
 MAX_SLOPE = 1e40  # of the value: beyond it numbers overflow, and the agent counts as outside its domain
 UTILITY_ROUNDING = 1e-6  # of the payoff, costs and money involved: nearer utilities differ by rounding
 
@@ -83,7 +71,7 @@ class Agent:
     lot_names: tuple[str, ...] = ()
     task_names: tuple[str, ...] = ()
     secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
-    identity: sum_terms.Identity | None = field(default=None, repr=False)
+    identity: Identity | None = field(default=None, repr=False)
     least_gain: float | None = 0.0
 
     @classmethod
@@ -118,16 +106,12 @@ class Agent:
 
     def answer(self, question: Question) -> Answer:
         """The truthful answer to a question, with the number of the question it answers."""
-        kinds: dict[str, Callable[[Question], Answer]] = {
-            "introduce": self._introduction,
-            "prices": self._marginals,
-            "shares": self._shares,
-            "messages": lambda asked: {key: list(asked[key]) for key in ("proposals", "prices")},
-            "accept": self._acceptance,
-        }
+        own = {"introduce": Agent._introduction, "accept": Agent._acceptance}
+        answers = own | {kind: answer for each in PROTOCOLS.values() for kind, answer in each.answers.items()}
         kind = question["kind"]
-        said = kinds[kind](question) if kind in kinds else sum_terms.ANSWERS[kind](self, question)
-        return {"number": question["number"], **said}
+        if kind not in answers:
+            raise Refusal(f"kind must be one of {', '.join(answers)}, got {kind!r:.40}")
+        return {"number": question["number"], **answers[kind](self, question)}
 
     def answer_stranger(self, question: Question) -> Answer:
         """The answer, for a coordinator that may not see what goes wrong inside: errors may quote private numbers.
@@ -151,9 +135,18 @@ class Agent:
         payoff = self.payoff.take(chosen)
         return Rows(self.weights[chosen], payoff, self.values[chosen], self.lot_owners, self.n_agents)
 
+    def worth(self, data: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Payoff and marginal payoff of every task; slopes are infinite outside the domain and beyond all numbers."""
+        with np.errstate(all="ignore"):
+            inside = data > np.broadcast_to(self.payoff.floor, data.shape)
+            reached = np.where(inside, data, 0.0)
+            payoffs, slopes = self.values * self.payoff.value(reached), self.values * self.payoff.slope(reached)
+            usable = inside & np.isfinite(payoffs) & (slopes < MAX_SLOPE * self.values)
+        return np.where(usable, payoffs, 0.0), np.where(usable, slopes, np.inf)
+
     def utility(self, at: FloatArray) -> tuple[float, float]:
         """Payoff, minus infinity outside the domain, and cost."""
-        payoffs, slopes = self._worth(self.weights @ at)
+        payoffs, slopes = self.worth(self.weights @ at)
         cost = float(np.sum(self.costs.value(at[self.own_lots])))
         return float(payoffs.sum()) if np.isfinite(slopes).all() else -math.inf, cost
 
@@ -188,83 +181,19 @@ class Agent:
         )
         return social_optimum(by_itself).welfare
 
-    def _worth(self, data: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Payoff and marginal payoff of every task; slopes are infinite outside the domain and beyond all numbers."""
-        with np.errstate(all="ignore"):
-            inside = data > np.broadcast_to(self.payoff.floor, data.shape)
-            reached = np.where(inside, data, 0.0)
-            payoffs, slopes = self.values * self.payoff.value(reached), self.values * self.payoff.slope(reached)
-            usable = inside & np.isfinite(payoffs) & (slopes < MAX_SLOPE * self.values)
-        return np.where(usable, payoffs, 0.0), np.where(usable, slopes, np.inf)
-
     def _introduction(self, question: Question) -> Answer:
         """Reveals: the caps, and which lots matter to its tasks (not how much, not in which direction).
 
-        Where sums are negotiated the caps are all that is asked for.
+        The caps alone where the protocol that is asked for hides answers.
         """
+        hides = find_protocol(question.get("protocol")).hides_answers
         said: Answer = {
             "lot_owners": self.lot_owners.tolist(),
             "caps": [cap if math.isfinite(cap) else "inf" for cap in self.caps.tolist()],
         }
         if self.lot_names:
             said["lot_names"] = list(self.lot_names)
-        if question.get("brief") is not True:
-            said["tasks"] = [np.flatnonzero(row).tolist() for row in self.weights]
-        return said
-
-    def _marginals(self, question: Question) -> Answer:
-        """Reveals, at the contributions asked about: payoffs and costs, their first and second derivatives.
-
-        The prices of a task are a' w_j: its row of weights up to a factor. One number says how fast they fall,
-        a'' / a'^2.
-        """
-        at = np.asarray(question["contributions"], dtype=np.float64)
-        data = self.weights @ at
-        payoffs, slopes = self._worth(data)
-        inside = np.isfinite(slopes)
-        curvatures = -self.values * self.payoff.curvature(np.where(inside, data, 0.0))
-        enough = slopes <= MIN_SLOPE * self.values
-        tasks: list[Answer] = [
-            {
-                "payoff": float(payoffs[task]),
-                "prices": np.where(enough[task], 0.0, slopes[task] * row).tolist(),
-                "curvature": 0.0 if enough[task] else float(curvatures[task] / slopes[task] / slopes[task]),
-            }
-            if inside[task]
-            else {"outside": True}
-            for task, row in enumerate(self.weights)
-        ]
-        own = at[self.own_lots]
-        costs = {
-            "cost": self.costs.value(own),
-            "marginal_cost": self.costs.slope(own),
-            "cost_curvature": self.costs.curvature(own),
-        }
-        listed = {key: np.broadcast_to(numbers, own.shape).tolist() for key, numbers in costs.items()}
-        return {"tasks": tasks, "lots": [{key: listed[key][lot] for key in listed} for lot in range(own.size)]}
-
-    def _shares(self, question: Question) -> Answer:
-        """Reveals what `prices` does, and how its payoffs are shared out by the Shapley value.
-
-        That is everybody's share of each and the slopes of the shares. A profile counts as outside where any
-        coalition's contributions would be: the shares are means over all coalitions.
-        """
-        said = self._marginals(question)
-        at = np.asarray(question["contributions"], dtype=np.float64)
-        brought = [sum_by(self.lot_owners, row * at, self.n_agents) for row in self.weights]
-        lowest = self._worth(np.array([np.minimum(each, 0.0).sum() for each in brought]))[1]
-        inside = [
-            task for task, told in enumerate(said["tasks"]) if "outside" not in told and np.isfinite(lowest[task])
-        ]
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self.rows(inside).shares(at)
-        shared: dict[int, Answer] = {
-            task: said["tasks"][task] | {"shares": shares.tolist(), "slopes": slopes.tolist()}
-            for task, shares, slopes in zip(inside, *found, strict=True)
-            if np.isfinite(shares).all() and np.isfinite(slopes).all()
-        }
-        tasks = [shared.get(task, {"outside": True}) for task in range(self.values.size)]
-        return said | {"tasks": tasks}
+        return said if hides else said | {"tasks": [np.flatnonzero(row).tolist() for row in self.weights]}
 
     def _acceptance(self, question: Question) -> Answer:
         """Reveals: whether the deal leaves it what it asks for beyond standing alone, and not by how much."""
@@ -305,92 +234,3 @@ class InProcess:
             except Exception as error:  # whatever goes wrong inside an agent is no reason to stop
                 answers[place] = {"number": question["number"], "error": f"{type(error).__name__}: {error}"}
         return answers
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeMemory:
-    """What a member's node remembers of a negotiation, so that no later question makes its earlier answers tell more.
-
-    Sums hide a member's numbers from a coordinator that keeps to the protocol. One that does not could ask the same
-    node for plain prices, for the same sum with and without somebody, or for its payment at a profile of its own
-    choice. So a node that knows the others' signing keys answers, in one run,
-
-    * by one protocol: the one its owner names, or that of the first question;
-    * about one mechanism: payments under both would tell a payoff beside what is paid at the margin;
-    * sums over one set of members: whoever drops out ends the negotiation, and the others begin another run without it;
-    * one profile as the one agreed, what it is paid there, and whether it accepts that, for one payment: asked about
-      others, it would tell its utility digit by digit.
-
-    The same question asked again is answered again. A node without keys of others believes whatever it is told, and
-    hides nothing from a coordinator that lies; it keeps to one protocol and one mechanism only. Every node decides on
-    the numbers of one deal in a run, whether it signs that or not (`after_deal`).
-    """
-
-    protocol: str = ""
-    mechanism: str = ""
-    members: tuple[int, ...] = ()
-    agreed: tuple[float, ...] = ()
-    payment: tuple[float, ...] = ()
-    deal: str = ""
-    signers: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> NodeMemory:
-        """From plain data."""
-        parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in record.items()}
-        return cls(**parts)
-
-    def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> NodeMemory:
-        """What is remembered once a question is answered; raises `Refusal` if it must not be."""
-        kind, about = str(question.get("kind")), question.get("about")
-        spoken = SPOKEN_IN.get(kind, "")
-        if kind == "introduce":
-            spoken = SUMS if question.get("brief") is True else PLAIN
-        if spoken and self.protocol not in ("", spoken):
-            raise Refusal(f"this negotiation is by {self.protocol}: it does not answer {kind!r}, of {spoken}")
-        found = replace(self, protocol=self.protocol or spoken)
-        settles = kind == "payment" or (kind == "sums" and about in sum_terms.SETTLEMENTS.values())
-        if kind in ("sums", "payment"):
-            parts = ((name, sum_terms.PROGRAMS[name], sum_terms.SETTLEMENTS[name]) for name in sum_terms.PROGRAMS)
-            mechanism = next((name for name, *of in parts if about in of), "")
-            if self.mechanism not in ("", mechanism):
-                raise Refusal(f"this negotiation is of {self.mechanism}: it says nothing about {about!r:.40}")
-            found = replace(found, mechanism=mechanism)
-        if kind == "sums" and knows_keys:
-            asked = tuple(sorted(int(place) for place in question["members"]))
-            if self.members not in ((), asked):
-                raise Refusal(
-                    "sums over other members than before would tell the numbers of those who are gone: begin another "
-                    "run without them"
-                )
-            found = replace(found, members=asked)
-        if settles and knows_keys:
-            profile = tuple(map(float, question["contributions"] if kind == "payment" else question["points"][0]))
-            if self.agreed not in ((), profile) or (kind == "sums" and len(question["points"]) != 1):
-                raise Refusal("one profile is agreed in a run, and this is another one: it says no more of itself")
-            if kind == "payment" and not self.agreed:
-                raise Refusal("no profile is agreed yet: it works out no payment")
-            found = replace(found, agreed=profile)
-        if kind == "accept" and knows_keys and self.protocol == SUMS:
-            payment = (float(question["payment"]),)
-            if tuple(question["contributions"]) != self.agreed or self.payment not in ((), payment):
-                raise Refusal("it accepts or refuses the profile agreed in a run, at one payment, and nothing else")
-            found = replace(found, payment=payment)
-        return found
-
-    def after_deal(self, deal: Deal, digest: str, *, index: int) -> NodeMemory:
-        """What is remembered once the node at an index decides on a deal; raises `Refusal` if it must not decide on it.
-
-        `digest` is that of all numbers put to the node. Every decision compares its utility with numbers of the
-        coordinator's choice, so it decides on one deal, which is the one agreed if it has answered sums. Members that
-        are lost take their data with them, and those who are left may deal anew: then the members are fewer every time.
-        """
-        if digest == self.deal:
-            return self
-        members, profile = tuple(map(int, deal.members)), tuple(map(float, deal.contributions))
-        payment = (float(deal.payments[index]),)
-        is_agreed = self.mechanism in ("", deal.mechanism) and self.members in ((), members)
-        is_agreed = is_agreed and self.agreed in ((), profile) and self.payment in ((), payment)
-        if not is_agreed or (self.deal and not set(members) < set(self.signers)):
-            raise Refusal("it decides on the one deal that is agreed in a run, and this is another one")
-        return replace(self, deal=digest, signers=members, payment=payment if self.agreed else self.payment)

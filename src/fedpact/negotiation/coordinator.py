@@ -24,26 +24,12 @@ from fedpact.deals.transcript import Channel, Header, Recording, Transcript, fin
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.lots import labels
 from fedpact.negotiation.agent import InProcess
-from fedpact.negotiation.masks import require_cryptography
 from fedpact.negotiation.message_game import GameForm
-from fedpact.negotiation.price_discovery import discover_prices
+from fedpact.negotiation.protocols import PROTOCOLS, check_negotiable
 from fedpact.negotiation.session import Listener, MemberExcluded, ProtocolResult, Session
-from fedpact.negotiation.sum_terms import MIN_SUMMED
-from fedpact.negotiation.sums import negotiate_sums
 from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import FloatArray, checked_numbers
-from fedpact.utils.errors import InvalidInput
-
-# By mechanism and protocol: the gain still promised, of what is at stake, at which it stops by itself.
-TOLERANCES: dict[tuple[str, str], float] = {
-    ("externality", "price-discovery"): 1e-18,
-    ("externality", "sums"): 1e-14,
-    ("shapley", "price-discovery"): 1e-17,
-    ("shapley", "sums"): 1e-12,
-}
-MAX_ROUNDS = {"price-discovery": 60, "sums": 300}  # after which it gives up
-NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in TOLERANCES))
-PROTOCOLS = tuple(MAX_ROUNDS)
+from fedpact.utils.errors import InvalidInput, NotConverged, error_context
 
 
 def negotiate(
@@ -64,8 +50,8 @@ def negotiate(
     mechanism
         "externality" or "shapley".
     protocol
-        "price-discovery", few rounds; or "sums", more of them, in which the coordinator learns only what everybody's
-        answers add up to.
+        One of `fedpact.negotiation.PROTOCOLS`: "price-discovery", few rounds; or "sums", more of them, in which the
+        coordinator learns only what everybody's answers add up to.
     least_gain
         What everybody asks of the deal beyond standing alone, in units of payoff. Who would get less refuses the deal
         and trains alone, and the others negotiate on without it (`deal.excluded` says so). None: all take any deal.
@@ -114,7 +100,7 @@ def coordinate(
     Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others
     continue from where they are. In the end everybody is asked whether it accepts the deal (`consent`; False where that
     is asked elsewhere), and the others continue without those who do not. It is an error (`NotConverged`) if nobody is
-    left, with everybody's name and what was wrong, or if there is no agreement within `MAX_ROUNDS`.
+    left, with everybody's name and what was wrong, or if there is no agreement within the rounds of the protocol.
 
     Parameters
     ----------
@@ -162,8 +148,15 @@ def recompute(transcript: Transcript | Path | str, *, listener: Listener | None 
     It is an error if they end before there is a deal, or are not those of a negotiation by the rules of its header.
     """
     found = transcript if isinstance(transcript, Transcript) else read_transcript(Path(transcript))
+    with error_context(str(found.path)):
+        check_negotiable(found.header.mechanism, found.header.protocol)
     recording = Recording(found)
-    deal = _reach_deal(recording, found.header, listener)
+    try:
+        deal = _reach_deal(recording, found.header, listener)
+    except NotConverged as error:
+        if found.deal is None:
+            raise
+        raise InvalidInput(f"{found.path}: a deal is stated where the exchanges come to none: {error}") from error
     recording.check_over()
     return deal
 
@@ -178,35 +171,21 @@ def transcript_header(
     consent: bool = True,
 ) -> Header:
     """What a negotiation between these agents is to be, checked."""
-    check_negotiable(mechanism, protocol)
-    if protocol == "sums":
-        require_cryptography()
-    if protocol == "sums" and len(agents) < MIN_SUMMED:
-        raise InvalidInput(
-            f"protocol 'sums' needs at least {MIN_SUMMED} members, got {len(agents)}: a sum over fewer than "
-            f"{MIN_SUMMED} answers is never formed, since it would bare them; negotiate by price-discovery"
-        )
+    check_negotiable(mechanism, protocol).require(len(agents))
     names = tuple(agents)
     return Header(mechanism=mechanism, protocol=protocol, agents=names, title=title, scenario=scenario, consent=consent)
 
 
-def check_negotiable(mechanism: str, protocol: str) -> None:
-    """Raise `InvalidInput` unless a mechanism can be negotiated by a protocol."""
-    for field, given, known in (("mechanism", mechanism, NEGOTIABLE), ("protocol", protocol, PROTOCOLS)):
-        if given not in known:
-            raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
-
-
 def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> Deal:
     """The deal of whoever is at the other end, by the rules of a header."""
+    protocol = PROTOCOLS[header.protocol]
+    tol, max_rounds = protocol.tolerances[header.mechanism], protocol.max_rounds
     session = Session(channel, listener)
-    session.introduce(brief=header.protocol == "sums")
-    protocol = negotiate_sums if header.protocol == "sums" else discover_prices
-    tol, max_rounds = TOLERANCES[header.mechanism, header.protocol], MAX_ROUNDS[header.protocol]
+    session.introduce(header.protocol, tells_uses=not protocol.hides_answers)
     while True:
         session.profile = session.for_all_lots(session.profile[session.lots])
         try:
-            result = protocol(session, mechanism=header.mechanism, tol=tol, max_rounds=max_rounds)
+            result = protocol.negotiate(session, mechanism=header.mechanism, tol=tol, max_rounds=max_rounds)
             session.profile = result.contributions
             deal = _settle(session, result, header)
             given = deal.contributions.tolist()
@@ -264,7 +243,12 @@ def _settle(session: Session, result: ProtocolResult, header: Header) -> Deal:
 def _game_form(session: Session) -> GameForm | None:
     """The game between the members; None where fewer than three draw on somebody's data."""
     members, lots, names = session.members, session.lots, session.layout.lot_names
-    matters = np.array([session.introductions[int(place)].uses[lots] for place in members])
+    matters = np.array(
+        [
+            np.any([session.lot_owners == place, *session.introductions[int(place)].task_uses], axis=0)[lots]
+            for place in members
+        ]
+    )
     called = [labels(session.lot_owners, names, session.names)[lot] for lot in lots] if names else None
     try:
         return GameForm(matters, session.caps[lots], [session.names[place] for place in members], called)

@@ -36,6 +36,7 @@ from fedpact.solvers.shapley_equilibrium import PotentialProgram, least_norm_spl
 from fedpact.solvers.welfare import WelfareProgram, canonical_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
+from fedpact.utils.words import join_names
 
 ASSUMED_POWER = 1.2  # decay x width where nothing else is known
 MAX_WIDTH = 1e6  # in decay lengths: wider ones are exponentials
@@ -89,7 +90,7 @@ def discover_prices(session: Session, *, mechanism: str, tol: float, max_rounds:
             profile, is_last = session.for_all_lots(smallest), True
     if best is not None and best.gap <= MAX_GAIN_LEFT:
         return best.result(session, residual)
-    raise NotConverged(f"no agreement within {max_rounds} rounds: {_suspicion(session, best)}", result=best)
+    raise NotConverged(f"no agreement within {max_rounds} rounds: {_suspicion(session)}", result=best)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,9 +122,8 @@ class Model:
     def of(cls, session: Session, at: FloatArray, *, is_shapley: bool) -> Model:
         """From all that the members have answered, lastly about this profile."""
         members, lots = session.members, session.lots
-        histories = [session.task_histories[int(task)] for task in session.tasks]
+        histories, cost_histories = session.task_histories, session.lot_histories
         answers = [history[-1] for history in histories]
-        cost_histories = [session.lot_histories[int(lot)] for lot in lots]
         costs = [history[-1] for history in cost_histories]
         weights, values, payoff = fit_curves(histories)
         marginal_costs = np.array([cost.marginal_cost for cost in costs])
@@ -140,7 +140,7 @@ class Model:
                 payoff=payoff,
                 names=tuple(session.names[member] for member in members),
                 lot_owners=np.searchsorted(members, session.lot_owners[lots]),
-                task_owners=np.searchsorted(members, session.task_owners[session.tasks]),
+                task_owners=np.searchsorted(members, session.task_owners),
                 shared=np.zeros((0, lots.size)),
                 shared_limits=np.zeros(0),
                 joining_costs=np.zeros(members.size),
@@ -276,23 +276,14 @@ def _step_back(session: Session, best: Model | None, model: Model | None, profil
     return session.for_all_lots(best.at + share * step)
 
 
-def _suspicion(session: Session, best: Model | None) -> str:
-    """Who may be to blame: whoever was outside its domain most often, or whose answers fit one curve least."""
-    histories = [session.task_histories[int(task)] for task in session.tasks]
-    names = [session.names[int(session.task_owners[task])] for task in session.tasks]
-    outside = [sum(answer.outside for answer in history) for history in histories]
-    if any(outside) or best is None:
+def _suspicion(session: Session) -> str:
+    """Who may be to blame: whoever was outside its domain most often; otherwise there is no telling."""
+    names = [session.names[owner] for owner in session.task_owners]
+    outside = [sum(answer.outside for answer in history) for history in session.task_histories]
+    if any(outside):
         task = int(np.argmax(outside))
         return f'member "{names[task]}" was outside the domain of its payoff in {outside[task]} of them'
-    misfits = [_misfit(history) for history in histories]
-    return f'the answers of member "{names[int(np.argmax(misfits))]}" fit together least'
-
-
-def _misfit(history: Sequence[TaskAnswer]) -> float:
-    """How far the payoffs stated are from the curve through the last of them."""
-    weights, values, payoff = fit_curves([history])
-    off = [values * payoff.value(weights @ answer.at) - answer.payoff for answer in history]
-    return float(np.nan_to_num(np.abs(np.array(off) - off[-1])).sum())
+    return f"answers do not fit together, of one of {join_names(list(dict.fromkeys(names)))}"
 
 
 # Payoff curves

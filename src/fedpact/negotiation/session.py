@@ -18,7 +18,6 @@ from fedpact.deals.deal import Event
 from fedpact.deals.transcript import Channel
 from fedpact.federation.arrays import Owners
 from fedpact.negotiation.validation import (
-    BadAnswer,
     Introduction,
     Layout,
     LotAnswer,
@@ -67,9 +66,9 @@ class MemberExcluded(Exception):
 class Session:
     """Agents, their introductions, and what was asked and answered.
 
-    `task_histories` holds the answers about every task, in order, `lot_histories` those about every lot's cost: they
-    still count when somebody else has gone. Agents are known by their index among all; arrays have an entry for
-    everybody, or for every lot. `profile` is where the negotiation is, after `rounds` in which everybody was asked.
+    `histories` holds everybody's answers about profiles, in order: they still count when somebody else has gone. Agents
+    are known by their index among all; arrays have an entry for everybody, or for every lot. `profile` is where the
+    negotiation is, after `rounds` in which everybody was asked.
     """
 
     def __init__(self, channel: Channel, listener: Listener | None = None) -> None:
@@ -83,9 +82,7 @@ class Session:
         self.introductions: dict[int, Introduction] = {}
         self.layout = Layout(tuple(range(self.size)))
         self.lot_owners: Owners = np.arange(self.size)
-        self.task_owners: Owners = np.arange(self.size)
-        self.task_histories: dict[int, list[TaskAnswer]] = {}
-        self.lot_histories: dict[int, list[LotAnswer]] = {}
+        self.histories: dict[int, list[ProfileAnswer]] = {}
         self.profile, self.rounds = np.zeros(self.size), 0
         self._listener = listener
         self._number = 0
@@ -106,25 +103,32 @@ class Session:
         return np.flatnonzero(np.isin(self.lot_owners, self.members))
 
     @property
-    def tasks(self) -> NDArray[np.intp]:
-        """The tasks of those who take part."""
-        return np.flatnonzero(np.isin(self.task_owners, self.members))
+    def task_owners(self) -> Owners:
+        """Whose the tasks of those who take part are, member by member."""
+        return np.repeat(self.members, [len(self.introductions[int(place)].task_uses) for place in self.members])
+
+    @property
+    def task_histories(self) -> list[tuple[TaskAnswer, ...]]:
+        """What was said of each of these tasks so far."""
+        said = [[answer.tasks for answer in self.histories[int(place)]] for place in self.members]
+        return [history for tasks in said for history in zip(*tasks, strict=True)]
+
+    @property
+    def lot_histories(self) -> list[tuple[LotAnswer, ...]]:
+        """What was said of the cost of each of the lots of those who take part."""
+        by_lot: dict[int, tuple[LotAnswer, ...]] = {}
+        for place in map(int, self.members):
+            own = np.flatnonzero(self.lot_owners == place).tolist()
+            by_lot |= zip(own, zip(*(answer.lots for answer in self.histories[place]), strict=True), strict=True)
+        return [by_lot[int(lot)] for lot in self.lots]
 
     @property
     def caps(self) -> FloatArray:
         """Of all lots; zero for those of agents who are out."""
         caps = np.zeros(self.n_lots)
         for place in self.members:
-            caps[self.own_lots(int(place))] = self.introductions[int(place)].caps
+            caps[self.lot_owners == place] = self.introductions[int(place)].caps
         return read_only_copy(caps)
-
-    def own_lots(self, place: int) -> Owners:
-        """The lots of an agent."""
-        return np.flatnonzero(self.lot_owners == place)
-
-    def own_tasks(self, place: int) -> Owners:
-        """The tasks of an agent."""
-        return np.flatnonzero(self.task_owners == place)
 
     def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
         """Numbers of the members' lots as those of all lots; zero for those of agents who are out."""
@@ -144,16 +148,15 @@ class Session:
         pairs[np.ix_(self.members, self.lots)] = numbers
         return pairs
 
-    def introduce(self, *, brief: bool = False) -> None:
-        """Everybody says its cap and whose data matters to it, or just its cap; who cannot does not take part."""
-        content = {"brief": True} if brief else {}
+    def introduce(self, protocol: str, *, tells_uses: bool) -> None:
+        """Everybody says its caps, and whose data matters to it if members tell; who cannot does not take part."""
 
         def read(raw: dict[str, Any], place: int) -> Introduction:
-            return read_introduction(raw, place, self.size, brief=brief)
+            return read_introduction(raw, place, self.size, tells_uses=tells_uses)
 
         while True:
             try:
-                self.introductions = self.ask("introduce", lambda place: content, read)
+                self.introductions = self.ask("introduce", lambda place: {"protocol": protocol}, read)
             except MemberExcluded:
                 continue
             others = self._take_layout()
@@ -166,10 +169,7 @@ class Session:
         said = {place: each.layout for place, each in self.introductions.items()}
         [(layout, _)] = Counter(said.values()).most_common(1)
         self.layout, self.lot_owners = layout, np.array(layout.lot_owners, dtype=np.intp)
-        counts = {place: len(each.task_uses) for place, each in self.introductions.items()}
-        self.task_owners = np.repeat(np.array(list(counts), dtype=np.intp), list(counts.values()))
-        self.task_histories = {task: [] for task in range(self.task_owners.size)}
-        self.lot_histories = {lot: [] for lot in range(self.n_lots)}
+        self.histories = {place: [] for place in said}
         self.profile = np.zeros(self.n_lots)
         here = f"{len(layout.lot_owners)} lots" if layout.lot_names else "one lot of data and one task each"
         reason = f"its file is of another federation: most members speak of {here}, it names other lots or owners"
@@ -180,24 +180,13 @@ class Session:
         contributions = profile.tolist()
 
         def read(raw: dict[str, Any], place: int) -> ProfileAnswer:
-            return read_profile(
-                raw,
-                profile,
-                self.introductions[place],
-                index=place,
-                n_agents=self.size,
-                task_histories=[self.task_histories[int(task)] for task in self.own_tasks(place)],
-                lot_histories=[self.lot_histories[int(lot)] for lot in self.own_lots(place)],
-                shares=shares,
-            )
+            introduction, earlier = self.introductions[place], self.histories[place]
+            return read_profile(raw, profile, introduction, earlier, index=place, n_agents=self.size, shares=shares)
 
         kind = "shares" if shares else "prices"
         answers = self.ask(kind, lambda place: {"contributions": contributions}, read)
         for place, answer in answers.items():
-            for task, each in zip(self.own_tasks(place), answer.tasks, strict=True):
-                self.task_histories[int(task)].append(each)
-            for lot, cost in zip(self.own_lots(place), answer.lots, strict=True):
-                self.lot_histories[int(lot)].append(cost)
+            self.histories[place].append(answer)
         return answers
 
     def ask(self, kind: str, content: Content, read: Read[AnswerT]) -> dict[int, AnswerT]:
@@ -261,17 +250,17 @@ class Session:
 
     def _ask_once(
         self, places: Sequence[int], kind: str, content: Content, read: Read[AnswerT]
-    ) -> tuple[dict[int, AnswerT], dict[int, BadAnswer]]:
+    ) -> tuple[dict[int, AnswerT], dict[int, InvalidInput]]:
         """The answers that can be used, and what is wrong with the others."""
         self._number += 1
         questions = {place: {"number": self._number, "kind": kind, **content(place)} for place in places}
         raw = self.channel.ask(questions)
         answers: dict[int, AnswerT] = {}
-        broken: dict[int, BadAnswer] = {}
+        broken: dict[int, InvalidInput] = {}
         for place in places:
             try:
                 answers[place] = read(check_answer(raw.get(place), questions[place]), place)
-            except BadAnswer as reason:
+            except InvalidInput as reason:
                 broken[place] = reason
         return answers, broken
 

@@ -13,9 +13,7 @@ the budget is exact. A round somebody does not answer is never read: it is asked
 member. No sum over fewer than three answers is formed.
 
 Sums that cannot be true (masks that do not cancel, values and slopes of no concave function, payments that do not add
-up) make a round void. Members then open the masks of the round in dispute, which bares their answers to it and to no
-other; whoever contradicts itself is excluded. Where two members say different things of the mask they share, nobody
-else can tell who is right, and both are.
+up) end the negotiation. Who is to blame cannot be said: that would take everybody's masks, and no member opens them.
 
 Stopping inequality: the last step brought at most `tol` of what is at stake, and the linearised gain, to between
 nothing and twice the profile, is at most `MAX_GAIN_LEFT` of it.
@@ -31,30 +29,32 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from fedpact.federation.arrays import Owners
 from fedpact.negotiation import masks
 from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
-from fedpact.negotiation.sum_terms import (
-    MIN_SUMMED,
-    PROGRAMS,
-    SETTLEMENTS,
-    count_of,
-    find_contradiction,
-    payment_of,
-    total_of,
-)
+from fedpact.negotiation.sum_terms import HEADER, MIN_SUMMED, PROGRAMS, SETTLEMENTS, count_of, total_of
 from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import NotConverged
+from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import count_text
 
 MAX_KEY_CHANGES = 3  # times keys are agreed on anew for one question
-OWN_PAYMENT_TOLERANCE = 1e-9  # of a member's terms and payment
+CONCAVITY_TOLERANCE = 1e-9  # of the numbers involved
+PAYMENT_TOLERANCE = 1e-9  # of the money that changes hands
 RAY_FACTOR = 16.0  # between points on the ray
 MIN_LENGTH, MAX_LENGTH = 1e-30, 1e30  # of the ray: nobody has so few samples, or so many
 MAX_GAIN_LEFT = 1e-4  # of what is at stake: with more to gain at the margin this is no agreement
 OUTSIDE = 1.0  # of what is at stake: how far below the best a profile counts that is outside somebody's domain
 MEMORY = 50  # steps that the climb learns curvature from
+
+
+def require_sums(size: int) -> None:
+    """Refuse sums between so few members that they would bare them, and where masks cannot be made."""
+    masks.require_cryptography()
+    if size < MIN_SUMMED:
+        raise InvalidInput(
+            f"protocol 'sums' needs at least {MIN_SUMMED} members, got {size}: a sum over fewer than "
+            f"{MIN_SUMMED} answers is never formed, since it would bare them; negotiate by price-discovery"
+        )
 
 
 def negotiate_sums(session: Session, *, mechanism: str, tol: float, max_rounds: int) -> ProtocolResult:
@@ -89,7 +89,8 @@ class _Climb:
         self._session, self._exchange, self._about = session, exchange, PROGRAMS[mechanism]
         self._lots, self._left, self._number = session.lots, max_rounds, 0
         self._caps, self._start = session.caps[self._lots], session.profile[self._lots]
-        self.best: _Point | None = None
+        nothing = np.zeros(self._lots.size)
+        self.best = _Point(at=nothing, value=-np.inf, payoffs=0.0, costs=0.0, gradient=nothing)  # nothing is asked yet
 
     def maximise(self, tol: float) -> _Point:
         """The maximiser, from nothing; along a ray that leads through where the negotiation was before, if that rises.
@@ -104,29 +105,25 @@ class _Climb:
             return best
 
         def loss(scaled: FloatArray) -> tuple[float, FloatArray]:
-            found, highest = self._ask(np.clip(unit * scaled, 0.0, self._caps)), self.best
-            assert highest is not None
+            found = self._ask(np.clip(unit * scaled, 0.0, self._caps))
             if not np.isfinite(found.value):
-                return OUTSIDE - highest.value / stake, np.zeros(scaled.size)
+                return OUTSIDE - self.best.value / stake, np.zeros(scaled.size)
             return -found.value / stake, -found.gradient * unit / stake
 
         bounds = [(0.0, cap if np.isfinite(cap) else None) for cap in self._caps / unit]
         options = {"ftol": tol, "gtol": 0.0, "maxcor": MEMORY, "maxiter": self._left, "maxfun": self._left + 1}
         minimize(loss, best.at / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        assert self.best is not None
         if self.gain_left > MAX_GAIN_LEFT:
             self._give_up()
         return self.best
 
     @property
     def _stake(self) -> float:
-        assert self.best is not None
         return abs(self.best.payoffs) + self.best.costs
 
     @property
     def gain_left(self) -> float:
         """What more there can be at most between nothing and about twice the best profile, of what is at stake."""
-        assert self.best is not None
         at, gradient = self.best.at, self.best.gradient
         box = np.minimum(self._caps, 2.0 * at + at.mean()) if at.any() else np.minimum(self._caps, 1.0)
         gain = float(np.maximum(gradient * (box - at), -gradient * at).sum())
@@ -157,9 +154,8 @@ class _Climb:
         if not self._left:
             self._give_up()
         self._left, self._number, session.rounds = self._left - 1, self._number + 1, session.rounds + 1
-        points = [at] if self.best is None else [at, self.best.at]
+        points = [at, self.best.at] if np.isfinite(self.best.value) else [at]
         told = self._exchange.ask(self._about, [session.for_all_lots(point) for point in points], self._number)
-        self._exchange.check(self._number)
         outside, value, payoffs, costs, *gradient = told[: told.size // len(points)]
         found = _Point(
             at=at,
@@ -168,7 +164,7 @@ class _Climb:
             costs=float(costs),
             gradient=np.array(gradient)[self._lots],
         )
-        if self.best is None or found.value > self.best.value:
+        if found.value > self.best.value:
             self.best = found
         session.profile = session.for_all_lots(self.best.at)
         session.notify_round(
@@ -187,22 +183,11 @@ class _Climb:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _SummedRound:
-    """A question, everybody's masked answers to it with their signatures, and their sum; places as texts, as sent."""
-
-    question: dict[str, Any]
-    masked: Mapping[str, str]
-    signatures: Mapping[str, str]
-    total: FloatArray
-
-
 class _Exchange:
     """Questions about sums, with keys that are agreed on anew where a member has another one."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._last: _SummedRound | None = None
         if session.members.size < MIN_SUMMED:
             fates = "; ".join(f"{name}: {reason}" for name, reason in session.excluded.items())
             raise NotConverged(
@@ -212,17 +197,15 @@ class _Exchange:
         self._agree_on_keys()
 
     def ask(self, about: str, profiles: list[FloatArray], number: int) -> FloatArray:
-        """The sum of everybody's answers about some profiles."""
+        """The sum of everybody's answers about some profiles; `NotConverged` if it contradicts itself."""
         for _ in range(MAX_KEY_CHANGES):
-            question = self._question(about, profiles, number)
-            content = {key: part for key, part in question.items() if key != "kind"}
+            question = self.question(about, profiles, number)
             read = partial(_read_sums, count=count_of(question))
-            answers = self.session.ask("sums", lambda place: content, read)  # noqa: B023 - called at once
-            stale = [place for place, answer in answers.items() if answer is None]
+            answers = self.session.ask("sums", lambda place: question, read)  # noqa: B023 - called at once
+            stale = [place for place, masked in answers.items() if masked is None]
             if not stale:
-                masked, signed = _by_text(answers, "masked"), _by_text(answers, "signature")
-                total = total_of(question, masked)
-                self._last = _SummedRound(question=question, masked=masked, signatures=signed, total=total)
+                total = total_of(masked for masked in answers.values() if masked is not None)
+                _check_sums(question, total)
                 return total
             self._agree_on_keys()
         self.session.exclude(dict.fromkeys(stale, "its key changes with every question"))
@@ -231,93 +214,71 @@ class _Exchange:
     def ask_payments(self, about: str, contributions: FloatArray) -> FloatArray:
         """What everybody works out from one more sum that it is paid, by member."""
         sums = self.ask(about, [contributions], 0)
-        self.check(0)
         content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
         stated = self.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
-        self.check(0, stated)
-        return np.array([stated[int(place)]["payment"] for place in self.session.members])
+        payments = np.array([stated[int(place)]["payment"] for place in self.session.members])
+        gross = float(np.abs(sums).sum() if about == SETTLEMENTS["shapley"] else np.abs(sums) @ contributions)
+        if abs(payments.sum()) > PAYMENT_TOLERANCE * (gross + np.abs(payments).sum()):  # of what changes hands at most
+            raise _contradiction(f"the payments sum to {payments.sum():.3g}")
+        return payments
 
-    def check(self, number: int, payments: Mapping[int, dict[str, Any]] | None = None) -> None:
-        """Raise `MemberExcluded` once it is found who made the last sum contradict itself."""
-        assert self._last is not None
-        amounts = None if payments is None else _by_text(payments, "payment")
-        reason = find_contradiction(self._last.question, self._last.total, amounts)
-        if reason is not None:
-            self.session.notify({"event": "masks opened", "round": number, "reason": reason})
-            self.session.exclude(self._find_liars(self._last, payments))
-            raise MemberExcluded
-
-    def _agree_on_keys(self) -> None:
-        self._keys = self.session.ask("key", lambda place: {}, lambda raw, _: read_answer("key", raw))
-
-    def _question(self, about: str, profiles: list[FloatArray], number: int) -> dict[str, Any]:
-        everybody = range(self.session.size)
+    def question(self, about: str, profiles: list[FloatArray], number: int) -> dict[str, Any]:
+        """What members are asked about sums at some profiles, in a round."""
         signatures = {str(place): key["signature"] for place, key in self._keys.items() if key["signature"]}
         question = {
-            "kind": "sums",
             "about": about,
             "round": number,
             "points": [profile.tolist() for profile in profiles],
             "members": [int(place) for place in self.session.members],
-            "keys": [self._keys[place]["key"] if place in self._keys else "" for place in everybody],
+            "keys": [self._keys[place]["key"] if place in self._keys else "" for place in range(self.session.size)],
         }
         return question | ({"names": self.session.names, "signatures": signatures} if signatures else {})
 
-    def _find_liars(self, disputed: _SummedRound, payments: Mapping[int, dict[str, Any]] | None) -> dict[int, str]:
-        """Who contradicts itself once the masks of the round in dispute are open, and how."""
-        members, question = [int(place) for place in self.session.members], disputed.question
-        content = {"asked": question, "masked": disputed.masked, "signatures": disputed.signatures}
-        if payments is not None:
-            content["payments"] = _by_text(payments, "payment")
-            content["payment_signatures"] = _by_text(payments, "signature")
-        seeds = self.session.ask(
-            "open",
-            lambda place: content,
-            lambda raw, place: read_answer("open", raw, peers=[peer for peer in members if peer != place])["seeds"],
-        )
-        liars: dict[int, str] = {}
-        for place in members:
-            terms = _open_terms(disputed, place, seeds[place])
-            reason = find_contradiction(question | {"members": [place]}, terms)
-            if reason is None and payments is not None:
-                own = self.session.own_lots(place)
-                reason = _payment_lie(disputed, place, own, terms, payments[place]["payment"])
-            if reason is not None:
-                liars[place] = f"made the sums contradict themselves: of its own answer {reason}"
-        apart = 'says of the mask it shares with "{}" another thing than that one does'
-        for one, two in combinations(members, 2):
-            if not liars and seeds[one][str(two)] != seeds[two][str(one)]:
-                names = self.session.names
-                return {one: apart.format(names[two]), two: apart.format(names[one])}
-        if not liars:
-            raise NotConverged(
-                "no agreement: the sums contradict themselves, and the masks of all members are in order"
-            )
-        return liars
+    def _agree_on_keys(self) -> None:
+        self._keys = self.session.ask("key", lambda place: {}, lambda raw, _: read_answer("key", raw))
 
 
-def _by_text(answers: Mapping[int, Any], part: str) -> dict[str, Any]:
-    """A part of everybody's answers, by places as they stand in questions."""
-    return {str(place): answer[part] for place, answer in answers.items()}
+def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> masks.Residues | None:
+    """So many masked numbers; None if the member has another key now."""
+    return None if raw.get("stale") is True else read_answer("sums", raw, count=count)["masked"]
 
 
-def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> dict[str, str] | None:
-    """So many masked numbers and their signature; None if the member has another key now."""
-    answer: dict[str, str] = {} if raw.get("stale") is True else read_answer("sums", raw, count=count)
-    return answer or None
+def _contradiction(reason: str) -> NotConverged:
+    return NotConverged(
+        f"no agreement: the sums contradict themselves ({reason}), and nobody can be named, since no member opens its "
+        "masks; negotiate by price-discovery, where every answer stands by itself, or begin again without a member "
+        "that you suspect"
+    )
 
 
-def _open_terms(summed: _SummedRound, place: int, opened: Mapping[str, str]) -> FloatArray:
-    """A member's own numbers, by what it says of its masks."""
-    count = count_of(summed.question)
-    seeds = {int(peer): bytes.fromhex(seed) for peer, seed in opened.items()}
-    masked = masks.decode(summed.masked[str(place)], count)
-    return masks.to_floats((masked - masks.own_mask(place, seeds, count)) % masks.MODULUS)
+def _check_sums(question: Mapping[str, Any], total: FloatArray) -> None:
+    """Raise `NotConverged` if sums cannot be true.
+
+    Masks that do not cancel leave numbers at random. A sum of concave functions is concave, so one contradicts its
+    tangents only if somebody's term does.
+    """
+    size = len(question["members"])
+    if not (np.abs(total) <= size * masks.MAX_MASKED).all():
+        raise _contradiction("the masks do not cancel")
+    if question["about"] not in PROGRAMS.values():
+        return
+    by_point = total.reshape(len(question["points"]), -1)
+    outside = by_point[:, 0]
+    if ((outside != np.rint(outside)) | (outside < 0) | (outside > size)).any():
+        raise _contradiction("the masks do not cancel")
+    told = [
+        (np.array(at), float(row[1]), row[HEADER:])
+        for at, row in zip(question["points"], by_point, strict=True)
+        if row[0] == 0.0
+    ]
+    if not all(_is_concave(one, two) for one, two in combinations(told, 2)):
+        raise _contradiction("values and slopes are not those of a concave function")
 
 
-def _payment_lie(summed: _SummedRound, place: int, own: Owners, terms: FloatArray, stated: float) -> str | None:
-    question = summed.question
-    settlement = {"about": question["about"], "contributions": question["points"][0], "sums": summed.total}
-    due = payment_of(settlement, place, own, terms)
-    size = abs(due) + abs(stated) + float(np.abs(terms).sum() * (1.0 + max(question["points"][0])))
-    return None if abs(due - stated) <= OWN_PAYMENT_TOLERANCE * size else f"its payment is {due:g}, not {stated:g}"
+def _is_concave(one: tuple[FloatArray, float, FloatArray], two: tuple[FloatArray, float, FloatArray]) -> bool:
+    (at, value, slope), (there, other, slope_there) = one, two
+    step, rise = there - at, other - value
+    rounding = CONCAVITY_TOLERANCE * (
+        abs(value) + abs(other) + float((np.abs(slope) + np.abs(slope_there)) @ np.abs(step))
+    ) + 2.0 * at.size * 2.0**-masks.FRACTION_BITS * (1.0 + float(np.abs(step).sum()))
+    return bool(slope_there @ step - rounding <= rise <= slope @ step + rounding)

@@ -3,7 +3,8 @@
 `SCHEMAS` says of every kind of question which parts its answer has; `read_answer` is the one validator for all of them.
 What the parts say together is checked after that: payoffs rise and are concave in the data reached, costs rise and are
 convex, contributing nothing is inside the domain, and answers that no such payoff or cost could give are broken too.
-`BadAnswer` says what is wrong with an answer, in words that go into the trace.
+`BadAnswer` says what is wrong with an answer, in words that go into the trace: payoffs and costs are not quoted, since
+all members may read that.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from fedpact.federation.arrays import sum_by
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, short_repr
 
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
 CONTRADICTION_TOLERANCE = 1e-9
 PROPORTION_TOLERANCE = 1e-9
 SHARE_TOLERANCE = 1e-8  # of the payoff: shares come from a quadrature
-HEX_DIGITS = 64  # of a key, and of a seed
+HEX_DIGITS = 64  # of a key
 MAX_TEXT = 1000  # characters of a signature
 MAX_LOTS, MAX_LOT_NAME = 100_000, 200
 MAX_STATED = 1e50  # numbers beyond it are no payoffs, prices or samples
@@ -50,11 +50,10 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Introduction:
-    """Who owns what, the caps of the agent's own lots, and which lots matter to it, in all and to each of its tasks."""
+    """Who owns what, the caps of the agent's own lots, and which lots matter to each of its tasks, if it tells."""
 
     layout: Layout
     caps: FloatArray
-    uses: NDArray[np.bool_]
     task_uses: tuple[NDArray[np.bool_], ...] = ()
 
 
@@ -112,13 +111,12 @@ Reader = Callable[[Any, str], Any]
 
 
 def number(given: Any, name: str, *, low: float = -MAX_STATED) -> float:
-    """A finite number from `low`."""
-    stated = _finite(given)
-    if stated is None:
-        raise BadAnswer(f"{name} must be a number, got {_describe(given)}")
-    if not low <= stated <= MAX_STATED:
-        raise BadAnswer(f"{name} must lie between {low:g} and {MAX_STATED:g}, got {stated:g}")
-    return stated
+    """A finite number from `low`; booleans and texts are none."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not -MAX_STATED <= given <= MAX_STATED:
+        raise BadAnswer(f"{name} must be a finite number, got {short_repr(given)}")
+    if given < low:
+        raise BadAnswer(f"{name} must be at least {low:g}, got {given:g}")
+    return float(given)
 
 
 positive = partial(number, low=0.0)
@@ -134,11 +132,7 @@ def numbers(given: Any, name: str, *, size: int) -> FloatArray:
     """So many finite numbers."""
     if not isinstance(given, list) or len(given) != size:
         raise BadAnswer(f"{name} must list {size} numbers, got {len(given) if isinstance(given, list) else 'none'}")
-    found = [_finite(each) for each in given]
-    for index, stated in enumerate(found):
-        if stated is None or abs(stated) > MAX_STATED:
-            raise BadAnswer(f"{name}[{index}] must be a finite number, got {_describe(given[index])}")
-    return np.array(found, dtype=np.float64)
+    return np.array([number(each, f"{name}[{index}]") for index, each in enumerate(given)], dtype=np.float64)
 
 
 def agreed_numbers(given: Any, name: str, *, numbers_agreed: FloatArray) -> FloatArray:
@@ -152,7 +146,7 @@ def agreed_numbers(given: Any, name: str, *, numbers_agreed: FloatArray) -> Floa
 def lot_indices(given: Any, name: str, *, size: int) -> NDArray[np.bool_]:
     """Some of so many lots, by number, each once: whether each is among them."""
     if not isinstance(given, list) or not all(type(each) is int and 0 <= each < size for each in given):
-        raise BadAnswer(f"{name} must list lots by number, from 0 to {size - 1}, got {_describe(given)}")
+        raise BadAnswer(f"{name} must list lots by number, from 0 to {size - 1}, got {short_repr(given)}")
     if len(set(given)) != len(given):
         raise BadAnswer(f"{name} must list each of the lots once")
     return np.isin(np.arange(size), given)
@@ -162,40 +156,31 @@ def each_of(given: Any, name: str, *, part: Reader, what: str, count: int | None
     """A list with an entry for each of so many things; of any length with None."""
     if not isinstance(given, list) or (count is not None and len(given) != count):
         many = "" if count is None else f", {count} in all"
-        raise BadAnswer(f"{name} must have an entry for each of {what}{many}, got {_describe(given)}")
+        raise BadAnswer(f"{name} must have an entry for each of {what}{many}, got {short_repr(given)}")
     return [part(entry, name) for entry in given]
 
 
 def fields(given: Any, name: str, *, parts: Mapping[str, Reader]) -> dict[str, Any] | None:
     """An object with these parts; one that says it is outside, where that may be, has no others."""
     if not isinstance(given, dict):
-        raise BadAnswer(f"says {_describe(given)} of {name}, where it must answer with an object")
+        raise BadAnswer(f"says {short_repr(given)} of {name}, where it must answer with an object")
     if "prices" in parts and given.get("outside") is True:
         return None
     return {key: part(given.get(key), key) for key, part in parts.items()}
 
 
 def hexadecimal(given: Any, name: str) -> str:
-    """A key or a seed."""
+    """A key."""
     if not isinstance(given, str) or len(given) != HEX_DIGITS or not set(given) <= set("0123456789abcdef"):
-        raise BadAnswer(f"{name} must be {HEX_DIGITS} hexadecimal digits, got {_describe(given)}")
+        raise BadAnswer(f"{name} must be {HEX_DIGITS} hexadecimal digits, got {short_repr(given)}")
     return given
 
 
 def signature(given: Any, name: str) -> str:
     """A text, or none where the member does not sign."""
     if given is not None and (not isinstance(given, str) or len(given) > MAX_TEXT):
-        raise BadAnswer(f"{name} must be a text, got {_describe(given)}")
+        raise BadAnswer(f"{name} must be a text, got {short_repr(given)}")
     return given or ""
-
-
-def masked_numbers(given: Any, name: str, *, count: int) -> str:
-    """So many masked numbers, as they came."""
-    try:
-        masks.decode(given, count)
-    except InvalidInput as error:
-        raise BadAnswer(str(error)) from error
-    return str(given)
 
 
 def acceptance(given: Any, name: str) -> bool:
@@ -203,7 +188,7 @@ def acceptance(given: Any, name: str) -> bool:
     if given is False:
         raise Withdrawal("it refuses the deal, which is worth less to it than training alone or than it asks for")
     if given is not True:
-        raise BadAnswer(f"{name} must be true or false, got {_describe(given)}")
+        raise BadAnswer(f"{name} must be true or false, got {short_repr(given)}")
     return given
 
 
@@ -229,9 +214,8 @@ SCHEMAS: Mapping[str, Callable[..., Mapping[str, Reader]]] = {
     },
     "accept": lambda: {"accepts": acceptance},
     "key": lambda: {"key": hexadecimal, "signature": signature},
-    "sums": lambda count: {"masked": partial(masked_numbers, count=count), "signature": signature},
+    "sums": lambda count: {"masked": lambda given, _: masks.decode(given, count), "signature": signature},
     "payment": lambda: {"payment": number, "signature": signature},
-    "open": lambda peers: {"seeds": partial(fields, parts=dict.fromkeys(map(str, peers), hexadecimal))},
 }
 
 
@@ -248,34 +232,28 @@ def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
         raise Withdrawal("it leaves")
     stated = raw.get("number")
     if type(stated) is not int or stated != question["number"]:
-        raise BadAnswer(f"answers question {_describe(stated)} instead of {question['number']}")
+        raise BadAnswer(f"answers question {short_repr(stated)} instead of {question['number']}")
     if isinstance(raw.get("error"), str):
         raise BadAnswer(f"fails to answer: {raw['error']:.200}")
     return raw
 
 
-def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, brief: bool = False) -> Introduction:
-    """Checked: a layout, caps of at least zero, and known lots; briefly the layout and the caps alone."""
+def read_introduction(raw: Mapping[str, Any], index: int, size: int, *, tells_uses: bool = True) -> Introduction:
+    """Checked: a layout, caps of at least zero, and known lots, if members tell which matter to them."""
     layout = read_layout(raw, size)
     owners = np.array(layout.lot_owners)
     own, n_lots = np.flatnonzero(owners == index), owners.size
     caps = np.array(
         each_of(raw.get("caps"), "caps", part=lambda given, _: cap(given, "cap"), what="its lots", count=own.size)
     )
-    if brief:
-        uses = np.ones(n_lots, dtype=bool)
-        return Introduction(layout=layout, caps=caps, uses=uses)
+    if not tells_uses:
+        return Introduction(layout=layout, caps=caps)
     tasks = each_of(raw.get("tasks"), "tasks", part=partial(lot_indices, size=n_lots), what="its tasks")
     if not tasks and not own.size:
         raise BadAnswer("tasks must list which lots matter to each task, and it has neither tasks nor lots")
     if not layout.lot_names and len(tasks) != 1:
         raise BadAnswer(f"tasks must have one entry where everybody has one lot and one task, got {len(tasks)}")
-    return Introduction(
-        layout=layout,
-        caps=caps,
-        uses=np.any([owners == index, *tasks], axis=0),
-        task_uses=tuple(tasks),
-    )
+    return Introduction(layout=layout, caps=caps, task_uses=tuple(tasks))
 
 
 def read_layout(raw: Mapping[str, Any], size: int) -> Layout:
@@ -287,14 +265,14 @@ def read_layout(raw: Mapping[str, Any], size: int) -> Layout:
         or not all(type(owner) is int and 0 <= owner < size for owner in owners)
     ):
         raise BadAnswer(
-            f"lot_owners must list a member by number, 0 to {size - 1}, for each lot, got {_describe(owners)}"
+            f"lot_owners must list a member by number, 0 to {size - 1}, for each lot, got {short_repr(owners)}"
         )
     is_plain = names == [] and owners == list(range(size))
     is_list = isinstance(names, list) and len(names) == len(owners)
     if not is_plain and not (
         is_list and all(isinstance(name, str) and 0 < len(name) <= MAX_LOT_NAME for name in names)
     ):
-        raise BadAnswer(f"lot_names must name each of the {len(owners)} lots, got {_describe(names)}")
+        raise BadAnswer(f"lot_names must name each of the {len(owners)} lots, got {short_repr(names)}")
     return Layout(tuple(owners), tuple(names))
 
 
@@ -302,11 +280,10 @@ def read_profile(
     raw: Mapping[str, Any],
     at: FloatArray,
     introduction: Introduction,
+    earlier: Sequence[ProfileAnswer],
     *,
     index: int,
     n_agents: int,
-    task_histories: Sequence[Sequence[TaskAnswer]],
-    lot_histories: Sequence[Sequence[LotAnswer]],
     shares: bool,
 ) -> ProfileAnswer:
     """Checked: a part for every task and every lot, each consistent with what was said of it before.
@@ -319,7 +296,7 @@ def read_profile(
     parts = read_answer("shares" if shares else "prices", raw, **about)
     tasks, lots = [], []
     nothing = TaskAnswer(at=at, worth=np.zeros(at.size), slopes=np.zeros(at.size), shares=np.zeros(n_agents))
-    for told, uses, earlier in zip(parts["tasks"], tasks_used, task_histories, strict=True):
+    for task, (told, uses) in enumerate(zip(parts["tasks"], tasks_used, strict=True)):
         if told is None:
             if not at.any():
                 raise BadAnswer("says that contributing nothing is outside the domain of its payoff")
@@ -328,13 +305,13 @@ def read_profile(
         answer = replace(nothing, **{("worth" if key == "prices" else key): told[key] for key in told})
         if not introduction.layout.lot_names and answer.worth[index] < 0.0:
             raise BadAnswer("says that its own data harms it")
-        _check_task(answer, uses, earlier)
+        _check_task(answer, uses, [each.tasks[task] for each in earlier])
         if shares:
             _check_shares(answer, uses, sum_by(owners, uses.astype(np.float64), n_agents) > 0.0)
         tasks.append(answer)
-    for stated, lot, most, costs in zip(parts["lots"], own, introduction.caps, lot_histories, strict=True):
+    for place, (stated, lot, most) in enumerate(zip(parts["lots"], own, introduction.caps, strict=True)):
         cost = LotAnswer(at=at, **stated)
-        _check_cost(cost, int(lot), float(most), costs)
+        _check_cost(cost, int(lot), float(most), [each.lots[place] for each in earlier])
         lots.append(cost)
     return ProfileAnswer(tasks=tuple(tasks), lots=tuple(lots))
 
@@ -347,7 +324,7 @@ def _check_task(now: TaskAnswer, uses: NDArray[np.bool_], earlier: Sequence[Task
     if (not now.at.any() and now.payoff != 0.0) or now.payoff < margin.sum() - CONTRADICTION_TOLERANCE * (
         np.abs(margin).sum() + abs(now.payoff)
     ):
-        raise BadAnswer(f"says that its payoff is {now.payoff:g}, where by its prices it is at least {margin.sum():g}")
+        raise BadAnswer("says that its payoff is less than its prices make it")
     for before in earlier:
         if before.outside:
             continue
@@ -364,7 +341,7 @@ def _check_shares(now: TaskAnswer, uses: NDArray[np.bool_], used: NDArray[np.boo
         raise BadAnswer("names a share for data that does not matter to it")
     total = float(now.shares.sum())
     if abs(total - now.payoff) > SHARE_TOLERANCE * (float(np.abs(now.shares).sum()) + abs(now.payoff)):
-        raise BadAnswer(f"says that its payoff is {now.payoff:g}, where the shares of it add up to {total:g}")
+        raise BadAnswer("says that the shares of its payoff do not add up to it")
     if (np.sign(now.worth) * now.slopes < 0.0).any():
         raise BadAnswer("gives a share for data that harms it, or takes one from data that helps it")
 
@@ -375,7 +352,7 @@ def _check_cost(now: LotAnswer, lot: int, most: float, earlier: Sequence[LotAnsw
         raise BadAnswer("says that contributing without end costs nothing")
     own = float(now.at[lot])
     if (own == 0.0 and now.cost > 0.0) or now.cost > now.marginal_cost * own * (1.0 + CONTRADICTION_TOLERANCE):
-        raise BadAnswer(f"says that {own:g} samples cost it {now.cost:g}, at a marginal cost of {now.marginal_cost:g}")
+        raise BadAnswer("says that its samples cost it more than they do at the margin")
     for before in earlier:
         step = own - float(before.at[lot])
         _check_tangents("cost", -before.cost, -now.cost, -before.marginal_cost * step, -now.marginal_cost * step)
@@ -390,25 +367,4 @@ def _check_tangents(
     most = np.sum(by_before) + rounding + CONTRADICTION_TOLERANCE * np.sum(np.abs(by_before))
     least = np.sum(by_now) - rounding - CONTRADICTION_TOLERANCE * np.sum(np.abs(by_now))
     if not least <= rise <= most:
-        raise BadAnswer(
-            f"contradicts its earlier answer: its {what} cannot go from {abs(before):g} to {abs(now):g} "
-            f"with what it says of the margins"
-        )
-
-
-def _finite(given: Any) -> float | None:
-    """A finite number as a float, None for anything else."""
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        return None
-    try:
-        stated = float(given)
-    except OverflowError:
-        return None
-    return stated if isfinite(stated) else None
-
-
-def _describe(given: Any) -> str:
-    try:
-        return f"{given!r:.40}"
-    except Exception:  # what an agent sends need not even be printable
-        return f"a {type(given).__name__}"
+        raise BadAnswer(f"contradicts its earlier answer: its {what} does not change as it says at the margins")

@@ -132,6 +132,14 @@ def check_writable(path: Path) -> None:
         raise InvalidInput("there is no such folder; make it first")
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those it is in; one that is there stays."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"the folder cannot be made: {error.strerror}") from error
+
+
 def replace_files(contents: Mapping[Path, bytes], *, private: bool = False) -> None:
     """Write all of the files or, on failure, leave all of them as they were; `private` ones nobody else may read.
 

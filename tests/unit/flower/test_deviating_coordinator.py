@@ -14,12 +14,10 @@ from fedpact.deals import Ledger
 from fedpact.deals.signatures import stated_keys
 from fedpact.flower.run import SignedRun, begin_run
 from fedpact.flower.server import FlowerChannel
-from fedpact.negotiation import masks
 from fedpact.negotiation.session import Session
-from fedpact.negotiation.sum_terms import count_of
 from fedpact.negotiation.sums import _Exchange
-from fedpact.negotiation.validation import read_answer
 from fedpact.scenario import example
+from fedpact.utils.arrays import FloatArray
 from unit.flower.in_process import Stage
 from unit.flower.test_run_negotiation import keys_by_name
 
@@ -47,7 +45,7 @@ class Coordinator:
 
     def begin(self) -> _Exchange:
         session = Session(self.channel, None)
-        session.introduce(brief=True)
+        session.introduce("sums", tells_uses=False)
         return _Exchange(session)
 
 
@@ -70,7 +68,9 @@ def test_plain_questions_are_refused_where_sums_are_negotiated(coordinator: Coor
 
 def test_a_node_whose_owner_wants_sums_answers_nothing_else(tmp_path: Path) -> None:
     coordinator = Coordinator(tmp_path, protocol="sums")
-    assert "this negotiation is by sums" in refusal(coordinator.ask(1, {"kind": "introduce"}))
+    assert "this negotiation is by sums" in refusal(
+        coordinator.ask(1, {"kind": "introduce", "protocol": "price-discovery"})
+    )
     assert "this negotiation is by sums" in refusal(
         coordinator.ask(1, {"kind": "prices", "contributions": AT.tolist()})
     )
@@ -79,7 +79,7 @@ def test_a_node_whose_owner_wants_sums_answers_nothing_else(tmp_path: Path) -> N
 def test_sums_with_and_without_somebody_are_not_both_answered(coordinator: Coordinator) -> None:
     exchange = coordinator.begin()
     exchange.ask("welfare", [AT], 1)
-    question = exchange._question("welfare", [AT], 1) | {"members": [0, 2, 3, 4]}
+    question = {"kind": "sums"} | exchange.question("welfare", [AT], 1) | {"members": [0, 2, 3, 4]}
     for place in (0, 2, 3, 4):
         assert "begin another run without them" in refusal(coordinator.ask(place, question))
 
@@ -98,60 +98,29 @@ def test_a_payment_at_invented_sums_is_told_once_and_at_the_agreed_profile_alone
         assert "one profile is agreed in a run" in refusal(answer)
 
 
-def test_masks_are_not_opened_for_answers_that_nobody_signed(coordinator: Coordinator) -> None:
-    """Others' answers are put into their mouths, so that the sums contradict themselves."""
+def test_one_profile_is_agreed_and_asked_about_alone(coordinator: Coordinator) -> None:
+    exchange = coordinator.begin()
+    for count, profiles in enumerate(([AT, AT], [AT], [0.5 * AT])):
+        answer = coordinator.ask(1, {"kind": "sums"} | exchange.question("prices", profiles, 0))
+        assert "masked" in answer if count == 1 else "one profile is agreed in a run" in refusal(answer)
+
+
+def test_an_unknown_protocol_is_refused_by_name(coordinator: Coordinator) -> None:
+    answer = coordinator.ask(1, {"kind": "introduce", "protocol": "haggling"})
+    assert "protocol must be one of price-discovery, sums, got 'haggling'" in refusal(answer)
+
+
+def test_masks_are_never_opened(coordinator: Coordinator) -> None:
+    """Not even where sums contradict themselves: the coordinator could have changed them."""
     exchange = coordinator.begin()
     exchange.ask("welfare", [AT], 1)
-    summed = exchange._last
-    assert summed is not None
-    invented = dict(summed.masked)
-    invented["2"] = masks.encode(-masks.decode(invented["2"], count_of(summed.question)) % masks.MODULUS)
-    signatures = dict(summed.signatures)
-    question = {"kind": "open", "asked": summed.question, "masked": invented, "signatures": signatures}
-    assert 'what "County" is said to have answered is not signed by it' in refusal(coordinator.ask(1, question))
-    honest = question | {"masked": dict(summed.masked)}
-    assert "there is nothing to open" in refusal(coordinator.ask(1, honest))
+    question = {"kind": "open", "asked": exchange.question("welfare", [AT], 1)}
+    assert "kind must be one of" in refusal(coordinator.ask(1, question))
 
 
-def settle(exchange: _Exchange) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """The settlement as an honest coordinator asks for it: an `open` question about it, and everybody's payments."""
-    sums = exchange.ask("prices", [AT], 0)
-    summed = exchange._last
-    assert summed is not None
-    content = {"about": "prices", "contributions": AT.tolist(), "sums": sums.tolist()}
-    stated = exchange.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
-    question = {
-        "kind": "open",
-        "asked": summed.question,
-        "masked": dict(summed.masked),
-        "signatures": dict(summed.signatures),
-        "payments": {str(place): said["payment"] for place, said in stated.items()},
-        "payment_signatures": {str(place): said["signature"] for place, said in stated.items()},
-    }
-    return question, stated
-
-
-def test_masks_are_not_opened_for_payments_that_nobody_stated(coordinator: Coordinator) -> None:
-    """Neither for one put into another's mouth, nor for one put into the member's own."""
-    exchange = coordinator.begin()
-    question, stated = settle(exchange)
-    assert "there is nothing to open" in refusal(coordinator.ask(1, question))
-    for liar, reason in ((2, 'what "County" is said to have answered is not signed'), (1, "it has not stated")):
-        invented = question["payments"] | {str(liar): stated[liar]["payment"] + 1e6}
-        assert reason in refusal(coordinator.ask(1, question | {"payments": invented}))
-
-
-def test_a_payment_signed_for_invented_sums_opens_no_masks(coordinator: Coordinator) -> None:
-    """County signs what follows from sums that nobody formed; the others do not take that for a contradiction."""
-    exchange = coordinator.begin()
-    question, _ = settle(exchange)
-    invented = {"kind": "payment", "about": "prices", "contributions": AT.tolist(), "sums": [1e6] * 5}
-    trapped = coordinator.ask(2, invented)
-    contradiction = question | {
-        "payments": question["payments"] | {"2": trapped["payment"]},
-        "payment_signatures": question["payment_signatures"] | {"2": trapped["signature"]},
-    }
-    assert 'what "County" is said to have answered is not signed' in refusal(coordinator.ask(1, contradiction))
+def settle(exchange: _Exchange) -> FloatArray:
+    """Everybody's payments, as an honest coordinator asks for them."""
+    return exchange.ask_payments("prices", AT)
 
 
 def test_payments_are_told_for_one_mechanism_alone(coordinator: Coordinator) -> None:
@@ -163,8 +132,8 @@ def test_payments_are_told_for_one_mechanism_alone(coordinator: Coordinator) -> 
 
 def test_consent_is_no_oracle_of_utilities(coordinator: Coordinator) -> None:
     """Asked about one payment after the other, a member would tell what a profile is worth to it, digit by digit."""
-    _, stated = settle(coordinator.begin())
-    question = {"kind": "accept", "contributions": AT.tolist(), "payment": stated[1]["payment"]}
+    payments = settle(coordinator.begin())
+    question = {"kind": "accept", "contributions": AT.tolist(), "payment": float(payments[1])}
     for other in ({"payment": 0.5}, {"contributions": (0.5 * AT).tolist()}):
         assert "accepts" in coordinator.ask(1, question)
         assert "at one payment, and nothing else" in refusal(coordinator.ask(1, question | other))
@@ -252,7 +221,7 @@ def test_a_profile_outside_the_domain_is_refused_without_the_data_it_reaches(tmp
     coordinator = Coordinator(tmp_path, FEDERATION.replace(weights=weights))
     exchange = coordinator.begin()
     profile = np.where(np.arange(5) == 2, FEDERATION.caps, 0.0)
-    text = refusal(coordinator.ask(1, exchange._question(about, [profile], 0)))
+    text = refusal(coordinator.ask(1, {"kind": "sums"} | exchange.question(about, [profile], 0)))
     assert not any(character.isdigit() for character in text), text
 
 
@@ -266,4 +235,13 @@ def test_no_error_quotes_a_private_number(tmp_path: Path) -> None:
     private.write_text(private.read_text().replace('"value":', '"value": -77.125, "old":', 1))
     with pytest.raises(fp.FedpactError) as told:
         stage.conduct()
+    assert "77.125" not in str(told.value)
+
+
+def test_no_reply_quotes_a_file_of_the_nodes_own(tmp_path: Path) -> None:
+    scenario = tmp_path / "calibration.toml"
+    scenario.write_text("weights = [[77.125, 'x']]")
+    coordinator = Coordinator(tmp_path / "run", calibration=str(scenario))
+    with pytest.raises(AssertionError, match="its calibration cannot be used; the node's own log says why") as told:
+        sign(coordinator, 1, AT, gets=100.0)
     assert "77.125" not in str(told.value)

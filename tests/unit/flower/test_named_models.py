@@ -220,7 +220,7 @@ def test_a_member_that_cannot_measure_is_named(
     assert code == 0 and 'not by "Cleo": ' in told and "Missing key(s)" in told
 
 
-def test_a_measurement_that_fails_everywhere_fails_the_run(
+def test_a_measurement_that_fails_everywhere_fails_the_run_which_is_measured_again_without_training(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid, ledger = four(), tmp_path / "ledger.jsonl"
@@ -235,6 +235,12 @@ def test_a_measurement_that_fails_everywhere_fails_the_run(
     assert code == 1 and "the run failed (verify)" in told and "Missing key(s) in state_dict" in told
     kinds = [line.split('"kind":"')[1].split('"')[0] for line in ledger.read_text().splitlines()]
     assert kinds[-1] == "failed" and "verified" not in kinds and "settled" not in kinds
+    for node in grid.nodes.values():
+        node.fault = None
+    grid.seen.clear()
+    again = start(grid, ledger, verify_subsets=SUBSETS)
+    assert not any(message.content.array_records for message in grid.seen if kind_of(message) == "train")
+    assert again.settlement is not None and again.result is not None and list(again.result.arrays) == list(LAYERS)
 
 
 def test_accuracies_as_flowers_own_examples_call_them(tmp_path: Path) -> None:
@@ -285,24 +291,6 @@ def test_an_app_whose_nodes_cannot_measure_fails_and_measures_again_when_it_is_s
     assert kinds.count("trained") == 1 and kinds.index("failed") < kinds.index("verified") < kinds.index("settled")
 
 
-def test_a_member_that_agreed_to_nothing_is_not_asked_and_nobody_is_warned(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    idle = fp.Deal(
-        mechanism="externality",
-        agents=MEMBERS,
-        contributions=np.array([10.0, 4.0, 6.5, 0.0]),
-        payments=np.array([0.3, -0.1, -0.3, 0.1]),
-    )
-    grid = four()
-    under = UnderDeal(FedAvg(fraction_evaluate=0.0), idle, ledger=tmp_path / "ledger.jsonl")
-    under.start(grid, state_dict(LAYERS), num_rounds=3, timeout=1.0)
-    asked = [message.metadata.dst_node_id for message in grid.seen if kind_of(message) == "train"]
-    assert sorted(asked.count(node) for node in grid.nodes) == [0, 3, 3, 3]
-    assert under.samples["Dan"] == [] and under.settlement is not None
-    assert "Dan" not in "".join(record.message for record in caplog.records if record.levelname == "WARNING")
-
-
 def dies_in_round(number: int) -> Callable[[Message, Callable[[Message], Message]], Message]:
     """From some round on Flower answers in the node's place, under its own number."""
     rounds = 0
@@ -346,17 +334,3 @@ def test_a_signed_run_goes_on_when_a_lost_node_is_back(tmp_path: Path, capsys: p
     assert check(ledger, capsys)[0] == 0
     with pytest.raises(fp.InvalidInput, match="the record of this run, which is over"):
         start(grid, ledger, verify_subsets=SUBSETS)
-
-
-def test_a_run_that_could_not_be_measured_is_not_trained_again(tmp_path: Path) -> None:
-    grid, ledger = four(), tmp_path / "ledger.jsonl"
-    for node in grid.nodes.values():
-        node.fault = breaks_on_subsets
-    with pytest.raises(fp.FedpactError, match="no member could measure"):
-        start(grid, ledger, verify_subsets=SUBSETS)
-    for node in grid.nodes.values():
-        node.fault = None
-    grid.seen.clear()
-    again = start(grid, ledger, verify_subsets=SUBSETS)
-    assert not any(message.content.array_records for message in grid.seen if kind_of(message) == "train")
-    assert again.settlement is not None and again.result is not None and list(again.result.arrays) == list(LAYERS)

@@ -13,7 +13,7 @@ from fedpact.deals import Ledger, read_ledger
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
 from random_cases import some
-from unit.flower.in_process import InProcessGrid, Killed, Pulling, Stage
+from unit.flower.in_process import InProcessGrid, Killed, Stage
 
 WHOLE = ["begun", "keys", "agreed", "signed", "trained", "measured", "settled"]
 
@@ -93,15 +93,6 @@ def test_killed_while_an_entry_is_written(
     stage.conduct()
     assert kinds(stage) == WHOLE
     assert_same_deal(stage)
-
-
-def test_what_is_trained_is_not_trained_again(stage: Stage) -> None:
-    with pytest.raises(Killed):
-        stage.conduct(stage.grid(killed_at=uninterrupted(stage).first["evaluate"]))
-    assert kinds(stage)[-1] == "trained"
-    Pulling.used.clear()
-    stage.conduct()
-    assert Pulling.used == [] and kinds(stage) == WHOLE
 
 
 def test_a_run_that_is_over_is_left_alone(stage: Stage) -> None:

@@ -21,7 +21,7 @@ from fedpact.flower import Lost
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
-from random_cases import cases, some
+from random_cases import some
 from strategies import random_federations
 from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage, kind_of
 
@@ -126,33 +126,6 @@ def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
     assert sorted(settled["signatures"]) == ["agent 0", "agent 1", "agent 2"]
 
 
-def test_the_deal_is_the_one_negotiated_in_process(stage: Stage) -> None:
-    stage.conduct()
-    direct = fp.negotiate(stage.federation)
-    deal = check_record(stage.ledger).deal
-    assert deal is not None
-    np.testing.assert_array_equal(deal.contributions, direct.contributions)
-    np.testing.assert_array_equal(deal.payments, direct.payments)
-    assert deal.rounds == direct.rounds
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(cases(4, few=1)))
-def test_random_federations_negotiate_sign_and_settle(seed: int, tmp_path: Path) -> None:
-    for number, federation in enumerate(random_federations(seed, 6, n_agents=3 + seed % 3)):
-        stage = Stage(
-            federation,
-            tmp_path / str(number),
-            run_config={"samples-per-unit": 1000.0, "rounds": 1},
-            node_config={place: {"least-gain": "none"} for place in range(federation.n_agents)},
-        )
-        stage.conduct()
-        found = check_record(stage.ledger)
-        assert found.failed == []
-        assert_solved(found.deal, federation)
-        assert found.last("settled") is not None
-
-
 def test_nobody_contributes_where_nothing_is_worth_it(tmp_path: Path) -> None:
     dear = fp.Federation(np.ones((3, 3)), costs=5.0, caps=10.0, payoff=fp.PowerLaw(beta=0.1))
     stage = Stage(dear, tmp_path)
@@ -191,10 +164,6 @@ def nonsense(message: Message, honest: Any) -> Message | None:
     return Message(RecordDict({RECORD: ConfigRecord({"json": "{not JSON"})}), reply_to=message)
 
 
-def wrong_record(message: Message, honest: Any) -> Message | None:
-    return Message(RecordDict({RECORD: ConfigRecord({"json": 3})}), reply_to=message)
-
-
 def empty(message: Message, honest: Any) -> Message | None:
     return Message(RecordDict(), reply_to=message)
 
@@ -218,7 +187,6 @@ def only(action: str, fault: Any) -> Any:
         (silent, "no answer in time"),
         (raising, "ZeroDivisionError"),
         (nonsense, "valid JSON"),
-        (wrong_record, "no answer that fedpact can read"),
         (empty, "no answer that fedpact can read"),
         (not_a_number, "JSON has no NaN"),
     ],
@@ -252,9 +220,7 @@ def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
     ("said", "problem"),
     [
         ({"name": "", "index": 1, "agents": 3}, "is called '', which no member is"),
-        ({"name": 7, "index": 1, "agents": 3}, "is called 7, which no member is"),
         ({"name": "agent 1", "index": 3, "agents": 3}, "its place is 3"),
-        ({"name": "agent 1", "index": True, "agents": 3}, "its place is True"),
         ({"name": "agent 1", "index": 1, "agents": 4}, "a row for 4 members"),
         ({}, "is called None, which no member is"),
         ({"name": "agent 1", "index": 1, "agents": 3}, "must be an ECDSA key"),
@@ -315,11 +281,6 @@ def other_model(model: list[np.ndarray], **metrics: int) -> Any:
     ("fault", "reason"),
     some(
         [
-            (other_model([np.array([np.nan])]), "other arrays"),
-            (other_model([np.array(np.nan)]), "not finite"),
-            (other_model([np.array(np.inf)]), "not finite"),
-            (other_model([np.zeros(()), np.zeros(())]), "other arrays"),
-            (other_model([]), "other arrays"),
             (other_model([np.array(1.0)], samples=3), 'must say "num-examples" once'),
             (other_model([np.array(1.0)], **{"num-examples": 10**9}), "it used 1e"),
             (other_model([np.array(1.0)], **{"num-examples": -1}), "a positive number"),

@@ -52,7 +52,6 @@ def unmasked(message: Message, honest: Any) -> Message | None:
     [
         (silent, "no answer in time"),
         (nonsense, "valid JSON"),
-        (unmasked, "it has not answered what it is said to have"),
     ],
 )
 def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path: Path) -> None:
@@ -63,6 +62,13 @@ def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, 
     assert found.deal is not None and reason in found.deal.excluded[federation.names[1]]
     assert len(found.deal.excluded) == 1 and float(found.deal.payments.sum()) == 0.0
     assert found.failed == [] and found.last("settled") is not None
+
+
+def test_sums_that_contradict_themselves_end_the_run_with_what_to_do(tmp_path: Path) -> None:
+    stage = Stage(example("hospitals").federation, tmp_path, faults={1: only("negotiate", unmasked)})
+    with pytest.raises(fp.NotConverged, match=r"the masks do not cancel.*nobody can be named.*price-discovery"):
+        stage.conduct(protocol="sums")
+    assert kinds(stage)[-1] == "failed"
 
 
 def keys_by_name(federation: fp.Federation, folder: Path) -> dict[int, dict[str, Any]]:

@@ -48,15 +48,9 @@ def test_what_is_not_said_stays_as_usual() -> None:
         (LEAST | {"protocol": "haggling"}, "protocol must be one of price-discovery, sums"),
         (LEAST | {"samples-per-unit": 0}, "samples-per-unit must be a positive number"),
         (LEAST | {"currency": "EUR", "per-payoff": math.inf}, "per-payoff must be a positive number"),
-        (LEAST | {"timeout": -1.0}, "timeout must be a positive number"),
         (LEAST | {"patience": math.nan}, "patience must be a number"),
         (LEAST | {"names": "A, B, C"}, "names must be a JSON list"),
-        (LEAST | {"names": '["A", "B", "B"]'}, "all different"),
-        (LEAST | {"names": '["A", "B", 3]'}, "names must be a JSON list"),
-        (LEAST | {"currency": "", "per-payoff": 1.0}, "currency must be a text"),
         (LEAST | {"currency": "EUR"}, "must say both currency and per-payoff, or neither"),
-        (LEAST | {"per-payoff": 2.0}, "must say both currency and per-payoff, or neither"),
-        (LEAST | {"title": 3}, "title must be a text"),
     ],
 )
 def test_settings_that_are_refused(config: dict[str, Any], problem: str) -> None:

@@ -24,7 +24,10 @@ from flwr.serverapp.strategy import (
 )
 
 import fedpact as fp
+from fedpact.deals import Ledger
+from fedpact.deals.signatures import deal_document
 from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
+from fedpact.flower.messages import question, read_message
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node, kind_of
@@ -156,12 +159,6 @@ def test_a_strategy_that_leaves_a_member_out_is_refused() -> None:
         start(under, three())
 
 
-def test_every_node_needs_the_mod() -> None:
-    grid = grid_of({}, {}, {}, app=users_app(lambda message: 1, mods=[]))
-    with pytest.raises(fp.InvalidInput, match=r"no node is there to negotiate with"):
-        start(under_deal(FedAvg(), DEAL), grid)
-
-
 def test_names_come_from_the_nodes_configuration() -> None:
     grid = grid_of({"agent-name": "C"}, {"agent-name": "A"}, {"agent-name": "B", "max-samples": 2})
     under = under_deal(FedAvg(), PRICED)
@@ -171,14 +168,14 @@ def test_names_come_from_the_nodes_configuration() -> None:
         start(under_deal(FedAvg(), DEAL, ledger="other.jsonl"), grid, rounds=1)
 
 
-def test_excluded_agents_and_those_who_give_nothing_are_not_asked() -> None:
+def test_excluded_agents_and_those_who_give_nothing_are_not_asked(caplog: pytest.LogCaptureFixture) -> None:
     deal = replace(DEAL, contributions=np.array([10.0, 4.0, 0.0]))
     grid = three()
     under = under_deal(FedAvg(), deal)
     start(under, grid, rounds=1)
     asked = {(kind_of(message), message.metadata.dst_node_id) for message in grid.seen}
     assert ("train", FIRST_NODE + 2) not in asked and ("evaluate", FIRST_NODE + 2) in asked
-    assert under.settlement is not None
+    assert under.settlement is not None and not [each for each in caplog.records if each.levelname == "WARNING"]
     out = replace(deal, payments=np.array([0.1, -0.1, 0.0]), excluded={"C": "silent"})
     grid = three()
     start(under_deal(FedAvg(), out, ledger="other.jsonl"), grid, rounds=1)
@@ -271,3 +268,17 @@ def test_agreed_samples_says_what_is_missing() -> None:
     three()
     with pytest.raises(fp.InvalidInput, match="the app needs ClientApp"):
         agreed_samples(Message(RecordDict(), 1, "train"))
+
+
+def test_a_node_without_a_private_file_signs_one_deal_in_a_run() -> None:
+    grid = three()
+    under = under_deal(FedAvg(), DEAL)
+    start(under, grid)
+    with Ledger(Path("ledger.jsonl")) as ledger:
+        entries = ledger.entries
+    document = deal_document(entries, next(entry for entry in entries if entry.kind == "agreed"))
+    asked = {"document": document, "place": 0, "prices": None, "utility": None}
+    other = asked | {"document": document | {"payments": [0.0] * len(DEAL.agents)}}
+    grid.push_messages([question(FIRST_NODE, "sign", other, timeout=1.0)])
+    (reply,) = grid.pull_messages([f"message {len(grid.seen) - 1}"])
+    assert "decides on the one deal" in read_message(reply)["reason"]

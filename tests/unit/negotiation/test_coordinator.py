@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
-from fedpact.negotiation.coordinator import MAX_ROUNDS
+from fedpact.negotiation import PROTOCOLS, Agent, InProcess, agents_of, coordinate
 
-PROTOCOLS = ("price-discovery",)
 WEIGHTS = [[1.0, 0.5, 0.8, 0.2], [0.3, 1.0, 1.2, 0.4], [0.9, 0.4, 1.0, 0.7], [0.2, 1.1, 0.6, 1.0]]
 
 
@@ -28,11 +26,10 @@ def assert_solved(deal: fp.Deal, federation: fp.Federation) -> None:
     assert float(deal.payments.sum()) == 0.0
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("count", [1, 2])
-def test_one_or_two_agents_agree_without_the_game(protocol: str, count: int) -> None:
+def test_one_or_two_agents_agree_without_the_game(count: int) -> None:
     few = federation().take(np.arange(count))
-    wanted = fp.negotiate(few, protocol=protocol)
+    wanted = fp.negotiate(few)
     assert wanted.provenance.messages is None
     assert wanted.provenance.settled_by == "personal prices"
     assert_solved(wanted, few)
@@ -40,17 +37,16 @@ def test_one_or_two_agents_agree_without_the_game(protocol: str, count: int) -> 
     assert f'"agent 0" matters to {count} only' in reasons[0]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_misreported_cost_is_taken_at_its_word(protocol: str) -> None:
+def test_a_misreported_cost_is_taken_at_its_word() -> None:
     """The deal is that of the federation the agents describe, and balances; so it is with values."""
     truth = federation()
     agents = agents_of(truth)
     agents[1] = replace(agents[1], costs=fp.Linear([0.015]))
     told = federation(costs=[0.02, 0.015, 0.025, 0.04])
-    assert_solved(coordinate(InProcess(agents), protocol=protocol), told)
+    assert_solved(coordinate(InProcess(agents)), told)
     agents = agents_of(truth)
     agents[2] = replace(agents[2], values=np.array([0.5]))
-    assert_solved(coordinate(InProcess(agents), protocol=protocol), federation(values=[1.0, 1.0, 0.5, 1.0]))
+    assert_solved(coordinate(InProcess(agents)), federation(values=[1.0, 1.0, 0.5, 1.0]))
 
 
 class Late(Agent):
@@ -85,13 +81,12 @@ def test_final_messages_of_one_s_own_shift_nobody_s_money() -> None:
 @pytest.mark.parametrize(
     "change", [{"proposals": [1e9] * 4}, {"prices": [-1.0] * 4}, {"prices": [1.0] * 3}, {"prices": 1.0}]
 )
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_broken_final_messages_lead_to_another_agreement(change: dict[str, Any], protocol: str) -> None:
+def test_broken_final_messages_lead_to_another_agreement(change: dict[str, Any]) -> None:
     class Broken(Late):
         def changed(self, said: dict[str, Any]) -> Any:
             return said | change
 
-    deal = coordinate(with_one(Broken), protocol=protocol)
+    deal = coordinate(with_one(Broken))
     assert list(deal.excluded) == ["agent 1"]
     assert [event["event"] for event in deal.trace if event["event"] != "round"] == [
         "asked again",
@@ -101,15 +96,14 @@ def test_broken_final_messages_lead_to_another_agreement(change: dict[str, Any],
     assert_solved(deal, federation())
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_who_goes_late_may_leave_too_few_for_the_game(protocol: str) -> None:
+def test_who_goes_late_may_leave_too_few_for_the_game() -> None:
     class Leaver(Late):
         def changed(self, said: dict[str, Any]) -> Any:
             return {"leave": True}
 
     weights = np.array(WEIGHTS)
     weights[3, 0] = 0.0  # the data of agent 0 matters to three, one of whom leaves
-    deal = coordinate(with_one(Leaver, weights=weights), protocol=protocol)
+    deal = coordinate(with_one(Leaver, weights=weights))
     assert deal.excluded == {"agent 1": "it leaves"}
     assert deal.provenance.messages is None
     (reason,) = [event["reason"] for event in deal.trace if event["event"] == "no game"]
@@ -118,31 +112,19 @@ def test_who_goes_late_may_leave_too_few_for_the_game(protocol: str) -> None:
     assert_solved(deal, federation(weights=weights))
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_all_fail_and_all_are_named(protocol: str) -> None:
-    class Dead(Agent):
-        def answer(self, question: dict[str, Any]) -> Any:
-            raise OSError("no power")
-
-    agents = [Dead(**vars(agent)) for agent in agents_of(federation())]
-    with pytest.raises(fp.NotConverged, match=r"agent 0: fails to answer: OSError: no power; .*agent 3: fails"):
-        coordinate(InProcess(agents), protocol=protocol)
-
-
 def test_too_few_rounds_are_an_error_with_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MAX_ROUNDS, "price-discovery", 1)
+    monkeypatch.setitem(PROTOCOLS, "price-discovery", replace(PROTOCOLS["price-discovery"], max_rounds=1))  # type: ignore[arg-type]
     with pytest.raises(fp.NotConverged, match="no agreement within 1 rounds") as caught:
         coordinate(InProcess.of(federation()))
     assert caught.value.result is not None
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_others_go_on_from_where_they_are(protocol: str) -> None:
+def test_the_others_go_on_from_where_they_are() -> None:
     """Whoever leaves in the third round does not send the others back to the start."""
 
     class Leaver(Agent):
         def answer(self, question: dict[str, Any]) -> Any:
-            started = question["kind"] in {"prices", "proximal"} and any(question["contributions"])
+            started = question["kind"] == "prices" and any(question["contributions"])
             return {"leave": True} if started else super().answer(question)
 
     heard: list[Any] = []
@@ -154,7 +136,7 @@ def test_the_others_go_on_from_where_they_are(protocol: str) -> None:
 
     agents = agents_of(federation())
     agents[3] = Leaver(**vars(agents[3]))
-    deal = coordinate(Listening(agents), protocol=protocol)
+    deal = coordinate(Listening(agents))
     assert_solved(deal, federation())
     profiles = [question["contributions"] for question in heard if "contributions" in question]
     assert sum(not any(profile) for profile in profiles) <= 1

@@ -46,19 +46,6 @@ def test_so_does_price_discovery_of_shares(seed: int) -> None:
     run(seed, cases(18), "price-discovery", "shapley")
 
 
-@pytest.mark.parametrize("mechanism", ["externality", "shapley"])
-@pytest.mark.parametrize("fault", ["silent", "other masks", "leaves", "raises"])
-def test_a_fault_in_sums_of_one_member_alone(fault: str, mechanism: str) -> None:
-    """In the fourth question: the second round of sums."""
-    rng = np.random.default_rng(7)
-    federation = random_federation(rng, n_agents=4)
-    faulty = Faulty(agent=agents_of(federation)[1], fault=fault, at=3, lasting=True, rng=rng)
-    trial = Trial(federation=federation, faulty={1: faulty})
-    deal = trial.run("sums", mechanism)
-    trial.judge(deal)
-    assert list(deal.excluded) == [federation.names[1]] and float(deal.payments.sum()) == 0.0
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("at", some([4, 0], 1))
 def test_every_fault_of_one_agent_alone(fault: str, at: int) -> None:

@@ -21,7 +21,7 @@ from fedpact.negotiation.validation import (
 
 QUESTION = {"number": 7, "kind": "prices"}
 USES = np.array([True, True, False])
-MINE = Introduction(layout=Layout((0, 1, 2)), caps=np.array([np.inf]), uses=USES, task_uses=(USES,))
+MINE = Introduction(layout=Layout((0, 1, 2)), caps=np.array([np.inf]), task_uses=(USES,))
 AT = np.array([3.0, 1.0, 2.0])
 # a = log(1 + s_0 + 2 s_1), cost 0.1 s_0, at s = (3, 1, 2).
 HONEST: dict[str, Any] = {
@@ -47,10 +47,9 @@ def read(answer: dict[str, Any], at: np.ndarray = AT, earlier: tuple[ProfileAnsw
         },
         at,
         MINE,
+        [each for each in earlier if not each.outside],
         index=0,
         n_agents=3,
-        task_histories=[[each.tasks[0] for each in earlier]],
-        lot_histories=[[each.lots[0] for each in earlier if not each.outside]],
         shares=False,
     )
 
@@ -83,13 +82,13 @@ def test_leaving_needs_no_number() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"payoff": None}, "payoff must be a number, got None"),
-        ({"payoff": float("nan")}, "payoff must be a number, got nan"),
-        ({"payoff": 1e300}, "payoff must lie between"),
-        ({"payoff": 10**5000}, "payoff must be a number, got a int"),
-        ({"payoff": True}, "payoff must be a number, got True"),
-        ({"curvature": -1.0}, "curvature must lie between 0 and"),
-        ({"marginal_cost": "0.1"}, "marginal_cost must be a number, got '0.1'"),
+        ({"payoff": None}, "payoff must be a finite number, got None"),
+        ({"payoff": float("nan")}, "payoff must be a finite number, got nan"),
+        ({"payoff": 1e300}, "payoff must be a finite number, got 1e[+]300"),
+        ({"payoff": 10**5000}, "payoff must be a finite number, got an integer of 16610 bits"),
+        ({"payoff": True}, "payoff must be a finite number, got True"),
+        ({"curvature": -1.0}, "curvature must be at least 0, got -1"),
+        ({"marginal_cost": "0.1"}, "marginal_cost must be a finite number, got '0.1'"),
         ({"prices": None}, "prices must list 3 numbers, got none"),
         ({"prices": [1.0, 2.0]}, "prices must list 3 numbers, got 2"),
         ({"prices": [1.0, float("inf"), 0.0]}, r"prices\[1\] must be a finite number, got inf"),
@@ -97,8 +96,8 @@ def test_leaving_needs_no_number() -> None:
         ({"prices": [0.1, 0.2, 0.3]}, "names a price for data that does not matter to it"),
         ({"prices": [-0.1, 0.2, 0.0]}, "its own data harms it"),
         ({"marginal_cost": 0.0, "cost": 0.0}, "contributing without end costs nothing"),
-        ({"cost": 0.5}, "says that 3 samples cost it 0.5, at a marginal cost of 0.1"),
-        ({"payoff": 0.5}, "its payoff is 0.5, where by its prices it is at least 0.8333"),
+        ({"cost": 0.5}, "its samples cost it more than they do at the margin"),
+        ({"payoff": 0.5}, "its payoff is less than its prices make it"),
     ],
 )
 def test_answers_about_prices_that_cannot_be(change: dict[str, Any], message: str) -> None:
@@ -112,9 +111,9 @@ def test_contributing_nothing_is_worth_nothing_and_always_inside() -> None:
     assert read(AT_NOTHING, nothing).tasks[0].payoff == 0.0
     with pytest.raises(BadAnswer, match="contributing nothing is outside the domain"):
         read({"outside": True}, nothing)
-    with pytest.raises(BadAnswer, match="its payoff is 5"):
+    with pytest.raises(BadAnswer, match="its payoff is less than its prices make it"):
         read(AT_NOTHING | {"payoff": 5.0}, nothing)
-    with pytest.raises(BadAnswer, match="0 samples cost it 1,"):
+    with pytest.raises(BadAnswer, match="its samples cost it more"):
         read(AT_NOTHING | {"cost": 1.0}, nothing)
 
 
@@ -122,10 +121,10 @@ def test_contributing_nothing_is_worth_nothing_and_always_inside() -> None:
     ("change", "message"),
     [
         ({}, None),
-        ({"prices": [1.0, 2.0, 0.0], "payoff": 6.0}, "its payoff cannot go from 1.79176 to 6"),
+        ({"prices": [1.0, 2.0, 0.0], "payoff": 6.0}, "its payoff does not change as it says"),
         ({"prices": [1 / 7, 3 / 7, 0.0]}, "other proportions"),
-        ({"prices": [1 / 6, 2 / 6, 0.0], "payoff": HONEST["payoff"]}, "its payoff cannot go from"),
-        ({"cost": 0.3, "marginal_cost": 0.1}, "its cost cannot go from 0.3 to 0.3"),
+        ({"prices": [1 / 6, 2 / 6, 0.0], "payoff": HONEST["payoff"]}, "its payoff does not change as it says"),
+        ({"cost": 0.3, "marginal_cost": 0.1}, "its cost does not change as it says"),
     ],
 )
 def test_answers_that_contradict_an_earlier_one(change: dict[str, Any], message: str | None) -> None:
@@ -142,9 +141,9 @@ def test_answers_that_contradict_an_earlier_one(change: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"caps": [-1.0]}, "cap must lie between 0 and"),
-        ({"caps": [float("nan")]}, "cap must be a number, got nan"),
-        ({"caps": ["much"]}, "cap must be a number, got 'much'"),
+        ({"caps": [-1.0]}, "cap must be at least 0, got -1"),
+        ({"caps": [float("nan")]}, "cap must be a finite number, got nan"),
+        ({"caps": ["much"]}, "cap must be a finite number, got 'much'"),
         ({"caps": []}, "caps must have an entry for each of its lots, 1 in all"),
         ({"tasks": ["all"]}, "tasks must list lots by number"),
         ({"tasks": [[0, 3]]}, "from 0 to 2, got"),
@@ -158,9 +157,9 @@ def test_answers_that_contradict_an_earlier_one(change: dict[str, Any], message:
 def test_introductions(change: dict[str, Any], message: str) -> None:
     raw = {"caps": ["inf"], "tasks": [[0, 2]], "lot_owners": [0, 1, 2]}
     met = read_introduction(raw, 0, 3)
-    assert met.caps.tolist() == [np.inf] and met.uses.tolist() == [True, False, True]
+    assert met.caps.tolist() == [np.inf]
+    assert [each.tolist() for each in met.task_uses] == [[True, False, True]]
     assert read_introduction(raw | {"caps": [float("inf")]}, 0, 3).caps.tolist() == [np.inf]
-    assert read_introduction(raw, 1, 3).uses.all(), "its own data, which it may not use"
     with pytest.raises(BadAnswer, match=message):
         read_introduction(raw | change, 0, 3)
 
