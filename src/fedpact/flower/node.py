@@ -37,7 +37,7 @@ from fedpact.deals.signatures import (
     key_document,
     measured_parts,
     own_document,
-    own_statement_key,
+    own_statement_words,
     settlement_document,
     statement_document,
 )
@@ -431,7 +431,7 @@ class SigningNode(OwnNode):
 
     def _keep_statement(self, document: Mapping[str, Any], **more: Any) -> None:
         """Keep a receipt of what it signs, and of its own statements the digest; the last with its key counts."""
-        statements, key = self._statements(), own_statement_key(document)
+        statements, key = self._statements(), own_statement_words(document)
         if key is not None:
             statements.setdefault(document["deal"], {})[key] = document_digest(document)
             self.remember(**{STATEMENTS: statements})

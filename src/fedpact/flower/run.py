@@ -54,6 +54,7 @@ from fedpact.deals.signatures import (
     own_document,
     plain_key,
     settlement_document,
+    settles_by_delivery,
     signed_deals,
     signed_delivery,
     signed_subsets,
@@ -63,7 +64,7 @@ from fedpact.deals.signatures import (
 )
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, missing_measurements, score_of, verified_content
 from fedpact.fitting.delivery import Calibration
-from fedpact.flower.checks import are_members, settles_by_delivery
+from fedpact.flower.checks import are_members
 from fedpact.flower.messages import Conventions, array_record, ask_nodes, ask_to_measure, named_arrays, record_digest
 from fedpact.scenario import Money
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr

@@ -198,12 +198,11 @@ def test_a_sound_transcript(transcript: Path) -> None:
     np.testing.assert_allclose(found.recomputed.payments, solved.payments, atol=1e-9)
 
 
-def test_a_transcript_without_a_deal_leaves_it_open(transcript: Path) -> None:
+def test_a_transcript_without_a_deal_says_how_to_go_on(transcript: Path) -> None:
     *exchanges, _ = transcript.read_text(encoding="utf-8").splitlines(keepends=True)
     transcript.write_text("".join(exchanges), encoding="utf-8")
-    found = check_transcript(transcript)
-    assert found.deal is None and found.failed == [] and found.checked == ["budget-balance"]
-    assert found.findings["recomputed"].reason.startswith("no deal is stated")
+    with pytest.raises(fp.InvalidInput, match="there is no deal in it yet; `fedpact negotiate` with this transcript"):
+        check_record(transcript)
 
 
 def test_agents_of_a_transcript_keep_their_places(transcript: Path) -> None:
