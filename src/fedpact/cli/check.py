@@ -101,7 +101,7 @@ def _show(scenario: Scenario, found: CheckedDeal) -> None:
     screen.say(f"Held to: {_list_claims(found.claims)}")
     _show_verdicts(found)
     wrong = found.holds_payments and found.payment_check.exceeds
-    screen.say((found.payment_text, "red" if wrong else ""))
+    screen.say((f"{found.payment_text[:1].upper()}{found.payment_text[1:]}.", "red" if wrong else ""))
     for sentence in budget_sentences(found.outcome, found.amount):
         screen.say((sentence, "red"))
     for text in found.contradictions:

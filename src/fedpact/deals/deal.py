@@ -129,7 +129,7 @@ class Deal:
     contributions: FloatArray
     payments: FloatArray
     prices: FloatArray | None = None
-    side_payments: FloatArray | None = None
+    side_payments: FloatArray = None  # type: ignore[assignment]
     excluded: Mapping[str, str] = field(default_factory=dict)
     scenario: str | None = None
     provenance: Provenance = field(default_factory=lambda: Provenance(source=Source.STATED))
@@ -217,7 +217,6 @@ class Deal:
         """Who is paid something else than its prices come to, in words; empty if nobody is, or there are no prices."""
         if self.prices is None:
             return ""
-        assert self.side_payments is not None
         due = self.side_payments - (self.prices * self.contributions).sum(axis=1)
         off = np.abs(due - self.payments)
         place = int(off.argmax())
@@ -259,7 +258,6 @@ class Deal:
 
     def _take(self, places: Sequence[int], lots: Sequence[int]) -> Deal:
         """The same between some agents, with their lots, in another order."""
-        assert self.side_payments is not None
         owned: dict[str, Any] = {}
         if self.lot_owners is not None and self.lot_names is not None:
             owned = {key: tuple(getattr(self, key)[lot] for lot in lots) for key in ("lot_owners", "lot_names")}
@@ -300,7 +298,6 @@ class Deal:
         differs = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
         differs = np.bincount(self.lot_places, weights=differs, minlength=len(self.agents)) > 0.0
         for one, two in ((self.payments, other.payments), (self.side_payments, other.side_payments)):
-            assert one is not None and two is not None
             differs |= np.abs(one - two) > tol * other.turnover
         if self.prices is not None and other.prices is not None:
             highest = float(np.abs(other.prices).max(initial=0.0))

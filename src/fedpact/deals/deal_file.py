@@ -168,15 +168,6 @@ def holds_deal(path: Path) -> bool:
         return False
 
 
-def is_comparison(path: Path) -> bool:
-    """Whether a file holds the outcomes of several mechanisms."""
-    if is_ledger(path) or is_transcript(path):
-        return False
-    with error_context(str(path)):
-        record = DECODERS[".json"](read_text(path))
-    return isinstance(record, dict) and isinstance(record.get("outcomes"), list)
-
-
 def _from_ledger(path: Path) -> Deal:
     chain = read_ledger(path)
     with error_context(str(path)):

@@ -26,16 +26,14 @@ Cents, by largest remainder: every amount is rounded down, and the cents then mi
 each balance is one of the two whole cents next to the exact amount, and an amount of whole cents stays as it is.
 Remainders that tie go in the order of agents.
 
-Agents with equal payments get equal cents. If the plain rule would part them, the missing cents go to those whole
-groups of equals, of the right count, that have the largest sum of remainders: the least total deviation that is fair.
-A smaller remainder may then be rounded up and a larger one down. The one exception cannot be avoided: where no whole
-groups have the right count (three agents who are owed a third of a cent each), the equals at the cut differ by one
-cent, and those that come first are rounded up.
+Agents with equal payments get equal cents if that can be: equals that are more than the cents left are passed over for
+whoever comes after them. Where whole groups of equals never have the right count (three agents who are owed a third of
+a cent each), the first group passed over is parted by one cent, and those that come first in it are rounded up.
 
 Payments sum to zero only up to rounding error. An error below one cent disappears in the rounding; a larger one,
 which only huge amounts can have, is first taken off in proportion to the amounts.
 
-Cost: O(n log n), and if the plain rule parts equals a knapsack over the groups: O(n) a group.
+Cost: O(n log n).
 """
 
 from __future__ import annotations
@@ -48,12 +46,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpact.deals.deal import Deal
 from fedpact.deals.outcome import Outcome
@@ -329,7 +326,7 @@ def _exact_payments(
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         money = Decimal((total * rate).numerator) / Decimal((total * rate).denominator)
         text = f"{money:,.2f}" if MIN_GROUPED <= abs(money) < MAX_GROUPED else f"{money:.6g}"
-        unit = "" if currency == PAYOFF_UNIT else f" {currency}"
+        unit = "" if currency == PAYOFF_UNIT else f" {currency:.40}"
         way_out = "name whoever covers it as the sponsor (--sponsor), or as one more member"
         given_sum = f", got a sum of {text}{unit}; {way_out}"
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
@@ -365,27 +362,27 @@ def payments_for_delivered(
     """
     agreed = deal.deal if isinstance(deal, Outcome) else deal
     given = checked_delivery(agreed, delivered)
-    if (given == agreed.contributions).all():
+    if (given == agreed.contributions).all() or not agreed.payments.any():
         return agreed.payments
     if agreed.prices is not None:
-        # Between every two: what the receiver does not get it does not pay, so the sum stays what it was.
-        owners = agreed.lot_places
-        change = agreed.prices * (given - agreed.contributions)
-        change[owners, np.arange(len(owners))] = 0.0
-        received = np.bincount(owners, weights=change.sum(axis=0), minlength=len(agreed.agents))
-        return agreed.payments - change.sum(axis=1) + received
-    if between_members is not None:  # who may stand in another order there
-        shares = dict(zip(_lots(agreed), given.tolist(), strict=True))
-        due = payments_for_delivered(between_members, [shares[lot] for lot in _lots(between_members.deal)])
-        paid = dict(zip(between_members.agents, due.tolist(), strict=True))
-        return np.array([paid.get(name, 0.0) for name in agreed.agents])
-    if isinstance(deal, Outcome):
-        assert agreed.side_payments is not None
-        due = np.asarray(deal.rules.payments(deal.arrays, given), dtype=np.float64)
-        return np.where(_inside(agreed), due + agreed.side_payments, 0.0)
-    if not agreed.payments.any():
-        return agreed.payments
-    raise InvalidInput(NO_PRICES)
+        return _payments_for(agreed, given)
+    by_rule = deal if isinstance(deal, Outcome) else between_members
+    if by_rule is None:
+        raise InvalidInput(NO_PRICES)
+    shares, terms = dict(zip(_lots(agreed), given.tolist(), strict=True)), by_rule.deal
+    due = by_rule.rules.payments(by_rule.arrays, np.array([shares[lot] for lot in _lots(terms)])) + terms.side_payments
+    paid = dict(zip(terms.agents, due.tolist(), strict=True))  # who may stand in another order there
+    return np.array([0.0 if name in agreed.excluded else paid.get(name, 0.0) for name in agreed.agents])
+
+
+def _payments_for(deal: Deal, taken: FloatArray) -> FloatArray:
+    """A deal's payments where so much of each contribution is paid for, (lots,), or by each payer, (n, lots)."""
+    assert deal.prices is not None
+    owners = deal.lot_places
+    change = deal.prices * (taken - deal.contributions)
+    change[owners, np.arange(len(owners))] = 0.0
+    received = np.bincount(owners, weights=change.sum(axis=0), minlength=len(deal.agents))
+    return np.asarray(deal.payments - change.sum(axis=1) + received)
 
 
 def _lots(deal: Deal) -> list[tuple[str, str]]:
@@ -393,30 +390,22 @@ def _lots(deal: Deal) -> list[tuple[str, str]]:
     return list(zip(deal.lot_owners or deal.agents, deal.lot_names or deal.agents, strict=True))
 
 
-def _inside(deal: Deal) -> NDArray[np.bool_]:
-    return np.array([name not in deal.excluded for name in deal.agents])
-
-
 def agreed_transfers(deal: Deal) -> FloatArray:
     """(n, n): what the row's member pays the column's for its data if all was delivered, at the deal's prices."""
     if deal.prices is None:
         raise InvalidInput(NO_PRICES)
-    inside = _inside(deal)
+    inside = np.array([name not in deal.excluded for name in deal.agents])
     owed = np.where(inside[:, None] & inside, deal.prices * deal.contributions, 0.0)
     np.fill_diagonal(owed, 0.0)
     return owed
 
 
-def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
-    """(n, n): shares of transfers as plain data holds them; NaN where nothing is paid."""
-    return np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
-
-
-def payments_for_shares(deal: Deal, shares: ArrayLike) -> FloatArray:
-    """A deal's payments when of every transfer that is owed, (n, n), this share is paid: what one pays one receives."""
-    owed = agreed_transfers(deal)
-    change = np.where(owed != 0.0, owed * (np.asarray(shares, dtype=np.float64) - 1.0), 0.0)
-    return np.asarray(deal.payments + change.sum(axis=0) - change.sum(axis=1))
+def payments_for_shares(deal: Deal, shares: Any) -> FloatArray:
+    """A deal's payments when of every transfer that is owed, (n, n), this share is paid; nothing where none is."""
+    owed, given = agreed_transfers(deal), np.array(shares, dtype=np.float64)  # None is NaN
+    if given.shape != owed.shape or (np.isnan(given) != (owed == 0.0)).any() or (given < 0.0).any():
+        raise InvalidInput("the shares that are paid for must be one number of at least 0 per transfer that is owed")
+    return _payments_for(deal, deal.contributions * np.where(np.isnan(given), 1.0, given))
 
 
 def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
@@ -471,33 +460,11 @@ def _rounded_up(grains: Sequence[int], count: int) -> list[int]:
     for agent, amount in enumerate(grains):
         if amount % GRAINS:
             equals[amount].append(agent)
-    groups = sorted(equals.values(), key=lambda agents: (-(grains[agents[0]] % GRAINS), agents[0]))
-    if count not in accumulate(map(len, groups), initial=0):  # the cut goes through a group
-        remainders = [grains[agents[0]] % GRAINS for agents in groups]
-        chosen = _best_filling([len(agents) for agents in groups], remainders, count)
-        groups = groups if chosen is None else [groups[group] for group in chosen]
-    return [agent for agents in groups for agent in agents][:count]
-
-
-def _best_filling(sizes: Sequence[int], remainders: Sequence[int], count: int) -> list[int] | None:
-    """Groups whose sizes add up to `count`, with the largest sum of remainders; None if no sizes add up to it."""
-    best = np.full(count + 1, -np.inf)  # entry c: the largest sum for c agents out of the groups seen, from the back
-    best[0] = 0.0
-    taken = np.zeros((len(sizes), count + 1), dtype=np.bool_)
-    for group in reversed(range(len(sizes))):
-        size = sizes[group]
-        if size <= count:
-            with_group = best[: count + 1 - size] + size * remainders[group]
-            taken[group, size:] = with_group >= best[size:]
-            best[size:] = np.maximum(best[size:], with_group)
-    if best[count] < 0:
-        return None
-    chosen = []
-    for group, size in enumerate(sizes):
-        if taken[group, count]:
-            chosen.append(group)
-            count -= size
-    return chosen
+    chosen: list[int] = []
+    passed: list[int] = []
+    for agents in sorted(equals.values(), key=lambda agents: (-(grains[agents[0]] % GRAINS), agents[0])):
+        (chosen if len(chosen) + len(agents) <= count else passed).extend(agents)
+    return (chosen + passed)[:count]
 
 
 Paid = tuple[int, int, int]

@@ -47,7 +47,7 @@ from scipy.special import stdtr, stdtrit
 
 from fedpact.deals import Deal, Outcome, Settlement
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED, VERIFIED
-from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle, share_matrix
+from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
@@ -285,7 +285,7 @@ def check_third_users(deal: Deal, owed: FloatArray, has_third: NDArray[np.bool_]
 def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
     """Whether shares that somebody states are those due, as far as machines agree."""
     try:
-        one, other = share_matrix(stated), share_matrix(due)
+        one, other = np.array(stated, dtype=np.float64), np.array(due, dtype=np.float64)
     except (TypeError, ValueError):
         return False
     return one.shape == other.shape and np.allclose(one, other, rtol=0.0, atol=SAME_SHARE, equal_nan=True)

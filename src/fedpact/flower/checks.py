@@ -37,7 +37,7 @@ import numpy as np
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_from_record, is_number
 from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, chained_entries
-from fedpact.deals.settlement import payments_for_shares, settle_payments, share_matrix
+from fedpact.deals.settlement import payments_for_shares, settle_payments
 from fedpact.deals.signatures import (
     SignedDeal,
     is_signed_by,
@@ -435,6 +435,6 @@ def _check_cents_by_delivery(
     due = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
     if not isinstance(stated, list) or not same_shares(stated, due):
         raise Refused("the shares that are paid for are not those that what members measured comes to")
-    settled = settle_payments(payments_for_shares(deal, share_matrix(stated)), names=deal.agents, **document["money"])
+    settled = settle_payments(payments_for_shares(deal, stated), names=deal.agents, **document["money"])
     if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
         raise Refused("the cents are not those due for what arrived")

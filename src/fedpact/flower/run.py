@@ -44,7 +44,7 @@ from fedpact.deals.ledger import (
     VERIFY,
     is_end,
 )
-from fedpact.deals.settlement import PAYOFF_UNIT, payments_for_shares, settle_delivered, share_matrix
+from fedpact.deals.settlement import PAYOFF_UNIT, payments_for_shares, settle_delivered
 from fedpact.deals.signatures import (
     deal_document,
     document_digest,
@@ -341,7 +341,7 @@ class SignedRun:
         verified, calibration = self.entry(VERIFIED), self.content(AGREED)["verification"]["calibration"]
         models = [] if verified is None else verified.content["models"]
         shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
-        return settle_delivered(deal, np.array(given), payments_for_shares(deal, share_matrix(shares)), **unit), shares
+        return settle_delivered(deal, np.array(given), payments_for_shares(deal, shares), **unit), shares
 
     # The ledger
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.certificates.claims import BALANCE_TOLERANCE, quote_claim
-from fedpact.deals import Deal, Outcome, Settlement, is_ledger, load_deal, read_ledger
+from fedpact.deals import Deal, Outcome, Settlement, is_ledger, read_ledger
 from fedpact.deals.deal import Source
 from fedpact.deals.deal_file import (
     CHECKED,
@@ -34,11 +34,11 @@ from fedpact.deals.deal_file import (
     contradictions,
     deal_from_record,
     deal_record,
-    is_comparison,
     negotiation_contradictions,
     read_record,
     stated_deal,
 )
+from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
@@ -54,11 +54,9 @@ from fedpact.deals.ledger import (
     is_end,
 )
 from fedpact.deals.settlement import (
-    agreed_transfers,
     payments_for_delivered,
     payments_for_shares,
     settle_delivered,
-    share_matrix,
 )
 from fedpact.deals.signatures import (
     KnownKeys,
@@ -81,7 +79,13 @@ from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import MAX_NAMES, differing_texts, join_names
 
-STATED, FINISHED, PAYMENTS, LEFT_OUT = "stated", "finished", "payments", "members"  # names of checks
+STATED, FINISHED, PAYMENTS, LEFT_OUT, BUDGETS = (
+    "stated",
+    "finished",
+    "payments",
+    "members",
+    "budgets",
+)  # names of checks
 # What reading an entry raises that has a sound chain and unsound content.
 UNSOUND = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
@@ -100,7 +104,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     SETTLED: (),
 }
 # What an entry must hold, by its kind; more may stand beside it.
-ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
+ENTRY_FIELDS: Mapping[str, Mapping[str, type]] = {
     KEYS: {"keys": dict},
     AGREED: {"deal": dict},
     SIGNED: {"signatures": dict},
@@ -108,16 +112,12 @@ ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     MEASURED: {"accuracies": dict},
     VERIFIED: {"models": list},
     SETTLED: {"cents": dict, "signatures": dict},
-    FAILED: {"phase": str, "reason": str},
+    FAILED: {"phase": str, "reason": str, "agents": dict},
 }
 SETTLED_FIELDS = ("cents", "signatures", "paid_shares")  # of an entry of a settlement: all is signed
 
 Run = Callable[[Any], str]
 Applies = Callable[[Any], bool]
-
-
-class ClaimBroken(Exception):
-    """Why a claim does not hold."""
 
 
 class ClaimOpen(Exception):
@@ -136,7 +136,8 @@ class Finding:
 class RecordCheck:
     """A row of the table: what a check of a "deal", a "transcript" or a "ledger" needs and proves, in words.
 
-    `run` says why it holds, or raises `ClaimBroken` or `ClaimOpen`; `applies` whether there is something to check.
+    `run` says why it holds, or raises `InvalidInput`, or `ClaimOpen` where nothing can be said; `applies` whether there
+    is something to check.
     """
 
     of: str
@@ -167,7 +168,7 @@ def _finding(run: Run, record: Any) -> Finding:
         return Finding(holds=True, reason=run(record))
     except ClaimOpen as reason:
         return Finding(holds=None, reason=str(reason))
-    except (ClaimBroken, FedpactError) as reason:
+    except FedpactError as reason:
         return Finding(holds=False, reason=str(reason))
     except UNSOUND as error:  # sound chain, unsound content
         return Finding(holds=False, reason=f"an entry does not hold what it must: {error!r:.120}")
@@ -208,11 +209,12 @@ def check_record(path: Path) -> CheckedLedger | CheckedTranscript:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedTranscript(Checked):
-    """A transcript, the deal that its exchanges come to, and the one that it states."""
+    """A transcript, the deal that its exchanges come to, and the one that is stated, also as plain data."""
 
     transcript: Transcript
     recomputed: Deal
     deal: Deal
+    stated: Mapping[str, Any]
 
     @cached_property
     def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
@@ -224,7 +226,7 @@ class CheckedTranscript(Checked):
         """What the transcript states and its exchanges say nothing about."""
         header = self.transcript.header
         words = [key for key in ("title", "scenario") if getattr(header, key)]
-        return [*words, *(key for key in self.transcript.deal or () if key not in deal_record(self.recomputed))]
+        return [*words, *(key for key in self.stated if key not in deal_record(self.recomputed))]
 
 
 def check_transcript(path: Path) -> CheckedTranscript:
@@ -232,52 +234,41 @@ def check_transcript(path: Path) -> CheckedTranscript:
 
     An error if it states none: the negotiation was interrupted, and `fedpact negotiate` goes on.
     """
-    transcript = read_transcript(path)
-    deal = stated_deal(transcript)
-    return CheckedTranscript(transcript=transcript, recomputed=recompute(transcript), deal=deal)
-
-
-def _check_balanced(deal: Deal, tolerance: float) -> str:
-    total = float(deal.payments.sum())
-    if not abs(total) <= tolerance:
-        raise ClaimBroken(f"the payments stated sum to {total:+.3g}")
-    return f"payments sum to {f'{total:+.1e}' if total else 'zero'}"
-
-
-def _come_to(transcript: Transcript) -> str:
-    return f"{transcript.count} exchanges come to"
+    found = read_transcript(path)
+    deal = stated_deal(found)
+    return CheckedTranscript(transcript=found, recomputed=recompute(found), deal=deal, stated=found.deal or {})
 
 
 @_check("transcript", "recomputed", needs="a transcript that states a deal")
 def _check_recomputed(found: CheckedTranscript) -> str:
     """The deal is the one that the recorded answers come to; not that the answers were true."""
-    _compare_recomputed(found.transcript, found.deal, found.recomputed)
-    return f"the deal stated is the one that {_come_to(found.transcript)}"
-
-
-def _compare_recomputed(transcript: Transcript, stated: Deal, recomputed: Deal) -> None:
-    differing = stated.differences(recomputed)
+    differing = found.deal.differences(found.recomputed)
+    come_to = f"{found.transcript.count} exchanges come to"
     if differing:
-        raise ClaimBroken(f"{_come_to(transcript)} another deal for {join_names(differing, most=MAX_NAMES)}")
+        raise InvalidInput(f"{come_to} another deal for {join_names(differing, most=MAX_NAMES)}")
+    return f"the deal stated is the one that {come_to}"
 
 
 @_check("transcript", STATED, needs="a transcript that states a deal")
 def _check_negotiation(found: CheckedTranscript) -> str:
     """Protocol, rounds, welfare, residual and how it was settled are those of the exchanges."""
-    _compare_negotiation(found.transcript.deal or {}, found.recomputed)
-    return "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
-
-
-def _compare_negotiation(stated: Mapping[str, Any], recomputed: Deal) -> None:
-    wrong = negotiation_contradictions(stated, recomputed)
+    wrong = negotiation_contradictions(found.stated, found.recomputed)
     if wrong:
-        raise ClaimBroken("; ".join(wrong))
+        raise InvalidInput("; ".join(wrong))
+    return "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
 
 
 @_check("transcript", "budget-balance", needs="a transcript that states a deal")
 def _check_stated_balance(found: CheckedTranscript) -> str:
     """Payments sum to zero."""
-    return _check_balanced(found.deal, found.recomputed.balance_tolerance)
+    return _balanced_text(found.deal, found.recomputed.balance_tolerance)
+
+
+def _balanced_text(deal: Deal, tolerance: float) -> str:
+    total = float(deal.payments.sum())
+    if not abs(total) <= tolerance:
+        raise InvalidInput(f"the payments stated sum to {total:+.3g}")
+    return f"payments sum to {f'{total:+.1e}' if total else 'zero'}"
 
 
 # Ledgers
@@ -381,7 +372,7 @@ class CheckedLedger(Checked):
         if not path.exists():
             raise ClaimOpen(f"{name} is not beside the ledger")
         if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
-            raise ClaimBroken(f"{name} was changed: it does not have the digest in the ledger")
+            raise InvalidInput(f"{name} was changed: it does not have the digest in the ledger")
         return path
 
     @property
@@ -419,10 +410,10 @@ class CheckedLedger(Checked):
         """
         deal, stated, delivered = self.stated_deal, self.entries[SETTLED].content, self.delivered
         if delivered is None:
-            raise ClaimBroken("it is settled without having been trained")
+            raise InvalidInput("it is settled without having been trained")
         unit = self.deals[self.entries[SETTLED].seq].document["money"]
         if "paid_shares" in stated:
-            payments = _payments_by_shares(deal, stated["paid_shares"])
+            payments = payments_for_shares(deal, stated["paid_shares"])
         else:
             payments = payments_for_delivered(deal, delivered, between_members=between_members)
         return settle_delivered(deal, delivered, payments, **unit)
@@ -456,7 +447,7 @@ def _check_chain(found: CheckedLedger) -> str:
     chain = found.chain
     count = len(chain.entries)
     if chain.broken is not None:
-        raise ClaimBroken(f"line {count + 1} {chain.broken}; what stands before it holds")
+        raise InvalidInput(f"line {count + 1} {chain.broken}; what stands before it holds")
     dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
     return f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
 
@@ -465,64 +456,50 @@ def _check_chain(found: CheckedLedger) -> str:
 def _check_entries(found: CheckedLedger) -> str:
     """Every entry has the parts of its kind."""
     for entry in found.chain.entries:
-        why = _unsound_part(entry)
-        if why is not None:
-            raise ClaimBroken(f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
+        sound = False
+        with suppress(*UNSOUND):
+            sound = _has_its_parts(entry)
+        if not sound:
+            parts = join_names([*ENTRY_FIELDS[entry.kind]])
+            raise InvalidInput(f'line {entry.seq + 1}, "{entry.kind}", does not hold what it must: {parts}')
     return "every entry holds what one of its kind must"
 
 
-def _unsound_part(entry: Entry) -> str | None:
-    content = entry.content
-    for key, kind in ENTRY_FIELDS.get(entry.kind, {}).items():
-        if not isinstance(content.get(key), kind):
-            return f"its {key}"
-    if entry.kind == FAILED and not isinstance(content.get("agents") or {}, dict):
-        return "reasons by member"
-    models = [{"subset": [], **content}] if entry.kind == MEASURED else content.get("models", [])
-    if entry.kind in (MEASURED, VERIFIED) and not all(map(_is_measured_model, models)):
-        return "the subset and the accuracies from 0 to 1 of every model"
-    return None
-
-
-def _is_measured_model(stated: Any) -> bool:
-    """Whether it is a model made of a subset of the updates, and what members measured of it."""
-    subset, scores = (stated.get("subset"), stated.get("accuracies")) if isinstance(stated, dict) else (None, None)
-    if (
-        not isinstance(subset, list)
-        or not all(isinstance(name, str) for name in subset)
-        or not isinstance(scores, dict)
-    ):
-        return False
-    told = [score.get("accuracy") if isinstance(score, dict) else "nothing" for score in scores.values()]
-    return all(score is None or (isinstance(score, int | float) and 0.0 <= score <= 1.0) for score in told)
+def _has_its_parts(entry: Entry) -> bool:
+    """Whether an entry has the parts of its kind, and accuracies are from 0 to 1."""
+    content, fields = entry.content, ENTRY_FIELDS.get(entry.kind, {})
+    models = content["models"] if entry.kind == VERIFIED else [content] if entry.kind == MEASURED else []
+    scores = [said.get("accuracy") for model in models for said in model["accuracies"].values()]
+    return all(isinstance(content[key], kind) for key, kind in fields.items()) and all(
+        score is None or 0.0 <= score <= 1.0 for score in scores
+    )
 
 
 @_check("ledger", FINISHED, needs="the ledger")
 def _check_finished(found: CheckedLedger) -> str:
     """The run came to a settlement, and nothing failed after it; otherwise nobody is paid."""
     last: Entry | None = None
-    for entry in found.chain.entries:
-        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
-        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
+    for entry, under in zip(found.chain.entries, found.deals, strict=True):
+        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and AGREED in under.entries):
             last = entry
     if last is not None and last.kind == SETTLED:
         return "the run has come to its settlement"
     if last is None or last.kind != FAILED:
         raise ClaimOpen("the run is not settled yet")
-    reason, about = str(last.content.get("reason")), last.content.get("agents")
-    told = "; ".join(f'"{name}": {why}' for name, why in about.items()) if isinstance(about, dict) else ""
+    reason, about = str(last.content.get("reason")), dict(last.content.get("agents") or {})
+    told = "; ".join(f'"{name}": {why}' for name, why in about.items())
     reason = reason if not told or told in reason else f"{reason}: {told}"
-    raise ClaimBroken(f"the run failed ({last.content.get('phase')}): {reason:.400}")
+    raise InvalidInput(f"the run failed ({last.content.get('phase')}): {reason:.400}")
 
 
 @_check("ledger", "budget-balance", needs="a deal", applies=_has_deal)
 def _check_balance(found: CheckedLedger) -> str:
     """Payments sum to zero, and cents exactly."""
-    balanced = _check_balanced(found.stated_deal, found.stated_deal.balance_tolerance)
+    balanced = _balanced_text(found.stated_deal, found.stated_deal.balance_tolerance)
     if SETTLED in found.entries:
         cents = list(found.entries[SETTLED].content["cents"].values())
         if not all(type(each) is int for each in cents) or sum(cents):
-            raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
+            raise InvalidInput(f"the cents settled sum to {sum(cents)}")
     return balanced
 
 
@@ -532,12 +509,17 @@ def _check_prices(found: CheckedLedger) -> str:
     deal = found.stated_deal
     if deal.prices is None:
         raise ClaimOpen("the deal does not say its prices")
-    if deal.price_contradiction:
-        raise ClaimBroken(deal.price_contradiction)
+    paid = _price_text(deal)
     sums = deal.prices.sum(axis=0) * deal.contributions
     if not np.abs(sums).max(initial=0.0) <= deal.balance_tolerance:
-        raise ClaimBroken("what members pay for somebody's data is not what it is paid for it")
-    return "everybody is paid what its prices say, and what one pays for data another receives"
+        raise InvalidInput("what members pay for somebody's data is not what it is paid for it")
+    return f"{paid}, and what one pays for data another receives"
+
+
+def _price_text(deal: Deal) -> str:
+    if deal.price_contradiction:
+        raise InvalidInput(deal.price_contradiction)
+    return "everybody is paid what its prices say"
 
 
 @_check("ledger", "recomputed", needs="the transcript beside the ledger", applies=_has_deal)
@@ -552,14 +534,14 @@ def _check_transcript(found: CheckedLedger) -> str:
         transcript = read_transcript(path)
         recomputed = recompute(transcript)
     if recomputed.agents != found.stated_deal.agents:
-        raise ClaimBroken(f"{path.name} is of other members")
+        raise InvalidInput(f"{path.name} is of other members")
     if stated["exchanges"] != transcript.count:
-        raise ClaimBroken(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
-    try:
-        _compare_recomputed(transcript, found.stated_deal, recomputed)
-        _compare_negotiation(agreed["deal"], recomputed)
-    except ClaimBroken as reason:
-        raise ClaimBroken(f"by {path.name} {reason}") from reason
+        raise InvalidInput(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
+    told = CheckedTranscript(
+        transcript=transcript, recomputed=recomputed, deal=found.stated_deal, stated=agreed["deal"]
+    )
+    for reason in told.failures.values():
+        raise InvalidInput(f"by {path.name} {reason}")
     return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
 
 
@@ -593,11 +575,11 @@ def _check_updates(found: CheckedLedger) -> str:
         {name: [each[part] for each in listed] for name, listed in signed.items()} for part in ("update", "samples")
     )
     if updates.digests() != digests or updates.counts() != counts:
-        raise ClaimBroken("the updates kept are not those that members signed")
+        raise InvalidInput("the updates kept are not those that members signed")
     for model in models:
         if model_digest(updates.model_of(model["subset"])) != model.get("model"):
             whose = ", ".join(model["subset"])
-            raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
+            raise InvalidInput(f"the model made of the updates of {whose} is not the one that members measured")
     return f"{len(models)} models are made of the updates that members signed"
 
 
@@ -611,20 +593,8 @@ def _check_settlement(found: CheckedLedger) -> str:
         raise ClaimOpen("less was delivered than agreed, and the deal names no prices: what is due needs the scenario")
     due = found.settlement()
     if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
-        raise ClaimBroken("the cents settled are not those due for what was delivered at the prices agreed")
+        raise InvalidInput("the cents settled are not those due for what was delivered at the prices agreed")
     return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
-
-
-def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
-    """What is due when of every contribution the shares stated are paid for."""
-    if deal.prices is None:
-        raise ClaimBroken("it is settled by what arrived, and the deal names no prices")
-    owed, shares = agreed_transfers(deal), share_matrix(stated)
-    if shares.shape != owed.shape or (np.isnan(shares) != (owed == 0.0)).any():
-        raise ClaimBroken("the shares that are paid for are not one per contribution that somebody pays for")
-    if (shares < 0.0).any():
-        raise ClaimBroken("some share that is paid for is negative")
-    return payments_for_shares(deal, shares)
 
 
 @_check("ledger", "order", needs="the ledger")
@@ -634,9 +604,9 @@ def _check_order(found: CheckedLedger) -> str:
     for entry in found.chain.entries[1:]:
         line = f"line {entry.seq + 1}, {short_repr(entry.kind)}"
         if stage == SETTLED:
-            raise ClaimBroken(f"{line}, comes after the settlement, where a run ends")
+            raise InvalidInput(f"{line}, comes after the settlement, where a run ends")
         if entry.kind != KEYS and entry.kind not in ORDER[stage]:
-            raise ClaimBroken(f'{line}, cannot come after "{stage}"')
+            raise InvalidInput(f'{line}, cannot come after "{stage}"')
         if entry.kind == FAILED:
             stage = FIRST if is_end(entry) else stage
         elif entry.kind != KEYS:
@@ -654,11 +624,11 @@ def _check_keys(found: CheckedLedger) -> str:
     keys: dict[str, str] = {}
     for name, stated in ((n, s) for e in found.chain.entries if e.kind == KEYS for n, s in e.content["keys"].items()):
         if name in keys or stated["key"] in keys.values():
-            raise ClaimBroken(f'a second key is stated for "{name}", or it has the key of another member')
+            raise InvalidInput(f'a second key is stated for "{name}", or it has the key of another member')
         expected = found.keys.by_name.get(name)
         if found.keys.is_given and expected != stated["key"]:
             why = "is not known" if expected is None else "is not the one known"
-            raise ClaimBroken(f'the key stated for "{name}" {why}')
+            raise InvalidInput(f'the key stated for "{name}" {why}')
         keys[name] = stated["key"]
     whose = f"of {join_names(list(keys))}, each signed for this run"
     if found.keys.is_given:
@@ -673,7 +643,7 @@ def _check_signed(found: CheckedLedger) -> str:
     """Every member of the deal signed the same deal and its own prices."""
     found.check_signatures(SIGNED, FAILED)  # what was signed until a failure stays signed
     if found.must_be_signed and SIGNED not in found.entries:
-        raise ClaimBroken("nobody has signed the deal")
+        raise InvalidInput("nobody has signed the deal")
     return f"one deal, and its own part of it, signed by {found.signers(SIGNED, 'nobody has signed the deal')[0]}"
 
 
@@ -729,22 +699,22 @@ def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
     """That the ledger still holds what a member has signed last."""
     name, about, entries = receipt["name"], receipt["about"], found.chain.entries
     if receipt["run"] != entries[0].hash:
-        raise ClaimBroken(f'the receipt of "{name}" is of another run: {receipt["run"][:16]}')
+        raise InvalidInput(f'the receipt of "{name}" is of another run: {receipt["run"][:16]}')
     places = [entry.seq for entry in entries if entry.hash == receipt["head"]]
     if not places:
-        raise ClaimBroken(
+        raise InvalidInput(
             f'when "{name}" signed ({about}) the ledger ended in {receipt["head"][:16]}, an entry that it does not '
             f"hold: it was changed or cut off"
         )
     held = {part.digest: part.entry for part in found.signed_parts if part.holds and part.name == name}
     if held.get(receipt["digest"], -1) <= places[0]:
-        raise ClaimBroken(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
+        raise InvalidInput(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
     settled, statements = found.entries.get(SETTLED), {}
     if settled is not None:
         statements = receipt.get("statements", {}).get(document_digest(found.deals[settled.seq].document), {})
     for key, digest in statements.items():
         if digest not in held:
-            raise ClaimBroken(f'"{name}" signed {key:.100}, and the ledger does not hold it')
+            raise InvalidInput(f'"{name}" signed {key:.100}, and the ledger does not hold it')
     before = f", and so are its {len(statements)} statements before" if statements else ""
     return f'what "{name}" signed last ({about}) is there{before}'
 
@@ -756,14 +726,13 @@ def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
 class PaymentCheck:
     """How far payments can be from those that are due, by member: NaN where nothing is known; and what that rests on.
 
-    `tol` is what may be in the wrong pocket, in units of payoff. `paid` says in words what `agent`, whose payment is
-    furthest off, is paid and should be.
+    `tol` is what may be in the wrong pocket, in units of payoff. `paid` says whose payment is furthest off, what it is
+    and what it should be.
     """
 
     errors: FloatArray
     tol: float
     method: str
-    agent: str
     paid: str
 
     @property
@@ -775,14 +744,6 @@ class PaymentCheck:
     def exceeds(self) -> bool:
         """Whether more than the tolerance may be in the wrong pocket: also where nothing can be said."""
         return not self.error <= self.tol
-
-    def text(self, amount: Callable[[float], str], *, least: float = 0.0) -> str:
-        """How far the payments can be off, at `least` so much, and what says so."""
-        if np.isnan(self.error):
-            return f"whether the payments are right cannot be said ({self.method})"
-        if self.exceeds:
-            return f"up to {amount(self.error)} is in the wrong pocket: {self.paid}"
-        return f"payments agree to {amount(max(self.error, least))} ({self.method})"
 
 
 def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float | None = None) -> PaymentCheck:
@@ -803,15 +764,14 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
     sizes = np.nan_to_num(errors)
     worst = int(np.argmax(sizes >= sizes.max() * (1.0 - BALANCE_TOLERANCE)))  # the first of those that are as far off
     paid, rule = differing_texts(outcome.payments[worst], due[worst])
-    name = outcome.agents[worst]
     # Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
     rounding = BALANCE_TOLERANCE * max(turnover, float(np.abs(outcome.payoffs).sum()))
     return PaymentCheck(
         errors=np.where(np.isfinite(errors), errors, np.nan),
         tol=max(rounding, PAYMENT_TOLERANCE * turnover if per_payoff is None else CENT / per_payoff),
         method=method,
-        agent=str(name),
-        paid=f'member "{name}" is paid {paid}, by the rules of {mechanism.name} {rule} (units of payoff)',
+        paid=f'member "{outcome.agents[worst]}" is paid {paid}, by the rules of {mechanism.name} {rule} '
+        "(units of payoff)",
     )
 
 
@@ -874,8 +834,13 @@ class CheckedDeal(Checked):
     @property
     def payment_text(self) -> str:
         """How far the payments can be from those of the exact equilibrium, and what says so."""
-        text = self.payment_check.text(self.amount, least=self.payment_check.tol if self.money else 0.0)
-        return f"{text[:1].upper()}{text[1:]}."
+        found = self.payment_check
+        if np.isnan(found.error):
+            return f"whether the payments are right cannot be said ({found.method})"
+        if found.exceeds:
+            return f"up to {self.amount(found.error)} is in the wrong pocket: {found.paid}"
+        least = found.tol if self.money else 0.0
+        return f"payments agree to {self.amount(max(found.error, least))} ({found.method})"
 
     @property
     def is_proved(self) -> bool:
@@ -904,10 +869,10 @@ def check_deal(
 
     `found` is the ledger, where it was checked already.
     """
-    record: CheckedLedger | CheckedTranscript | None = None
+    record: CheckedLedger | CheckedTranscript | None = found
     stated_in: dict[str, Any] = {}
     if is_ledger(path) or is_transcript(path):
-        record = check_record(path) if found is None else found
+        record = record or check_record(path)
         known = record.recomputed if isinstance(record, CheckedTranscript) else record.deal
         if known is None:
             why = "there is no deal in this ledger yet"
@@ -915,8 +880,9 @@ def check_deal(
             raise InvalidInput(f"{path}: {why}; `fedpact check {path}` shows what it holds")
         deal = known
     else:
-        which = rules.name if rules is not None and is_comparison(path) else None
-        deal, stated_in = load_deal(path, mechanism=which), read_record(path, mechanism=which)
+        stated_in = read_record(path, mechanism=None if rules is None else rules.name)
+        with error_context(str(path)):
+            deal = deal_from_record(stated_in)
     with error_context(str(path)):
         chosen = mechanism_named(deal.mechanism) if rules is None else rules
         outcome = chosen.outcome_of(deal, federation)
@@ -988,9 +954,9 @@ def violation_text(certificate: Certificate) -> str:
 def _check_certificate(claim: Claim, found: CheckedDeal) -> str:
     proof = found.outcome.certificates[claim]
     if proof.verdict is Verdict.VIOLATED:
-        raise ClaimBroken(f"violated {violation_text(proof)}")
+        raise InvalidInput(f"violated {violation_text(proof)}")
     if proof.verdict is Verdict.NOT_REFUTED and np.isnan(proof.margin):
-        raise ClaimBroken("it could not be worked out")
+        raise InvalidInput("it could not be worked out")
     if not proof.holds:
         raise ClaimOpen(proof.verdict.value)
     return f"proved for {proof.scope}"
@@ -1002,7 +968,7 @@ def _check_members(found: CheckedDeal) -> str:
     unexplained = [name for name, reason in found.out.items() if not reason]
     if unexplained:
         are = "is" if len(unexplained) == 1 else "are"
-        raise ClaimBroken(
+        raise InvalidInput(
             f"{join_names(unexplained)} {are} in the scenario and not in the deal, which does not say why"
         )
     return "everybody of the scenario is in it, or it says why not"
@@ -1017,21 +983,32 @@ def _check_members(found: CheckedDeal) -> str:
 def _check_payments(found: CheckedDeal) -> str:
     """Nobody's payment is further than a cent from that of an equilibrium worked out a second time."""
     if found.payment_check.exceeds:
-        raise ClaimBroken(found.payment_check.text(found.amount))
+        raise InvalidInput(found.payment_text)
     return found.payment_check.method
+
+
+@_check(
+    "deal",
+    BUDGETS,
+    needs="a scenario with budgets",
+    applies=lambda found: bool(np.isfinite(found.outcome.federation.budgets).any()),
+)
+def _check_budgets(found: CheckedDeal) -> str:
+    """Nobody is asked for more than the scenario says that it can pay."""
+    for sentence in budget_sentences(found.outcome, found.amount):
+        raise InvalidInput(sentence.removesuffix("."))
+    return "nobody is asked for more than it can pay"
 
 
 @_check("deal", "prices", needs="a deal with prices", applies=lambda found: found.deal.prices is not None)
 def _check_deal_prices(found: CheckedDeal) -> str:
     """Everybody is paid what its prices say."""
-    if found.deal.price_contradiction:
-        raise ClaimBroken(found.deal.price_contradiction)
-    return "everybody is paid what its prices say"
+    return _price_text(found.deal)
 
 
 @_check("deal", STATED, needs="the scenario, and a file")
 def _check_stated(found: CheckedDeal) -> str:
     """Payoffs, costs, shares, verdicts and all else in the file follow from contributions and payments."""
     if found.contradictions:
-        raise ClaimBroken(found.contradictions[0])
+        raise InvalidInput(found.contradictions[0])
     return "all else that is stated follows from contributions and payments"

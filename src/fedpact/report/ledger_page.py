@@ -12,7 +12,6 @@ import numpy as np
 from fedpact.certificates.claims import claim_title, quote_claim
 from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, MEASURED
-from fedpact.deals.settlement import share_matrix
 from fedpact.negotiation.check import FINISHED, CheckedLedger
 from fedpact.report.markup import render
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
@@ -106,7 +105,7 @@ def _paid_table(found: CheckedLedger, deal: Deal) -> tuple[list[str], list[dict[
 
 def _arrived_texts(deal: Deal, shares: Any) -> list[str]:
     """Of each member, the mean share that is paid for, weighted by what would be paid."""
-    matrix = share_matrix(shares)
+    matrix = np.array(shares, dtype=np.float64)
     weights = np.abs(deal.prices) if deal.prices is not None else np.ones_like(matrix)
     weights = np.where(np.isnan(matrix), 0.0, weights)
     total = weights.sum(axis=0)

@@ -125,7 +125,7 @@ def test_claims_are_about_the_last_deal(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger.append("begun", {})
         ledger.append(AGREED, {"deal": DEAL | {"payments": [9.0, 9.0]}})
-        ledger.append(FAILED, {"phase": "sign", "reason": "too dear"})
+        ledger.append(FAILED, {"phase": "sign", "reason": "too dear", "agents": {}})
         ledger.append(AGREED, {"deal": DEAL})
     found = check_record(path)
     assert found.failed == [] and found.findings["signed"].holds is None
