@@ -54,11 +54,6 @@ class TrainingUpdates:
 
     rounds: list[RoundUpdates] = field(default_factory=list)
 
-    @property
-    def names(self) -> list[str]:
-        """Members that sent an update in some round."""
-        return list(dict.fromkeys(name for each in self.rounds for name in each.updates))
-
     def model_of(self, subset: Iterable[str]) -> dict[str, NDArray[Any]]:
         """The model that the updates of some members come to, under the names of the model that training began with."""
         chosen, first = set(subset), self.rounds[0].before
@@ -76,16 +71,13 @@ class TrainingUpdates:
             for key, array in first.items()
         }
 
-    def digests(self) -> dict[str, list[str]]:
-        """The digest of every update, by member, in the order of the rounds."""
-        return {
-            name: [model_digest(each.updates[name]) for each in self.rounds if name in each.updates]
-            for name in self.names
-        }
-
-    def counts(self) -> dict[str, list[int]]:
-        """The samples behind every update, by member, in the order of the rounds."""
-        return {name: [each.samples[name] for each in self.rounds if name in each.updates] for name in self.names}
+    def deliveries(self) -> dict[str, list[tuple[str, int]]]:
+        """The digest of every update and the samples behind it, by member, in the order of the rounds."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        for each in self.rounds:
+            for name, update in each.updates.items():
+                found.setdefault(name, []).append((model_digest(update), each.samples[name]))
+        return found
 
     def save(self, path: Path) -> dict[str, Any]:
         """Write them; the file's name and digest."""

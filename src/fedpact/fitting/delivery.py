@@ -293,14 +293,14 @@ def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
 
 def ledger_calibration(found: CheckedLedger) -> Calibration | None:
     """The calibration that members signed to be judged by, if there is one."""
-    agreed = found.last(AGREED)
+    agreed = found.entries.get(AGREED)
     stated = None if agreed is None else (agreed.content.get("verification") or {}).get("calibration")
     return None if stated is None else Calibration.of_record(stated)
 
 
 def with_paid_shares(found: CheckedLedger) -> CheckedLedger:
     """The ledger with whether the shares that are paid for are those that follow from what members measured."""
-    settled = found.last(SETTLED)
+    settled = found.entries.get(SETTLED)
     if settled is None or "paid_shares" not in settled.content:
         return found
     try:
@@ -312,11 +312,11 @@ def with_paid_shares(found: CheckedLedger) -> CheckedLedger:
 
 def _judge_shares(found: CheckedLedger, stated: Any) -> tuple[bool, str]:
     """Shares worked out anew from what members measured and the calibration they signed."""
-    trained, verified, calibration = found.last(TRAINED), found.last(VERIFIED), ledger_calibration(found)
+    trained, verified, calibration = found.entries.get(TRAINED), found.entries.get(VERIFIED), ledger_calibration(found)
     if trained is None or calibration is None or found.deal is None:
         return False, "there is no deal, no training or no calibration that they could follow from"
     models = [] if verified is None else verified.content["models"]
-    due = calibration.paid_shares(found.deal, models, found.deals[trained.seq].delivered())
+    due = calibration.paid_shares(found.deal, models, found.under.delivered())
     if not same_shares(stated, due):
         return False, "they are not those that follow from what members measured"
     return True, "each follows from the calibration and what members measured, without the two parties' reports"

@@ -308,13 +308,19 @@ class CheckedLedger(Checked):
         return deal_from_record(self.entries[AGREED].content["deal"])
 
     @cached_property
+    def deals(self) -> Sequence[SignedDeal]:
+        """The deal that each entry stands under."""
+        return signed_deals(self.chain.entries)
+
+    @cached_property
+    def under(self) -> SignedDeal:
+        """The last deal, with what members have signed under it; one without entries if there is none."""
+        return next((each for each in reversed(self.deals) if AGREED in each.entries), SignedDeal(ledger=()))
+
+    @property
     def entries(self) -> Mapping[str, Entry]:
         """The last deal and what follows it, by kind."""
-        return next((under.entries for under in reversed(self.deals) if AGREED in under.entries), {})
-
-    def last(self, kind: str) -> Entry | None:
-        """The entry of a kind that belongs to the last deal."""
-        return self.entries.get(kind)
+        return self.under.entries
 
     @property
     def is_finished(self) -> bool:
@@ -327,11 +333,6 @@ class CheckedLedger(Checked):
         settled = self.entries[SETTLED].content if SETTLED in self.entries else {}
         beside = [f"{key!r:.80} in the settlement" for key in settled if key not in SETTLED_FIELDS]
         return ["when its last entry was written", *beside]
-
-    @cached_property
-    def deals(self) -> Sequence[SignedDeal]:
-        """The deal that each entry stands under."""
-        return signed_deals(self.chain.entries)
 
     @cached_property
     def signed_parts(self) -> Sequence[SignedPart]:
@@ -360,7 +361,7 @@ class CheckedLedger(Checked):
         self.content(kind, otherwise)
         entry = self.entries[kind]
         names = list(dict.fromkeys(part.name for part in self.signed_parts if part.entry == entry.seq))
-        missing = [name for name in self.deals[entry.seq].document["keys"] if name not in names]
+        missing = [name for name in self.under.document["keys"] if name not in names]
         return join_names(names) if names else "", missing
 
     def file(self, stated: Mapping[str, Any]) -> Path:
@@ -391,15 +392,14 @@ class CheckedLedger(Checked):
         """The samples that each member has used in every round; of whoever agreed to none there are no rounds."""
         listed = self.entries[TRAINED].content["deliveries"] if TRAINED in self.entries else {}
         given = {name: [each["samples"] for each in rounds] for name, rounds in listed.items()}
-        return {name: given.get(name, []) for name in self.deals[self.entries[AGREED].seq].members} if listed else {}
+        return {name: given.get(name, []) for name in self.under.members} if listed else {}
 
     @property
     def delivered(self) -> FloatArray | None:
         """What each has delivered, in units of contribution, by what members signed; None if nothing was trained."""
-        trained, deal = self.entries.get(TRAINED), self.stated_deal
-        if trained is None:
+        if TRAINED not in self.entries:
             return None
-        signed = self.deals[trained.seq].delivered()
+        signed, deal = self.under.delivered(), self.stated_deal
         return np.array([signed.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
 
     def settlement(self, *, between_members: Outcome | None = None) -> Settlement:
@@ -411,12 +411,11 @@ class CheckedLedger(Checked):
         deal, stated, delivered = self.stated_deal, self.entries[SETTLED].content, self.delivered
         if delivered is None:
             raise InvalidInput("it is settled without having been trained")
-        unit = self.deals[self.entries[SETTLED].seq].document["money"]
         if "paid_shares" in stated:
             payments = payments_for_shares(deal, stated["paid_shares"])
         else:
             payments = payments_for_delivered(deal, delivered, between_members=between_members)
-        return settle_delivered(deal, delivered, payments, **unit)
+        return settle_delivered(deal, delivered, payments, **self.under.document["money"])
 
 
 def check_ledger(
@@ -570,11 +569,12 @@ def _check_updates(found: CheckedLedger) -> str:
     if stated is None:
         raise ClaimOpen("the updates are not kept beside the ledger")
     updates = TrainingUpdates.load(found.file(stated), stated["sha256"])
-    signed = {name: listed for name, listed in trained.get("deliveries", {}).items() if listed}
-    digests, counts = (
-        {name: [each[part] for each in listed] for name, listed in signed.items()} for part in ("update", "samples")
-    )
-    if updates.digests() != digests or updates.counts() != counts:
+    signed = {
+        name: [(each["update"], each["samples"]) for each in listed]
+        for name, listed in trained["deliveries"].items()
+        if listed
+    }
+    if updates.deliveries() != signed:
         raise InvalidInput("the updates kept are not those that members signed")
     for model in models:
         if model_digest(updates.model_of(model["subset"])) != model.get("model"):
@@ -709,9 +709,8 @@ def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
     held = {part.digest: part.entry for part in found.signed_parts if part.holds and part.name == name}
     if held.get(receipt["digest"], -1) <= places[0]:
         raise InvalidInput(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
-    settled, statements = found.entries.get(SETTLED), {}
-    if settled is not None:
-        statements = receipt.get("statements", {}).get(document_digest(found.deals[settled.seq].document), {})
+    is_settled, statements = SETTLED in found.entries, receipt.get("statements", {})
+    statements = statements.get(document_digest(found.under.document), {}) if is_settled else {}
     for key, digest in statements.items():
         if digest not in held:
             raise InvalidInput(f'"{name}" signed {key:.100}, and the ledger does not hold it')

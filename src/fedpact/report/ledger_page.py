@@ -75,7 +75,7 @@ def signed_rows(found: CheckedLedger) -> Iterator[tuple[str, str, str, str]]:
 
 def paid_columns(found: CheckedLedger, deal: Deal) -> list[tuple[str, list[str]]]:
     """What each member agreed to, delivered, measured and is paid; columns that nothing is known of are left out."""
-    measured, used = found.last(MEASURED), found.samples
+    measured, used = found.entries.get(MEASURED), found.samples
     settled = found.paid
     money: dict[str, Any] = {} if settled is None else settled.record()
     paid = {entry["agent"]: entry["amount"] for entry in money.get("balances", [])}

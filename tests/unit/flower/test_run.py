@@ -150,7 +150,7 @@ def test_random_federations_negotiate_sign_and_settle(seed: int, tmp_path: Path)
         found = check_record(stage.ledger)
         assert found.failed == []
         assert_solved(found.deal, federation)
-        assert found.last("settled") is not None
+        assert found.entries.get("settled") is not None
 
 
 def test_nobody_contributes_where_nothing_is_worth_it(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path
     assert found.deal is not None and list(found.deal.excluded) == ["agent 1"]
     assert reason in found.deal.excluded["agent 1"]
     assert_solved(found.deal, federation)
-    assert found.failed == [] and found.last("settled") is not None
+    assert found.failed == [] and found.entries.get("settled") is not None
     assert "agent 1" not in last(stage, "trained")["deliveries"]
 
 

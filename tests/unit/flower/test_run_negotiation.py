@@ -62,7 +62,7 @@ def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, 
     found = check_record(stage.ledger)
     assert found.deal is not None and reason in found.deal.excluded[federation.names[1]]
     assert len(found.deal.excluded) == 1 and float(found.deal.payments.sum()) == 0.0
-    assert found.failed == [] and found.last("settled") is not None
+    assert found.failed == [] and found.entries.get("settled") is not None
 
 
 def keys_by_name(federation: fp.Federation, folder: Path) -> dict[int, dict[str, Any]]:

@@ -156,7 +156,7 @@ def test_a_ledger_that_was_changed_stands_as_far_as_its_chain(path: Path) -> Non
     found = check_ledger(path)
     assert found.failed == ["chain"]
     assert "what stands before it holds" in found.findings["chain"].reason
-    assert found.deal is not None and found.last(SETTLED) is None
+    assert found.deal is not None and found.entries.get(SETTLED) is None
 
 
 def test_a_deal_that_cannot_be_read_is_none(path: Path) -> None:
