@@ -42,7 +42,7 @@ import heapq
 import json
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -228,30 +228,52 @@ def settle(
     if not isinstance(money, Money | None):
         rule = 'must be Money("EUR", 1000.0) or the like, or None'
         raise InvalidInput(field="money", rule=rule, value=money)
-    if agreed.price_contradiction and not unchecked:
-        difference = f": {agreed.price_contradiction}; unchecked=True settles it as it is"
-        rule = "must be what the deal's prices come to"
-        raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
+    if not unchecked:
+        _check_prices(agreed)
     unit = money_terms(money, decimals)
     if delivered is None:
         return settle_payments(agreed.payments, names=agreed.agents, sponsor=sponsor, **unit)
     given = checked_delivery(agreed, delivered)
     due = payments_for_delivered(deal, given, between_members=between_members)
-    return settle_delivered(agreed, given, due, sponsor=sponsor, **unit)
+    return _settle_delivered(agreed, given, due, sponsor=sponsor, **unit)
 
 
-def settle_delivered(
-    deal: Deal, delivered: FloatArray, payments: FloatArray, *, sponsor: str | None = None, **unit: Any
+def settle_run(
+    deal: Deal,
+    delivered: Mapping[str, float],
+    unit: Mapping[str, Any],
+    *,
+    shares: Any = None,
+    between_members: Outcome | None = None,
 ) -> Settlement:
-    """The transfers of the payments due for what was delivered, beside what was agreed.
+    """What is due in a run whose members sign: what coordinators state, nodes hold it to, and `fedpact check` finds.
 
-    `unit` is what amounts are counted in (`money_terms`).
+    `delivered` is what members have signed to have delivered, by name; `unit` the money they have signed. `shares`, as
+    in `payments_for_shares`, are what is paid for where they signed to be paid by what arrived.
     """
+    _check_prices(deal)
+    given = np.array([delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
+    if shares is None:
+        due = payments_for_delivered(deal, given, between_members=between_members)
+    else:
+        due = payments_for_shares(deal, shares)
+    return _settle_delivered(deal, given, due, **unit)
+
+
+def _check_prices(deal: Deal) -> None:
+    if deal.price_contradiction:
+        difference = f": {deal.price_contradiction}; unchecked=True settles it as it is"
+        rule = "must be what the deal's prices come to"
+        raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
+
+
+def _settle_delivered(deal: Deal, delivered: FloatArray, payments: FloatArray, **unit: Any) -> Settlement:
+    """The transfers of the payments due for what was delivered, beside what was agreed."""
     return replace(
-        settle_payments(payments, names=deal.agents, sponsor=sponsor, **unit),
+        settle_payments(payments, names=deal.agents, **unit),
         agreed=tuple(deal.contributions.tolist()),
         delivered=tuple(delivered.tolist()),
-        agreed_cents=settle_payments(deal.payments, names=deal.agents, sponsor=sponsor, **unit).cents,
+        agreed_cents=settle_payments(deal.payments, names=deal.agents, **unit).cents,
     )
 
 
@@ -291,12 +313,8 @@ def settle_payments(
             raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
         payments, names = np.append(payments, -math.fsum(np.asarray(payments))), (*names, sponsor)
     agents = check_names("names", names, None)
-    rate = one_number("per_payoff", per_payoff, positive, "positive and finite")
-    if isinstance(decimals, bool) or not isinstance(decimals, int | np.integer) or not 0 <= decimals <= MAX_DECIMALS:
-        rule = f"must be a whole number from 0 to {MAX_DECIMALS}"
-        raise InvalidInput(field="decimals", rule=rule, value=decimals, given=f", got {short_repr(decimals)}")
-    if not isinstance(currency, str) or not currency.strip():
-        raise InvalidInput(field="currency", rule="must be a non-empty string", value=currency)
+    check_unit(currency=currency, per_payoff=per_payoff, decimals=decimals)
+    rate = float(per_payoff)
     cents_per_payoff = Fraction(rate) * 10 ** int(decimals)
     exact = _exact_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff, Fraction(rate), currency)
     cents = whole_cents([payment * cents_per_payoff for payment in exact])
@@ -312,6 +330,16 @@ def settle_payments(
         decimals=int(decimals),
         minimal=minimal,
     )
+
+
+def check_unit(*, currency: Any, per_payoff: Any, decimals: Any) -> None:
+    """Raise `InvalidInput` unless amounts can be counted in this unit."""
+    one_number("per_payoff", per_payoff, positive, "positive and finite")
+    if isinstance(decimals, bool) or not isinstance(decimals, int | np.integer) or not 0 <= decimals <= MAX_DECIMALS:
+        rule = f"must be a whole number from 0 to {MAX_DECIMALS}"
+        raise InvalidInput(field="decimals", rule=rule, value=decimals, given=f", got {short_repr(decimals)}")
+    if not isinstance(currency, str) or not currency.strip():
+        raise InvalidInput(field="currency", rule="must be a non-empty string", value=currency)
 
 
 def _exact_payments(

@@ -37,8 +37,9 @@ import numpy as np
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_from_record, is_number
 from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, chained_entries
-from fedpact.deals.settlement import payments_for_shares, settle_payments
+from fedpact.deals.settlement import check_unit, settle_payments, settle_run
 from fedpact.deals.signatures import (
+    MONEY,
     SignedDeal,
     is_signed_by,
     plain_key,
@@ -57,7 +58,6 @@ from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 ROUNDING = 1e-6  # of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding
 MONEY_ROUNDING = 1e-9  # of the money that changes hands
 CENT = 1  # how far rounding may move a payment, in cents
-MAX_UNIT_DECIMALS = 9
 OWN_PART = ("place", "contributions", "money")  # claims that `check_own_part` checks
 NUMBERS = ("mechanism", "agents", "contributions", "payments", "side_payments")  # of a document, beside who is out
 
@@ -123,11 +123,10 @@ def check_own_part(seat: Seat, asked: Mapping[str, Any]) -> Deal:
     given_by_absent = np.delete(deal.contributions, deal.members).any()
     _require("contributions", not given_by_absent, "somebody who is out would contribute")
     money = document.get("money")
-    parts = money if isinstance(money, dict) else {}
-    rate, decimals = parts.get("per_payoff", 0.0), parts.get("decimals")
-    sound = is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_UNIT_DECIMALS
-    sound = sound and isinstance(parts.get("currency"), str)
-    _require("money", sound, f"no exchange rate in {short_repr(money)}")
+    try:
+        check_unit(**{part: money[part] for part in MONEY})  # type: ignore[index]
+    except (InvalidInput, KeyError, TypeError) as reason:
+        raise Refused(f"money: no exchange rate in {short_repr(money)}: {reason}") from reason
     listed = isinstance(prices, list) and len(prices) == seat.size and all(map(is_number, prices))
     if prices is not None and not listed:
         raise Refused(f"prices must be {seat.size} finite numbers, got {short_repr(prices)}")
@@ -435,6 +434,6 @@ def _check_cents_by_delivery(
     due = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
     if not isinstance(stated, list) or not same_shares(stated, due):
         raise Refused("the shares that are paid for are not those that what members measured comes to")
-    settled = settle_payments(payments_for_shares(deal, stated), names=deal.agents, **document["money"])
+    settled = settle_run(deal, delivered, document["money"], shares=stated)
     if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
         raise Refused("the cents are not those due for what arrived")

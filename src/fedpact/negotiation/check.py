@@ -54,9 +54,7 @@ from fedpact.deals.ledger import (
     is_end,
 )
 from fedpact.deals.settlement import (
-    payments_for_delivered,
-    payments_for_shares,
-    settle_delivered,
+    settle_run,
 )
 from fedpact.deals.signatures import (
     KnownKeys,
@@ -408,14 +406,9 @@ class CheckedLedger(Checked):
         `between_members` is the deal's outcome between those who are in it, by whose rule they are paid where it names
         no prices.
         """
-        deal, stated, delivered = self.stated_deal, self.entries[SETTLED].content, self.delivered
-        if delivered is None:
-            raise InvalidInput("it is settled without having been trained")
-        if "paid_shares" in stated:
-            payments = payments_for_shares(deal, stated["paid_shares"])
-        else:
-            payments = payments_for_delivered(deal, delivered, between_members=between_members)
-        return settle_delivered(deal, delivered, payments, **self.under.document["money"])
+        shares = self.entries[SETTLED].content.get("paid_shares")
+        delivered, unit = self.under.delivered(), self.under.document["money"]
+        return settle_run(self.stated_deal, delivered, unit, shares=shares, between_members=between_members)
 
 
 def check_ledger(
