@@ -310,7 +310,7 @@ def settle_payments(
             raise InvalidInput(field="sponsor", rule="must be a name", value=sponsor)
         if sponsor in names:
             rule = "must be somebody who is not in the deal"
-            raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
+            raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor:.60}" is in it')
         payments, names = np.append(payments, -math.fsum(np.asarray(payments))), (*names, sponsor)
     agents = check_names("names", names, None)
     check_unit(currency=currency, per_payoff=per_payoff, decimals=decimals)

@@ -103,7 +103,9 @@ def check_names(
         key = owner, looks_of(name)
         if (before := seen.get(key)) is not None:
             rule = "must differ from the others" if owner is None else "must differ from the owner's others"
-            twice = f', "{name}" appears twice' if before == name else f", {before!a} and {name!a} look alike"
+            twice = (
+                f', "{name:.60}" appears twice' if before == name else f", {before!a:.60} and {name!a:.60} look alike"
+            )
             errors.errors.append(
                 InvalidInput(field=field, index=index, rule=rule, value=name, given=twice, agent=owner)
             )
@@ -111,7 +113,9 @@ def check_names(
         scripts = mixed_scripts(name)
         if owners is None and scripts:
             rule = f"must not mix letters of {' and '.join(scripts)} in a word, which look alike"
-            errors.errors.append(InvalidInput(field=field, index=index, rule=rule, value=name, given=f", got {name!a}"))
+            errors.errors.append(
+                InvalidInput(field=field, index=index, rule=rule, value=name, given=f", got {name!a:.60}")
+            )
     errors.raise_errors()
     return names
 

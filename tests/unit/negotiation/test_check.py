@@ -121,6 +121,13 @@ def test_a_model_or_a_transcript_that_was_changed(path: Path) -> None:
     assert check_record(path).failed == []
 
 
+def test_lots_that_nobody_signed_are_found(path: Path) -> None:
+    """What members sign has one number for each of them: a deal of lots would be settled between others."""
+    run_ledger(path, until=SIGNED, agreed={"deal": DEAL | {"lot_owners": ["B", "A"], "lot_names": ["x", "y"]}})
+    finding = check_record(path).findings["signed"]
+    assert finding.holds is False and "the deal states lots of data, and what members sign knows" in finding.reason
+
+
 def test_claims_are_about_the_last_deal(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger.append("begun", {})
