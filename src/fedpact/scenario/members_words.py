@@ -100,7 +100,8 @@ class Price:
         """Money per unit of data."""
         if self.unit.noun.casefold() != unit.noun.casefold():
             raise InvalidInput(
-                f"{field} is money per {self.unit.noun:.40}, but data is counted in {unit.noun:.40}s; use one word for both"
+                f"{field} is money per {self.unit.noun:.40}, but data is counted in {unit.noun:.40}s; "
+                f"use one word for both"
             )
         return self.amount * unit.count / self.unit.count
 
