@@ -17,8 +17,9 @@ import numpy as np
 
 from fedpact.certificates.claims import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
 from fedpact.deals.deal import Deal, Provenance, Source
-from fedpact.deals.ledger import AGREED, SIGNED, is_end, is_ledger, read_ledger
+from fedpact.deals.ledger import AGREED, FAILED, SIGNED, is_end, is_ledger, read_ledger
 from fedpact.deals.outcome import PER_AGENT, Outcome
+from fedpact.deals.signatures import last_deal, signed_deals
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Transcript, is_transcript, read_transcript
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
@@ -173,19 +174,16 @@ def _from_ledger(path: Path) -> Deal:
     with error_context(str(path)):
         if chain.broken is not None:
             raise InvalidInput(f"line {len(chain.entries) + 1} {chain.broken}: the ledger was changed")
-        places = [place for place, entry in enumerate(chain.entries) if entry.kind == AGREED]
-        if not places:
+        entries = last_deal(signed_deals(chain.entries)).entries
+        if AGREED not in entries:
             raise InvalidInput("there is no deal in this ledger yet")
-        agreed, after = chain.entries[places[-1]], chain.entries[places[-1] :]
-        ended = next((entry for entry in after if is_end(entry)), None)
-        if ended is not None:
-            why = f"{ended.content.get('reason')!s:.200}"
+        if FAILED in entries and is_end(entries[FAILED]):
+            why = f"{entries[FAILED].content.get('reason')!s:.200}"
             raise InvalidInput(f"the run failed, and its deal with it ({why}): it binds and pays nobody")
-        record = agreed.content.get("deal")
+        record = entries[AGREED].content.get("deal")
         if not isinstance(record, dict):
             raise InvalidInput(f"a deal must be a JSON object, got {short_repr(record)}")
-        signed = any(entry.kind == SIGNED for entry in after)
-        source = Source.SIGNED.value if signed else record.get("source", Source.NEGOTIATED.value)
+        source = Source.SIGNED.value if SIGNED in entries else record.get("source", Source.NEGOTIATED.value)
         return deal_from_record({**record, "source": source})
 
 

@@ -71,7 +71,7 @@ OWN_PARTS = {  # of what a member signs of its own doing, and how it is called i
         ("models", "accuracies", "samples"),
         "what it measured of the models made of subsets of the updates",
     ),
-    "accuracy": (("model", "accuracy", "samples"), "what it measured of the model"),
+    "accuracy": (("models", "accuracies", "samples"), "what it measured of the model"),
 }
 
 
@@ -320,13 +320,6 @@ def own_document(
     return {"about": about, "run": deal["run"], "deal": document_digest(deal), "name": name, **parts}
 
 
-def measured_parts(about: str, models: Sequence[Any], accuracies: Sequence[Any], samples: Any) -> dict[str, Any]:
-    """What a member signs of models it has measured: of one under "accuracy", of several under "verification"."""
-    if about == "accuracy":
-        return {"model": models[0], "accuracy": accuracies[0], "samples": samples}
-    return {"models": list(models), "accuracies": list(accuracies), "samples": samples}
-
-
 def own_statement_words(document: Mapping[str, Any]) -> str | None:
     """What a node remembers its own statement by, "what it delivered in round 3"; None of what all sign alike."""
     about = OWN_PARTS.get(str(document["about"]))
@@ -425,7 +418,13 @@ def _own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple
     elif entry.kind == MEASURED:
         for name, said in content["accuracies"].items():
             if said.get("accuracy") is not None:
-                yield name, own_document("accuracy", document, name, said, head=entry.previous), said.get("signature")
+                measured = {
+                    "models": [said.get("model")],
+                    "accuracies": [said["accuracy"]],
+                    "samples": said.get("samples"),
+                }
+                made = own_document("accuracy", document, name, measured, head=entry.previous)
+                yield name, made, said.get("signature")
     else:
         models, signatures = content["models"], content.get("signatures") or {}
         for name in dict.fromkeys(name for model in models for name in model["accuracies"]):
@@ -434,7 +433,8 @@ def _own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple
             if any(accuracy is not None for accuracy in told):
                 if any(size != sizes[0] for size in sizes):
                     raise InvalidInput(f'"{name}" has signed one number of samples, and several are stated for it')
-                measured = measured_parts("verification", [model.get("model") for model in models], told, sizes[0])
+                digests = [model.get("model") for model in models]
+                measured = {"models": digests, "accuracies": told, "samples": sizes[0]}
                 made = own_document("verification", document, name, measured, head=entry.previous)
                 yield name, made, signatures.get(name)
 
@@ -600,6 +600,11 @@ def signed_deals(ledger: Sequence[Entry]) -> list[SignedDeal]:
         if is_end(entry):
             under = SignedDeal(ledger=ledger)
     return found
+
+
+def last_deal(deals: Sequence[SignedDeal]) -> SignedDeal:
+    """The last deal of a ledger (`signed_deals`), which may have failed; one without entries where there is none."""
+    return next((under for under in reversed(deals) if AGREED in under.entries), SignedDeal(ledger=()))
 
 
 def read_receipt(path: Path) -> dict[str, Any]:

@@ -35,7 +35,6 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.signatures import (
     document_digest,
     key_document,
-    measured_parts,
     own_document,
     own_statement_words,
     settlement_document,
@@ -392,7 +391,8 @@ class SigningNode(OwnNode):
             raise InvalidInput(
                 f"it signs what it measures of a model or of several, and not a statement about {about!r:.40}"
             )
-        measured = measured_parts(about, [record_digest(arrays) for arrays in models], accuracies, samples)
+        digests = [record_digest(arrays) for arrays in models]
+        measured = {"models": digests, "accuracies": list(accuracies), "samples": samples}
         return self._sign_own(about, measured, head=str(record["head"]))
 
     def sign_settlement(self, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,6 @@ from fedpact.deals.signatures import (
     document_digest,
     is_signed_by,
     key_document,
-    measured_parts,
     own_document,
     plain_key,
     settlement_document,
@@ -295,7 +294,7 @@ class SignedRun:
             if said["accuracies"] is None:
                 continue
             digests = [record_digest(arrays) for arrays in models[name]]
-            made = measured_parts(about, digests, said["accuracies"], said["samples"])
+            made = {"models": digests, "accuracies": said["accuracies"], "samples": said["samples"]}
             signed = own_document(about, document, name, made, head=head)
             if not is_signed_by(document["keys"][name], signed, said["signature"]):
                 found[name] = {"accuracies": None, "reason": f"the {about} is not signed"}

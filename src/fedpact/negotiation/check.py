@@ -61,6 +61,7 @@ from fedpact.deals.signatures import (
     SignedDeal,
     SignedPart,
     document_digest,
+    last_deal,
     read_receipt,
     signed_deals,
 )
@@ -313,7 +314,7 @@ class CheckedLedger(Checked):
     @cached_property
     def under(self) -> SignedDeal:
         """The last deal, with what members have signed under it; one without entries if there is none."""
-        return next((each for each in reversed(self.deals) if AGREED in each.entries), SignedDeal(ledger=()))
+        return last_deal(self.deals)
 
     @property
     def entries(self) -> Mapping[str, Entry]:
