@@ -53,9 +53,7 @@ from fedpact.deals.ledger import (
     Entry,
     is_end,
 )
-from fedpact.deals.settlement import (
-    settle_run,
-)
+from fedpact.deals.settlement import settle_run
 from fedpact.deals.signatures import (
     KnownKeys,
     SignedDeal,
@@ -78,13 +76,7 @@ from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import MAX_NAMES, differing_texts, join_names
 
-STATED, FINISHED, PAYMENTS, LEFT_OUT, BUDGETS = (
-    "stated",
-    "finished",
-    "payments",
-    "members",
-    "budgets",
-)  # names of checks
+STATED, FINISHED, PAYMENTS, LEFT_OUT = "stated", "finished", "payments", "members"  # names of checks
 # What reading an entry raises that has a sound chain and unsound content.
 UNSOUND = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
@@ -92,26 +84,18 @@ CENT = 0.01  # of the currency
 NO_PAYMENTS = "by these rules nobody pays"
 COMPARED = "compared with an equilibrium worked out a second time"
 UNKNOWN = "not known: no equilibrium was found to compare with"
-# What may come after what in a ledger whose members sign; keys may be added wherever a server is started again.
-ORDER: Mapping[str, tuple[str, ...]] = {
-    FIRST: (AGREED, FAILED),
-    AGREED: (SIGNED, FAILED),
-    SIGNED: (TRAINED, FAILED),
-    TRAINED: (VERIFIED, MEASURED, FAILED),
-    VERIFIED: (MEASURED, FAILED),
-    MEASURED: (SETTLED, FAILED),
-    SETTLED: (),
-}
-# What an entry must hold, by its kind; more may stand beside it.
-ENTRY_FIELDS: Mapping[str, Mapping[str, type]] = {
-    KEYS: {"keys": dict},
-    AGREED: {"deal": dict},
-    SIGNED: {"signatures": dict},
-    TRAINED: {"deliveries": dict},
-    MEASURED: {"accuracies": dict},
-    VERIFIED: {"models": list},
-    SETTLED: {"cents": dict, "signatures": dict},
-    FAILED: {"phase": str, "reason": str, "agents": dict},
+# Of each kind of entry what it must hold, beside which there may be more, and what may come next in a run. Keys may be
+# added wherever a server is started again.
+PHASES: Mapping[str, tuple[Mapping[str, type], tuple[str, ...]]] = {
+    FIRST: ({}, (AGREED, FAILED)),
+    KEYS: ({"keys": dict}, ()),
+    AGREED: ({"deal": dict}, (SIGNED, FAILED)),
+    SIGNED: ({"signatures": dict}, (TRAINED, FAILED)),
+    TRAINED: ({"deliveries": dict}, (VERIFIED, MEASURED, FAILED)),
+    VERIFIED: ({"models": list}, (MEASURED, FAILED)),
+    MEASURED: ({"accuracies": dict}, (SETTLED, FAILED)),
+    SETTLED: ({"cents": dict, "signatures": dict}, ()),
+    FAILED: ({"phase": str, "reason": str, "agents": dict}, ()),
 }
 SETTLED_FIELDS = ("cents", "signatures", "paid_shares")  # of an entry of a settlement: all is signed
 
@@ -453,14 +437,14 @@ def _check_entries(found: CheckedLedger) -> str:
         with suppress(*UNSOUND):
             sound = _has_its_parts(entry)
         if not sound:
-            parts = join_names([*ENTRY_FIELDS[entry.kind]])
+            parts = join_names([*PHASES[entry.kind][0]])
             raise InvalidInput(f'line {entry.seq + 1}, "{entry.kind}", does not hold what it must: {parts}')
     return "every entry holds what one of its kind must"
 
 
 def _has_its_parts(entry: Entry) -> bool:
     """Whether an entry has the parts of its kind, and accuracies are from 0 to 1."""
-    content, fields = entry.content, ENTRY_FIELDS.get(entry.kind, {})
+    content, (fields, _) = entry.content, PHASES.get(entry.kind, ({}, ()))
     models = content["models"] if entry.kind == VERIFIED else [content] if entry.kind == MEASURED else []
     scores = [said.get("accuracy") for model in models for said in model["accuracies"].values()]
     return all(isinstance(content[key], kind) for key, kind in fields.items()) and all(
@@ -599,7 +583,7 @@ def _check_order(found: CheckedLedger) -> str:
         line = f"line {entry.seq + 1}, {short_repr(entry.kind)}"
         if stage == SETTLED:
             raise InvalidInput(f"{line}, comes after the settlement, where a run ends")
-        if entry.kind != KEYS and entry.kind not in ORDER[stage]:
+        if entry.kind != KEYS and entry.kind not in PHASES[stage][1]:
             raise InvalidInput(f'{line}, cannot come after "{stage}"')
         if entry.kind == FAILED:
             stage = FIRST if is_end(entry) else stage
@@ -982,7 +966,7 @@ def _check_payments(found: CheckedDeal) -> str:
 
 @_check(
     "deal",
-    BUDGETS,
+    "budgets",
     needs="a scenario with budgets",
     applies=lambda found: bool(np.isfinite(found.outcome.federation.budgets).any()),
 )
