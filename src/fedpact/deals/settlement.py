@@ -390,13 +390,15 @@ def payments_for_delivered(
     """
     agreed = deal.deal if isinstance(deal, Outcome) else deal
     given = checked_delivery(agreed, delivered)
-    if (given == agreed.contributions).all() or not agreed.payments.any():
+    if (given == agreed.contributions).all():
         return agreed.payments
     if agreed.prices is not None:
         return _payments_for(agreed, given)
     by_rule = deal if isinstance(deal, Outcome) else between_members
     if by_rule is None:
-        raise InvalidInput(NO_PRICES)
+        if agreed.payments.any():
+            raise InvalidInput(NO_PRICES)
+        return agreed.payments
     shares, terms = dict(zip(_lots(agreed), given.tolist(), strict=True)), by_rule.deal
     due = by_rule.rules.payments(by_rule.arrays, np.array([shares[lot] for lot in _lots(terms)])) + terms.side_payments
     paid = dict(zip(terms.agents, due.tolist(), strict=True))  # who may stand in another order there

@@ -303,6 +303,18 @@ class TestInput:
         assert settled([0.1, 0.2, -0.3]).cents == (10, 20, -30)
 
 
+def test_who_delivers_less_pays_also_where_payments_were_to_cancel() -> None:
+    """Equals pay each other the same: nobody is to pay anything, until one of them delivers half."""
+    deal = fp.Deal(
+        mechanism="externality",
+        agents=("A", "B"),
+        contributions=np.array([10.0, 10.0]),
+        payments=np.zeros(2),
+        prices=np.array([[-0.1, 0.1], [0.1, -0.1]]),
+    )
+    assert fp.settle(deal, delivered=[5.0, 10.0], decimals=2).cents == (-50, 50)
+
+
 class TestSponsor:
     """Payments that do not balance are settled with whoever covers them."""
 
