@@ -14,7 +14,6 @@ from fedpact.deals.settlement import money_terms
 from fedpact.deals.signatures import (
     deal_document,
     key_document,
-    measured_parts,
     new_signing_key,
     own_document,
     settlement_document,
@@ -92,7 +91,8 @@ def write_signed_ledger(
         found = {}
         for name, stated in (accuracies or {}).items():
             said = {"model": MODEL, **stated}
-            signed = own_document("accuracy", document, name, said, head=ledger.head)
+            parts = {"models": [MODEL], "accuracies": [said.get("accuracy")], "samples": said.get("samples")}
+            signed = own_document("accuracy", document, name, parts, head=ledger.head)
             told = said.get("accuracy") is not None
             found[name] = {**said, **({"signature": keys[name].sign(signed)} if told else {})}
         note(MEASURED, {"accuracies": found})
@@ -121,6 +121,6 @@ def _verified(document: Content, deliveries: Any, head: str, keys: Content, meas
     for name in document["keys"]:
         scores, samples = measure(subsets, name)
         said[name] = {"accuracies": scores, "samples": samples}
-        parts = measured_parts("verification", models, scores, samples)
+        parts = {"models": models, "accuracies": list(scores), "samples": samples}
         signatures[name] = keys[name].sign(own_document("verification", document, name, parts, head=head))
     return verified_content(subsets, models, said) | {"signatures": signatures}

@@ -52,7 +52,10 @@ BAD_INPUT = [
     ("solve --leave some", "leave must be one of all, worst, groups, got 'some'"),
     ("check -c honesty", "--claim must be one of nash, budget-balance"),
     ("check paper-w1 missing.json", "missing.json: there is no such file"),
-    ("check paper-w1 short.json", "short.json: contributions must be a list of 3 numbers"),
+    (
+        "check paper-w1 short.json",
+        "short.json: contributions must be a number or one number per member: 3 members, 2 numbers",
+    ),
     ("check paper-w1 above.json", "contributions[1] must lie between 0 and the cap 400, got 401"),
     ("check paper-w2 list.json", "a deal must be one JSON object"),
     ("settle --output paid.txt", "paid.txt: the file's name must end in .csv or .json"),

@@ -87,18 +87,6 @@ def test_either_mechanism_is_negotiated_and_checked(run, tmp_path: Path, mechani
 
 
 @pytest.mark.slow
-def test_many_rounds_are_thinned(run, tmp_path: Path) -> None:
-    result = run("negotiate", crowd(tmp_path / "crowd.toml"), "--protocol", "sums")
-    rounds = [
-        int(line.split()[0]) for line in result.out.splitlines() if line.split()[:1] and line.split()[0].isdigit()
-    ]
-    last = rounds[-1]
-    assert f"after {last} rounds" in result.words
-    assert last > 20, "enough rounds for some to be left out"
-    shown = [*range(1, 11), *range(20, 101, 10), *range(200, last + 1, 100)]
-    assert rounds == sorted({*(number for number in shown if number <= last), last})
-
-
 @pytest.mark.parametrize("name", ["negotiated.json", "negotiated.jsonl"])
 def test_check_and_settle_take_a_negotiated_deal(run, tmp_path: Path, name: str) -> None:
     deal = tmp_path / name

@@ -157,12 +157,10 @@ def test_an_unfinished_transcript_is_no_deal(run, tmp_path: Path) -> None:
     run("negotiate", "-o", "said.jsonl")
     path = tmp_path / "said.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    result = run("settle", "hospitals", "said.jsonl")
-    assert result.code == 2
-    assert "there is no deal in it yet" in result.err
-    checked = run("check", "said.jsonl")
-    assert checked.code == 0
-    assert "recomputed is open: no deal is stated; this is the one that 6 exchanges come to." in checked.words
+    for command in (("settle", "hospitals"), ("check",), ("check", "hospitals")):
+        result = run(*command, "said.jsonl")
+        assert result.code == 2
+        assert "there is no deal in it yet; `fedpact negotiate` with this transcript goes on" in result.err
 
 
 def test_claims_need_the_scenario(run) -> None:

@@ -306,7 +306,7 @@ def test_nodes_train_what_the_experiment_predicts(tmp_path: Path) -> None:
     context: Any = next(iter(grid.nodes.values())).context
     conduct(grid, stage.settings(timeout=60.0), initial=lambda: first_model(context), strategy=federated_averaging)
     found = check_record(stage.ledger)
-    measured, trained = found.last("measured"), found.last("trained")
+    measured, trained = found.entries.get("measured"), found.entries.get("trained")
     assert measured is not None and trained is not None
     experiment = Experiment(mnist(), n_agents=3, samples=1666, seed=3, training=Training(rounds=2, local_epochs=2))
     assert found.deal is not None

@@ -106,7 +106,7 @@ def test_negotiate_train_and_settle_while_strangers_are_refused(deployment: Depl
     assert all(finding.holds for finding in found.findings.values())
     assert found.deal is not None and found.deal.excluded == {}
     assert_solved(found.deal, [0, 1, 2])
-    agreed, settled = found.last("agreed"), found.last("settled")
+    agreed, settled = found.entries.get("agreed"), found.entries.get("settled")
     assert agreed is not None and agreed.content["unseated"] == {}
     assert settled is not None and sorted(settled.content["signatures"]) == ["agent 0", "agent 1", "agent 2"]
     assert deployment.flower.online() == AGENTS

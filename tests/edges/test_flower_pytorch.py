@@ -48,8 +48,8 @@ def test_an_app_under_a_deal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     }
     server_app(InProcessGrid(nodes), context(0, {}))
     found = check_record(tmp_path / "ledger.jsonl")
-    trained = found.last("trained")
-    assert found.failed == [] and found.last("settled") is not None and trained is not None
+    trained = found.entries.get("trained")
+    assert found.failed == [] and found.entries.get("settled") is not None and trained is not None
     assert found.samples == {"agent 0": [168, 168], "agent 1": [61, 61], "agent 2": [312, 312]}
     sys.modules.pop("digits", None)
 

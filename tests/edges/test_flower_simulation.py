@@ -36,7 +36,7 @@ def test_a_simulation_negotiates_trains_and_settles(tmp_path: Path, run: Callabl
     assert found.deal is not None
     np.testing.assert_allclose(found.deal.payments, solved.payments, atol=SAME)
     np.testing.assert_allclose(found.deal.contributions, solved.contributions, rtol=SAME)
-    measured, trained = found.last("measured"), found.last("trained")
+    measured, trained = found.entries.get("measured"), found.entries.get("trained")
     assert measured is not None and trained is not None
     agreed = list(found.deal.samples(10.0).values())
     assert agreed == [168, 61, 312]
@@ -93,7 +93,7 @@ def test_cheats_come_to_in_a_simulation_what_they_come_to_in_process(
     for ledger in (stage.ledger, tmp_path / "deal" / "record" / "ledger.jsonl"):
         found = check_record(ledger)
         assert found.failed == []
-        settled = found.last("settled")
+        settled = found.entries.get("settled")
         assert settled is not None
         cents.append([settled.content["cents"][member] for member in MEMBERS])
     np.testing.assert_allclose(cents[1], cents[0], atol=SAME_MONEY)

@@ -116,7 +116,7 @@ def _show(scenario: Scenario, found: CheckedDeal) -> None:
     screen.say(f"Held to: {_list_claims(found.claims)}")
     _show_verdicts(found)
     wrong = found.holds_payments and found.payment_check.exceeds
-    screen.say((found.payment_text, "red" if wrong else ""))
+    screen.say((f"{found.payment_text[:1].upper()}{found.payment_text[1:]}.", "red" if wrong else ""))
     for sentence in budget_sentences(found.outcome, found.amount):
         screen.say((sentence, "red"))
     for text in found.contradictions:
@@ -249,11 +249,14 @@ def _show_transcript(found: CheckedTranscript) -> None:
     screen.say((what[:1].upper() + what[1:], "bold"))
     screen.say()
     deal, stated = found.recomputed, found.deal
-    given = [("contributes", number_texts(deal.contributions, digits=DIGITS))]
-    paid = [("is paid", number_texts(deal.payments, signed=True, digits=DIGITS))]
-    if stated is not None:
-        given.append(("stated", number_texts(stated.contributions, digits=DIGITS)))
-        paid.append(("pay stated", number_texts(stated.payments, signed=True, digits=DIGITS)))
+    given = [
+        (head, number_texts(each.contributions, digits=DIGITS))
+        for head, each in (("contributes", deal), ("stated", stated))
+    ]
+    paid = [
+        (head, number_texts(each.payments, signed=True, digits=DIGITS))
+        for head, each in (("is paid", deal), ("pay stated", stated))
+    ]
     title = f"Recomputed and stated (payments in {PAYOFF_LABEL})"
     if deal.has_lots:
         screen.print_agents("Recomputed and stated", deal.lot_labels, given, sizes=deal.contributions, kind="lot")

@@ -85,7 +85,8 @@ def read_scenario(given: str) -> Scenario:
         return example(given)
     if not Path(given).suffix and not os.path.exists(given):
         raise InvalidInput(
-            f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
+            f"there is no file {given!r:.300} and no built-in federation of that name; "
+            f"built in are {', '.join(EXAMPLES)}"
         )
     try:
         scenario = load_scenario(given, files_from=_files_from)

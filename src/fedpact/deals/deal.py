@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.lots import labels, looks_of, require_single_lots
+from fedpact.federation.lots import check_names, labels, require_single_lots
 from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
@@ -84,8 +84,6 @@ class Provenance:
         "message game", "personal prices", "Shapley shares" or "own payments".
     messages, trace
         The final messages of the game form, and what happened in order.
-    ledger
-        The hash of the ledger's entry that holds the deal.
     """
 
     source: Source
@@ -96,7 +94,6 @@ class Provenance:
     settled_by: str | None = None
     messages: Messages | None = None
     trace: Sequence[Event] = ()
-    ledger: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,7 +126,7 @@ class Deal:
     contributions: FloatArray
     payments: FloatArray
     prices: FloatArray | None = None
-    side_payments: FloatArray | None = None
+    side_payments: FloatArray = None  # type: ignore[assignment]
     excluded: Mapping[str, str] = field(default_factory=dict)
     scenario: str | None = None
     provenance: Provenance = field(default_factory=lambda: Provenance(source=Source.STATED))
@@ -137,7 +134,7 @@ class Deal:
     lot_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        names = checked_agents(self.agents)
+        names = check_names("agents", self.agents, None)
         size = len(names)
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise InvalidInput(field="mechanism", rule="must be the name of a mechanism", value=self.mechanism)
@@ -217,7 +214,6 @@ class Deal:
         """Who is paid something else than its prices come to, in words; empty if nobody is, or there are no prices."""
         if self.prices is None:
             return ""
-        assert self.side_payments is not None
         due = self.side_payments - (self.prices * self.contributions).sum(axis=1)
         off = np.abs(due - self.payments)
         place = int(off.argmax())
@@ -259,7 +255,6 @@ class Deal:
 
     def _take(self, places: Sequence[int], lots: Sequence[int]) -> Deal:
         """The same between some agents, with their lots, in another order."""
-        assert self.side_payments is not None
         owned: dict[str, Any] = {}
         if self.lot_owners is not None and self.lot_names is not None:
             owned = {key: tuple(getattr(self, key)[lot] for lot in lots) for key in ("lot_owners", "lot_names")}
@@ -300,7 +295,6 @@ class Deal:
         differs = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
         differs = np.bincount(self.lot_places, weights=differs, minlength=len(self.agents)) > 0.0
         for one, two in ((self.payments, other.payments), (self.side_payments, other.side_payments)):
-            assert one is not None and two is not None
             differs |= np.abs(one - two) > tol * other.turnover
         if self.prices is not None and other.prices is not None:
             highest = float(np.abs(other.prices).max(initial=0.0))
@@ -370,15 +364,6 @@ def whole_samples(contributions: Iterable[float] | FloatArray, per_unit: float =
 def _part(federation: Federation, names: Sequence[str]) -> Federation:
     everybody = federation.names
     return federation if tuple(names) == everybody else federation.take([everybody.index(name) for name in names])
-
-
-def checked_agents(given: Any) -> tuple[str, ...]:
-    """The names of a deal's agents."""
-    listed = isinstance(given, list | tuple) and all(isinstance(name, str) and name.strip() for name in given)
-    if not listed or not given or len(set(map(looks_of, given))) != len(given):
-        why = f"a deal must name its members, all differently to the eye, got {short_repr(given)}"
-        raise InvalidInput(why, field="agents", rule="must be names, all different", value=given)
-    return tuple(given)
 
 
 def _per_agent(label: str, given: Any, names: Sequence[str], accepts: Any, rule: str) -> FloatArray:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedpact.certificates.claims import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
-from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
-from fedpact.deals.ledger import AGREED, SIGNED, is_end, is_ledger, read_ledger
+from fedpact.deals.deal import Deal, Provenance, Source
+from fedpact.deals.ledger import AGREED, FAILED, SIGNED, is_end, is_ledger, read_ledger
 from fedpact.deals.outcome import PER_AGENT, Outcome
+from fedpact.deals.signatures import last_deal, signed_deals
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Transcript, is_transcript, read_transcript
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
@@ -59,6 +60,8 @@ def load_deal(path: Path | str, *, mechanism: str | None = None) -> Deal:
     InvalidInput
         If there is no such file, no deal in it, or the deal is not what a deal must be.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput(field="path", rule="must be the name of a file", value=path)
     path = Path(path)
     if is_ledger(path):
         deal = _from_ledger(path)
@@ -125,17 +128,15 @@ def deal_from_record(record: Mapping[str, Any]) -> Deal:
     for key in REQUIRED:
         if key not in record:
             raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
-    size = len(checked_agents(record["agents"]))
     parts = {part: record.get(part) for part in (*PARTS, *LOT_PARTS, "scenario")}
-    owners, prices = parts["lot_owners"], parts["prices"]
-    n_lots = len(owners) if isinstance(owners, list | tuple) else size
-    for key, count in (("contributions", n_lots), ("payments", size), ("side_payments", size)):
+    for key in ("contributions", "payments", "side_payments"):
         if key in REQUIRED or parts[key] is not None:
-            parts[key] = _numbers(key, parts[key], count)
-    if prices is not None:
-        if not isinstance(prices, list) or len(prices) != size:
-            raise InvalidInput(f"prices must be a list of {size} lists, got {short_repr(prices)}")
-        parts["prices"] = np.array([_numbers(f"prices[{row}]", each, n_lots) for row, each in enumerate(prices)])
+            parts[key] = _numbers(key, parts[key])
+    rows = parts["prices"]
+    if rows is not None:
+        if not isinstance(rows, list):
+            raise InvalidInput(f"prices must be a list of lists, got {short_repr(rows)}")
+        parts["prices"] = [_numbers(f"prices[{row}]", each) for row, each in enumerate(rows)]
     excluded = {} if parts["excluded"] is None else parts["excluded"]
     return Deal(**parts | {"excluded": excluded, "provenance": _provenance(record)})
 
@@ -168,34 +169,22 @@ def holds_deal(path: Path) -> bool:
         return False
 
 
-def is_comparison(path: Path) -> bool:
-    """Whether a file holds the outcomes of several mechanisms."""
-    if is_ledger(path) or is_transcript(path):
-        return False
-    with error_context(str(path)):
-        record = DECODERS[".json"](read_text(path))
-    return isinstance(record, dict) and isinstance(record.get("outcomes"), list)
-
-
 def _from_ledger(path: Path) -> Deal:
     chain = read_ledger(path)
     with error_context(str(path)):
         if chain.broken is not None:
             raise InvalidInput(f"line {len(chain.entries) + 1} {chain.broken}: the ledger was changed")
-        places = [place for place, entry in enumerate(chain.entries) if entry.kind == AGREED]
-        if not places:
+        entries = last_deal(signed_deals(chain.entries)).entries
+        if AGREED not in entries:
             raise InvalidInput("there is no deal in this ledger yet")
-        agreed, after = chain.entries[places[-1]], chain.entries[places[-1] :]
-        ended = next((entry for entry in after if is_end(entry)), None)
-        if ended is not None:
-            why = f"{ended.content.get('reason')!s:.200}"
+        if FAILED in entries and is_end(entries[FAILED]):
+            why = f"{entries[FAILED].content.get('reason')!s:.200}"
             raise InvalidInput(f"the run failed, and its deal with it ({why}): it binds and pays nobody")
-        record = agreed.content.get("deal")
+        record = entries[AGREED].content.get("deal")
         if not isinstance(record, dict):
             raise InvalidInput(f"a deal must be a JSON object, got {short_repr(record)}")
-        signed = any(entry.kind == SIGNED for entry in after)
-        source = Source.SIGNED.value if signed else record.get("source", Source.NEGOTIATED.value)
-        return deal_from_record({**record, "source": source, "ledger": agreed.hash})
+        source = Source.SIGNED.value if SIGNED in entries else record.get("source", Source.NEGOTIATED.value)
+        return deal_from_record({**record, "source": source})
 
 
 def read_record(path: Path, *, mechanism: str | None = None) -> dict[str, Any]:
@@ -222,21 +211,19 @@ def _provenance(record: Mapping[str, Any]) -> Provenance:
     named = record.get("source", Source.NEGOTIATED.value if negotiated else Source.STATED.value)
     if named not in [source.value for source in Source]:
         raise InvalidInput(f"source must be one of {', '.join(s.value for s in Source)}, got {short_repr(named)}")
-    for key in ("ledger", "settled_by"):
-        if not isinstance(record.get(key), str | None):
-            raise InvalidInput(f"{key} must be a text, got {short_repr(record[key])}")
-    by = Provenance(source=Source(named), ledger=record.get("ledger"))
     if not negotiated:
-        return by
+        return Provenance(source=Source(named))
+    settled_by, rounds = record.get("settled_by"), record.get("rounds")
+    if not isinstance(settled_by, str | None):
+        raise InvalidInput(f"settled_by must be a text, got {short_repr(settled_by)}")
     known: dict[str, Any] = {key: float(record[key]) for key in ("welfare", "residual") if is_number(record.get(key))}
-    rounds = record["rounds"] if isinstance(record.get("rounds"), int) else 0
-    settled_by = record.get("settled_by")
-    return replace(by, protocol=record["protocol"], rounds=rounds, settled_by=settled_by, **known)
+    known |= {"protocol": record["protocol"], "rounds": rounds if isinstance(rounds, int) else 0}
+    return Provenance(source=Source(named), settled_by=settled_by, **known)
 
 
-def _numbers(key: str, given: Any, count: int) -> FloatArray:
-    if not isinstance(given, list | tuple) or len(given) != count:
-        raise InvalidInput(f"{key} must be a list of {count} numbers, got {short_repr(given)}")
+def _numbers(key: str, given: Any) -> FloatArray:
+    if not isinstance(given, list | tuple):
+        raise InvalidInput(f"{key} must be a list of numbers, got {short_repr(given)}")
     for index, entry in enumerate(given):
         if not is_number(entry):
             raise InvalidInput(f"{key}[{index}] must be a finite number, got {short_repr(entry)}")
@@ -262,8 +249,8 @@ def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
     if isinstance(stated.get("certificates"), dict):
         stated["certificates"] = {claim: _judged(entry) for claim, entry in stated["certificates"].items()}
     if list(record["agents"]) == list(outcome.agents):
-        due, tolerances = outcome_record(outcome), _Tolerances(outcome)
-        return [text for key, entry in stated.items() for text in _compare(key, key, entry, due.get(key), tolerances)]
+        due, tolerance = outcome_record(outcome), _rounding(outcome)
+        return [text for key, entry in stated.items() for text in _compare(key, key, entry, due.get(key), tolerance)]
     if any(key in stated for key in PER_AGENT if key not in (*GIVEN, "side_payments")):
         return ["agents must be those in the deal, in the order of the scenario, where a file states what they have"]
     return []
@@ -284,33 +271,31 @@ def _judged(certificate: Any) -> Any:
     return {key: certificate.get(key) for key in ("claim", "verdict", "margin")}
 
 
-class _Tolerances:
-    """How large numbers of each kind are in an outcome, and so how far they may be apart by rounding."""
+def _rounding(outcome: Outcome) -> Callable[[str, float], float]:
+    """How far a number of a key may be from the one that is due, by how large those of its kind are in an outcome."""
+    prices = outcome.net_externality if outcome.deal.prices is None else outcome.deal.prices
+    stake = float((np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)).sum())
+    ratio, price, given = map(_largest, (outcome.reciprocity_ratios, prices, outcome.contributions))
+    scales = {"dimension": 0.0} | dict.fromkeys(RATIOS, ratio) | dict.fromkeys(PRICES, price)
 
-    def __init__(self, outcome: Outcome) -> None:
-        prices = outcome.deal.prices
-        self.stake = float((np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)).sum())
-        self.price = _largest(outcome.net_externality if prices is None else prices)
-        self.ratio, self.contribution = _largest(outcome.reciprocity_ratios), _largest(outcome.contributions)
-
-    def of(self, key: str, due: float) -> float:
-        """Of a number of this key."""
+    def tolerance(key: str, due: float) -> float:
         if key.endswith("contributions"):
-            return STATED_CONTRIBUTION_TOLERANCE * max(self.contribution, abs(due))
-        scale = self.ratio if key in RATIOS else self.price if key in PRICES else self.stake
-        return STATED_TOLERANCE * max(0.0 if key == "dimension" else scale, abs(due))
+            return STATED_CONTRIBUTION_TOLERANCE * max(given, abs(due))
+        return STATED_TOLERANCE * max(scales.get(key, stake), abs(due))
+
+    return tolerance
 
 
-def _compare(path: str, key: str, stated: Any, due: Any, tolerances: _Tolerances) -> Iterator[str]:
+def _compare(path: str, key: str, stated: Any, due: Any, tolerance: Callable[[str, float], float]) -> Iterator[str]:
     """How what is stated under a path differs from what is due, number by number and word by word."""
     if isinstance(stated, dict) and isinstance(due, dict):
         for name, entry in stated.items():
-            yield from _compare(f"{path}.{name}", name, entry, due.get(name), tolerances)
+            yield from _compare(f"{path}.{name}", name, entry, due.get(name), tolerance)
     elif isinstance(stated, list) and isinstance(due, list) and len(stated) == len(due):
         for place, (one, other) in enumerate(zip(stated, due, strict=True)):
-            yield from _compare(f"{path}[{place}]", key, one, other, tolerances)
+            yield from _compare(f"{path}[{place}]", key, one, other, tolerance)
     else:
-        yield from _differ(path, stated, due, tolerances.of(key, due) if is_number(due) else 0.0)
+        yield from _differ(path, stated, due, tolerance(key, due) if is_number(due) else 0.0)
 
 
 def _differ(path: str, stated: Any, due: Any, tol: float) -> Iterator[str]:

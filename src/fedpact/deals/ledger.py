@@ -46,7 +46,7 @@ AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "traine
 VERIFIED = "verified"  # what members measured of models made of subsets of the updates
 VERIFY, SETTLE = "verify", "settle"  # phases that can be tried again: a failure there leaves the deal as it is
 ASK_AGAIN = 0.2  # seconds between looks whether another process has ended
-MAX_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
+MAX_FIRST_LINE = 1 << 24  # bytes that are read to tell ledgers and transcripts from other files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,14 +96,19 @@ def read_ledger(path: Path) -> Chain:
 
 def is_ledger(path: Path) -> bool:
     """Whether a file begins like a ledger."""
-    if path.is_fifo():
-        return False
-    try:
-        with path.open("rb") as file:
-            first = decode_line(file.readline(MAX_FIRST_LINE))
-    except (OSError, InvalidInput):
-        return False
+    first = first_record(path)
     return isinstance(first.get("content"), dict) and "ledger" in first["content"] and "previous" in first
+
+
+def first_record(path: Path) -> dict[str, Any]:
+    """The first line of a file as an object of JSON; an empty one where it is none."""
+    try:
+        if path.is_fifo():
+            return {}
+        with path.open("rb") as file:
+            return decode_line(file.readline(MAX_FIRST_LINE))
+    except (OSError, InvalidInput):
+        return {}
 
 
 class Ledger:

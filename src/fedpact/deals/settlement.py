@@ -26,16 +26,14 @@ Cents, by largest remainder: every amount is rounded down, and the cents then mi
 each balance is one of the two whole cents next to the exact amount, and an amount of whole cents stays as it is.
 Remainders that tie go in the order of agents.
 
-Agents with equal payments get equal cents. If the plain rule would part them, the missing cents go to those whole
-groups of equals, of the right count, that have the largest sum of remainders: the least total deviation that is fair.
-A smaller remainder may then be rounded up and a larger one down. The one exception cannot be avoided: where no whole
-groups have the right count (three agents who are owed a third of a cent each), the equals at the cut differ by one
-cent, and those that come first are rounded up.
+Agents with equal payments get equal cents if that can be: equals that are more than the cents left are passed over for
+whoever comes after them. Where whole groups of equals never have the right count (three agents who are owed a third of
+a cent each), the first group passed over is parted by one cent, and those that come first in it are rounded up.
 
 Payments sum to zero only up to rounding error. An error below one cent disappears in the rounding; a larger one,
 which only huge amounts can have, is first taken off in proportion to the amounts.
 
-Cost: O(n log n), and if the plain rule parts equals a knapsack over the groups: O(n) a group.
+Cost: O(n log n).
 """
 
 from __future__ import annotations
@@ -44,16 +42,15 @@ import heapq
 import json
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpact.deals.deal import Deal
 from fedpact.deals.outcome import Outcome
@@ -231,30 +228,52 @@ def settle(
     if not isinstance(money, Money | None):
         rule = 'must be Money("EUR", 1000.0) or the like, or None'
         raise InvalidInput(field="money", rule=rule, value=money)
-    if agreed.price_contradiction and not unchecked:
-        difference = f": {agreed.price_contradiction}; unchecked=True settles it as it is"
-        rule = "must be what the deal's prices come to"
-        raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
+    if not unchecked:
+        _check_prices(agreed)
     unit = money_terms(money, decimals)
     if delivered is None:
         return settle_payments(agreed.payments, names=agreed.agents, sponsor=sponsor, **unit)
     given = checked_delivery(agreed, delivered)
     due = payments_for_delivered(deal, given, between_members=between_members)
-    return settle_delivered(agreed, given, due, sponsor=sponsor, **unit)
+    return _settle_delivered(agreed, given, due, sponsor=sponsor, **unit)
 
 
-def settle_delivered(
-    deal: Deal, delivered: FloatArray, payments: FloatArray, *, sponsor: str | None = None, **unit: Any
+def settle_run(
+    deal: Deal,
+    delivered: Mapping[str, float],
+    unit: Mapping[str, Any],
+    *,
+    shares: Any = None,
+    between_members: Outcome | None = None,
 ) -> Settlement:
-    """The transfers of the payments due for what was delivered, beside what was agreed.
+    """What is due in a run whose members sign: what coordinators state, nodes hold it to, and `fedpact check` finds.
 
-    `unit` is what amounts are counted in (`money_terms`).
+    `delivered` is what members have signed to have delivered, by name; `unit` the money they have signed. `shares`, as
+    in `payments_for_shares`, are what is paid for where they signed to be paid by what arrived.
     """
+    _check_prices(deal)
+    given = np.array([delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
+    if shares is None:
+        due = payments_for_delivered(deal, given, between_members=between_members)
+    else:
+        due = payments_for_shares(deal, shares)
+    return _settle_delivered(deal, given, due, **unit)
+
+
+def _check_prices(deal: Deal) -> None:
+    if deal.price_contradiction:
+        difference = f": {deal.price_contradiction}; unchecked=True settles it as it is"
+        rule = "must be what the deal's prices come to"
+        raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
+
+
+def _settle_delivered(deal: Deal, delivered: FloatArray, payments: FloatArray, **unit: Any) -> Settlement:
+    """The transfers of the payments due for what was delivered, beside what was agreed."""
     return replace(
-        settle_payments(payments, names=deal.agents, sponsor=sponsor, **unit),
+        settle_payments(payments, names=deal.agents, **unit),
         agreed=tuple(deal.contributions.tolist()),
         delivered=tuple(delivered.tolist()),
-        agreed_cents=settle_payments(deal.payments, names=deal.agents, sponsor=sponsor, **unit).cents,
+        agreed_cents=settle_payments(deal.payments, names=deal.agents, **unit).cents,
     )
 
 
@@ -291,15 +310,11 @@ def settle_payments(
             raise InvalidInput(field="sponsor", rule="must be a name", value=sponsor)
         if sponsor in names:
             rule = "must be somebody who is not in the deal"
-            raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
+            raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor:.60}" is in it')
         payments, names = np.append(payments, -math.fsum(np.asarray(payments))), (*names, sponsor)
     agents = check_names("names", names, None)
-    rate = one_number("per_payoff", per_payoff, positive, "positive and finite")
-    if isinstance(decimals, bool) or not isinstance(decimals, int | np.integer) or not 0 <= decimals <= MAX_DECIMALS:
-        rule = f"must be a whole number from 0 to {MAX_DECIMALS}"
-        raise InvalidInput(field="decimals", rule=rule, value=decimals, given=f", got {short_repr(decimals)}")
-    if not isinstance(currency, str) or not currency.strip():
-        raise InvalidInput(field="currency", rule="must be a non-empty string", value=currency)
+    check_unit(currency=currency, per_payoff=per_payoff, decimals=decimals)
+    rate = float(per_payoff)
     cents_per_payoff = Fraction(rate) * 10 ** int(decimals)
     exact = _exact_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff, Fraction(rate), currency)
     cents = whole_cents([payment * cents_per_payoff for payment in exact])
@@ -317,6 +332,16 @@ def settle_payments(
     )
 
 
+def check_unit(*, currency: Any, per_payoff: Any, decimals: Any) -> None:
+    """Raise `InvalidInput` unless amounts can be counted in this unit."""
+    one_number("per_payoff", per_payoff, positive, "positive and finite")
+    if isinstance(decimals, bool) or not isinstance(decimals, int | np.integer) or not 0 <= decimals <= MAX_DECIMALS:
+        rule = f"must be a whole number from 0 to {MAX_DECIMALS}"
+        raise InvalidInput(field="decimals", rule=rule, value=decimals, given=f", got {short_repr(decimals)}")
+    if not isinstance(currency, str) or not currency.strip():
+        raise InvalidInput(field="currency", rule="must be a non-empty string", value=currency)
+
+
 def _exact_payments(
     given: ArrayLike, names: Sequence[str], negligible: Fraction, rate: Fraction, currency: str
 ) -> list[Fraction]:
@@ -329,7 +354,7 @@ def _exact_payments(
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         money = Decimal((total * rate).numerator) / Decimal((total * rate).denominator)
         text = f"{money:,.2f}" if MIN_GROUPED <= abs(money) < MAX_GROUPED else f"{money:.6g}"
-        unit = "" if currency == PAYOFF_UNIT else f" {currency}"
+        unit = "" if currency == PAYOFF_UNIT else f" {currency:.40}"
         way_out = "name whoever covers it as the sponsor (--sponsor), or as one more member"
         given_sum = f", got a sum of {text}{unit}; {way_out}"
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
@@ -368,24 +393,26 @@ def payments_for_delivered(
     if (given == agreed.contributions).all():
         return agreed.payments
     if agreed.prices is not None:
-        # Between every two: what the receiver does not get it does not pay, so the sum stays what it was.
-        owners = agreed.lot_places
-        change = agreed.prices * (given - agreed.contributions)
-        change[owners, np.arange(len(owners))] = 0.0
-        received = np.bincount(owners, weights=change.sum(axis=0), minlength=len(agreed.agents))
-        return agreed.payments - change.sum(axis=1) + received
-    if between_members is not None:  # who may stand in another order there
-        shares = dict(zip(_lots(agreed), given.tolist(), strict=True))
-        due = payments_for_delivered(between_members, [shares[lot] for lot in _lots(between_members.deal)])
-        paid = dict(zip(between_members.agents, due.tolist(), strict=True))
-        return np.array([paid.get(name, 0.0) for name in agreed.agents])
-    if isinstance(deal, Outcome):
-        assert agreed.side_payments is not None
-        due = np.asarray(deal.rules.payments(deal.arrays, given), dtype=np.float64)
-        return np.where(_inside(agreed), due + agreed.side_payments, 0.0)
-    if not agreed.payments.any():
+        return _payments_for(agreed, given)
+    by_rule = deal if isinstance(deal, Outcome) else between_members
+    if by_rule is None:
+        if agreed.payments.any():
+            raise InvalidInput(NO_PRICES)
         return agreed.payments
-    raise InvalidInput(NO_PRICES)
+    shares, terms = dict(zip(_lots(agreed), given.tolist(), strict=True)), by_rule.deal
+    due = by_rule.rules.payments(by_rule.arrays, np.array([shares[lot] for lot in _lots(terms)])) + terms.side_payments
+    paid = dict(zip(terms.agents, due.tolist(), strict=True))  # who may stand in another order there
+    return np.array([0.0 if name in agreed.excluded else paid.get(name, 0.0) for name in agreed.agents])
+
+
+def _payments_for(deal: Deal, taken: FloatArray) -> FloatArray:
+    """A deal's payments where so much of each contribution is paid for, (lots,), or by each payer, (n, lots)."""
+    assert deal.prices is not None
+    owners = deal.lot_places
+    change = deal.prices * (taken - deal.contributions)
+    change[owners, np.arange(len(owners))] = 0.0
+    received = np.bincount(owners, weights=change.sum(axis=0), minlength=len(deal.agents))
+    return np.asarray(deal.payments - change.sum(axis=1) + received)
 
 
 def _lots(deal: Deal) -> list[tuple[str, str]]:
@@ -393,30 +420,22 @@ def _lots(deal: Deal) -> list[tuple[str, str]]:
     return list(zip(deal.lot_owners or deal.agents, deal.lot_names or deal.agents, strict=True))
 
 
-def _inside(deal: Deal) -> NDArray[np.bool_]:
-    return np.array([name not in deal.excluded for name in deal.agents])
-
-
 def agreed_transfers(deal: Deal) -> FloatArray:
     """(n, n): what the row's member pays the column's for its data if all was delivered, at the deal's prices."""
     if deal.prices is None:
         raise InvalidInput(NO_PRICES)
-    inside = _inside(deal)
+    inside = np.array([name not in deal.excluded for name in deal.agents])
     owed = np.where(inside[:, None] & inside, deal.prices * deal.contributions, 0.0)
     np.fill_diagonal(owed, 0.0)
     return owed
 
 
-def share_matrix(shares: Sequence[Sequence[float | None]]) -> FloatArray:
-    """(n, n): shares of transfers as plain data holds them; NaN where nothing is paid."""
-    return np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
-
-
-def payments_for_shares(deal: Deal, shares: ArrayLike) -> FloatArray:
-    """A deal's payments when of every transfer that is owed, (n, n), this share is paid: what one pays one receives."""
-    owed = agreed_transfers(deal)
-    change = np.where(owed != 0.0, owed * (np.asarray(shares, dtype=np.float64) - 1.0), 0.0)
-    return np.asarray(deal.payments + change.sum(axis=0) - change.sum(axis=1))
+def payments_for_shares(deal: Deal, shares: Any) -> FloatArray:
+    """A deal's payments when of every transfer that is owed, (n, n), this share is paid; nothing where none is."""
+    owed, given = agreed_transfers(deal), np.array(shares, dtype=np.float64)  # None is NaN
+    if given.shape != owed.shape or (np.isnan(given) != (owed == 0.0)).any() or (given < 0.0).any():
+        raise InvalidInput("the shares that are paid for must be one number of at least 0 per transfer that is owed")
+    return _payments_for(deal, deal.contributions * np.where(np.isnan(given), 1.0, given))
 
 
 def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
@@ -471,33 +490,11 @@ def _rounded_up(grains: Sequence[int], count: int) -> list[int]:
     for agent, amount in enumerate(grains):
         if amount % GRAINS:
             equals[amount].append(agent)
-    groups = sorted(equals.values(), key=lambda agents: (-(grains[agents[0]] % GRAINS), agents[0]))
-    if count not in accumulate(map(len, groups), initial=0):  # the cut goes through a group
-        remainders = [grains[agents[0]] % GRAINS for agents in groups]
-        chosen = _best_filling([len(agents) for agents in groups], remainders, count)
-        groups = groups if chosen is None else [groups[group] for group in chosen]
-    return [agent for agents in groups for agent in agents][:count]
-
-
-def _best_filling(sizes: Sequence[int], remainders: Sequence[int], count: int) -> list[int] | None:
-    """Groups whose sizes add up to `count`, with the largest sum of remainders; None if no sizes add up to it."""
-    best = np.full(count + 1, -np.inf)  # entry c: the largest sum for c agents out of the groups seen, from the back
-    best[0] = 0.0
-    taken = np.zeros((len(sizes), count + 1), dtype=np.bool_)
-    for group in reversed(range(len(sizes))):
-        size = sizes[group]
-        if size <= count:
-            with_group = best[: count + 1 - size] + size * remainders[group]
-            taken[group, size:] = with_group >= best[size:]
-            best[size:] = np.maximum(best[size:], with_group)
-    if best[count] < 0:
-        return None
-    chosen = []
-    for group, size in enumerate(sizes):
-        if taken[group, count]:
-            chosen.append(group)
-            count -= size
-    return chosen
+    chosen: list[int] = []
+    passed: list[int] = []
+    for agents in sorted(equals.values(), key=lambda agents: (-(grains[agents[0]] % GRAINS), agents[0])):
+        (chosen if len(chosen) + len(agents) <= count else passed).extend(agents)
+    return (chosen + passed)[:count]
 
 
 Paid = tuple[int, int, int]

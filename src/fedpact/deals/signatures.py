@@ -64,14 +64,14 @@ MAX_KEY_LENGTH = 1000  # characters of a public key
 KEY_RULE = "must be an ECDSA key on the curve P-384 in OpenSSH format, as `fedpact flower key` makes"
 MONEY = ("currency", "per_payoff", "decimals")
 TERMS = ("scenario", "samples_per_unit", "rounds")  # of a run, beside the money: its first entry says them
-SIGNED_KINDS = (SIGNED, TRAINED, VERIFIED, MEASURED, SETTLED, FAILED)  # entries that hold signatures under a deal
-OWN_PARTS = {  # of what a member signs of its own doing, the parts and how others read it
+SIGNED_KINDS = (KEYS, SIGNED, TRAINED, VERIFIED, MEASURED, SETTLED, FAILED)  # entries that hold signatures
+OWN_PARTS = {  # of what a member signs of its own doing, and how it is called in what others read
     "delivery": (("round", "samples", "update"), "what it delivered in round {}"),
     "verification": (
         ("models", "accuracies", "samples"),
         "what it measured of the models made of subsets of the updates",
     ),
-    "accuracy": (("model", "accuracy", "samples"), "what it measured of the model"),
+    "accuracy": (("models", "accuracies", "samples"), "what it measured of the model"),
 }
 
 
@@ -283,6 +283,12 @@ def verification_terms(stated: Mapping[str, Any]) -> dict[str, Any]:
     return {"subsets": stated.get("subsets"), "settles": stated.get("settles"), "calibration": digest}
 
 
+def settles_by_delivery(document: Mapping[str, Any]) -> bool:
+    """Whether what arrived in effect is what is paid for under a deal."""
+    terms = document.get("verification")
+    return isinstance(terms, dict) and terms.get("settles") is True
+
+
 def prices_digest(row: Sequence[float]) -> str:
     """A number for a member's prices, which only it and the coordinator see."""
     return hashlib.sha256(canonical_json({"prices": list(row)})).hexdigest()
@@ -314,25 +320,10 @@ def own_document(
     return {"about": about, "run": deal["run"], "deal": document_digest(deal), "name": name, **parts}
 
 
-def measured_parts(about: str, models: Sequence[Any], accuracies: Sequence[Any], samples: Any) -> dict[str, Any]:
-    """What a member signs of models it has measured: of one under "accuracy", of several under "verification"."""
-    if about == "accuracy":
-        return {"model": models[0], "accuracy": accuracies[0], "samples": samples}
-    return {"models": list(models), "accuracies": list(accuracies), "samples": samples}
-
-
-def own_statement_key(document: Mapping[str, Any]) -> str | None:
-    """What a node remembers its own statement by, such as "delivery 3" or "accuracy"; None of what others sign too."""
-    about = str(document["about"])
-    if about not in OWN_PARTS:
-        return None
-    return f"{about} {document['round']}" if "round" in document else about
-
-
-def own_statement_words(key: str) -> str:
-    """What such a statement says, in words, such as "what it delivered in round 3"."""
-    about, _, number = key.partition(" ")
-    return OWN_PARTS[about][1].format(number) if about in OWN_PARTS else key
+def own_statement_words(document: Mapping[str, Any]) -> str | None:
+    """What a node remembers its own statement by, "what it delivered in round 3"; None of what all sign alike."""
+    about = OWN_PARTS.get(str(document["about"]))
+    return None if about is None else about[1].format(document.get("round"))
 
 
 def settlement_document(
@@ -417,36 +408,35 @@ def signed_subsets(
     return draw_subsets(digests, count, salt=document_digest(document)) if digests else []
 
 
-def check_subsets(document: Mapping[str, Any], deliveries: Mapping[str, Any], models: Sequence[Any]) -> None:
-    """That models are made of the subsets that members' updates decide; raises `InvalidInput` if not."""
-    decided = signed_subsets(document, deliveries, most=len(models) + 1)  # the deal may state any number of them
-    if [model.get("subset") for model in models] != decided:
-        raise InvalidInput("the models are not made of the subsets that members' updates decide")
-
-
-def own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[str, dict[str, Any], Any]]:
+def _own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[str, dict[str, Any], Any]]:
     """What an entry says each member has delivered or measured: name, document and signature."""
     content = entry.content
     if entry.kind in (TRAINED, FAILED):
         for name, listed in content.get("deliveries", {}).items():
             for delivery in listed:
                 yield name, own_document("delivery", document, name, delivery), delivery.get("signature")
-    elif entry.kind == VERIFIED:
-        signatures, models = content.get("signatures") or {}, content["models"]
+    elif entry.kind == MEASURED:
+        for name, said in content["accuracies"].items():
+            if said.get("accuracy") is not None:
+                measured = {
+                    "models": [said.get("model")],
+                    "accuracies": [said["accuracy"]],
+                    "samples": said.get("samples"),
+                }
+                made = own_document("accuracy", document, name, measured, head=entry.previous)
+                yield name, made, said.get("signature")
+    else:
+        models, signatures = content["models"], content.get("signatures") or {}
         for name in dict.fromkeys(name for model in models for name in model["accuracies"]):
             scores = [model["accuracies"].get(name, {}) for model in models]
             told, sizes = ([score.get(part) for score in scores] for part in ("accuracy", "samples"))
             if any(accuracy is not None for accuracy in told):
                 if any(size != sizes[0] for size in sizes):
                     raise InvalidInput(f'"{name}" has signed one number of samples, and several are stated for it')
-                measured = measured_parts("verification", [model.get("model") for model in models], told, sizes[0])
+                digests = [model.get("model") for model in models]
+                measured = {"models": digests, "accuracies": told, "samples": sizes[0]}
                 made = own_document("verification", document, name, measured, head=entry.previous)
                 yield name, made, signatures.get(name)
-    elif entry.kind == MEASURED:
-        for name, said in content["accuracies"].items():
-            if said.get("accuracy") is not None:
-                made = own_document("accuracy", document, name, said, head=entry.previous)
-                yield name, made, said.get("signature")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -473,6 +463,7 @@ class SignedDeal:
     ledger: Sequence[Entry]
     entries: dict[str, Entry] = field(default_factory=dict)
     signed: dict[str, Any] | None = None
+    _parts: dict[int, list[SignedPart]] = field(default_factory=dict)
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -488,64 +479,113 @@ class SignedDeal:
         """Who is in the deal."""
         return [name for name in self.document["agents"] if name not in self.document["excluded"]]
 
-    def signed_document(self, done: str) -> dict[str, Any]:
-        """The document, of a deal that was signed before something was done under it."""
-        if SIGNED not in self.entries:
-            raise InvalidInput(f"it was {done} under a deal that nobody has signed")
-        return self.document
-
     def delivered(self) -> dict[str, float]:
         """What members have signed to have delivered (`signed_delivery`)."""
         if TRAINED not in self.entries:
             raise InvalidInput("it is settled without having been trained")
         return signed_delivery(self.document, self.entries[TRAINED].content["deliveries"])
 
-    def signed_parts(self, entry: Entry) -> Iterator[SignedPart]:
+    def check_entry(self, entry: Entry) -> None:
+        """Raise `InvalidInput` unless members have signed all that an entry says, and under a deal they have signed."""
+        faults = [
+            f"the {part.about} "
+            f'{"does not bear the signature of" if part.signature else "is not signed by"} "{part.name}"'
+            for part in self.signed_parts(entry)
+            if not part.holds
+        ]
+        if not faults and entry.kind in (TRAINED, VERIFIED, MEASURED, SETTLED) and SIGNED not in self.entries:
+            faults = ["it was written under a deal that nobody has signed"]
+        faults = faults or list(self._faults(entry))
+        if faults:
+            raise InvalidInput("; ".join(faults))
+
+    def _faults(self, entry: Entry) -> Iterator[str]:
+        """What is wrong with an entry all of whose signatures hold."""
+        if entry.kind in (KEYS, FAILED):
+            return
+        content, document = entry.content, self.document
+        if entry.kind == SIGNED:
+            keys, signatures, members = document["keys"], content["signatures"], self.members
+            yield from (f'no key is stated for "{name}"' for name in members if name not in keys)
+            yield from (f'it is not signed by "{name}"' for name in members if name not in signatures)
+            yield from (f'"{name}" is not in the deal' for name in signatures if name not in members)
+            if AGREED in self.entries and self.entries[AGREED].content["deal"].get("lot_owners") is not None:
+                yield "the deal states lots of data, and what members sign knows one number for each of them"
+        elif entry.kind == TRAINED:
+            self.delivered()  # raises where a round is missing, or more is counted than agreed
+        elif entry.kind == VERIFIED:
+            if TRAINED not in self.entries or "verification" not in document:
+                yield "the deal does not say that it is verified, or nothing was trained"
+            else:
+                models, deliveries = content["models"], self.entries[TRAINED].content["deliveries"]
+                decided = signed_subsets(document, deliveries, most=len(models) + 1)  # the deal may state any number
+                if [model.get("subset") for model in models] != decided:
+                    yield "the models are not made of the subsets that members' updates decide"
+        elif entry.kind == MEASURED:
+            trained = self.entries[TRAINED].content if TRAINED in self.entries else {"models": {}}
+            told = {name: said.get("model") for name, said in content["accuracies"].items() if "signature" in said}
+            others = [name for name, model in told.items() if model != stated_model(trained, name).get("arrays")]
+            yield from (f'"{name}" has measured another model than the one trained' for name in others)
+        elif entry.kind == SETTLED:
+            if settles_by_delivery(document) != ("paid_shares" in content):
+                yield "it is not settled by what the deal says is paid for"
+            if not content["signatures"]:
+                yield "nobody has confirmed the settlement"
+
+    def signed_parts(self, entry: Entry) -> Sequence[SignedPart]:
         """Every document that an entry says a member has signed, made anew, and whether it bears the signature."""
-        keys = {name: stated["key"] for name, stated in entry.content["keys"].items()} if entry.kind == KEYS else None
-        for name, made, signature in self._documents(entry):
-            key = (self.document["keys"] if keys is None else keys).get(name)
-            yield SignedPart(
-                entry=entry.seq,
-                kind=entry.kind,
-                about=str(made["about"]),
-                name=name,
-                digest=document_digest(made),
-                signature=signature,
-                holds=is_signed_by(key, made, signature),
-            )
+        if entry.seq not in self._parts:
+            stated = entry.content["keys"] if entry.kind == KEYS else {}
+            self._parts[entry.seq] = [
+                SignedPart(
+                    entry=entry.seq,
+                    kind=entry.kind,
+                    about=str(made["about"]),
+                    name=name,
+                    digest=document_digest(made),
+                    signature=signature,
+                    holds=is_signed_by(
+                        stated[name]["key"] if stated else self.document["keys"].get(name), made, signature
+                    ),
+                )
+                for name, made, signature in self._documents(entry)
+            ]
+        return self._parts[entry.seq]
 
     def _documents(self, entry: Entry) -> Iterator[tuple[str, dict[str, Any], Any]]:
         """Who is said to have signed what: name, document and signature."""
-        content = entry.content
-        if entry.kind == KEYS:
+        content, kind = entry.content, entry.kind
+        signatures = content.get("signatures") or {}
+        if kind not in SIGNED_KINDS or (kind == FAILED and AGREED not in self.entries):
+            return
+        if kind == KEYS:
             for name, stated in content["keys"].items():
                 made = key_document(self.ledger[0].hash, name, stated["place"], stated["key"])
                 yield name, made, stated.get("signature")
-        if entry.kind not in SIGNED_KINDS or (entry.kind == FAILED and AGREED not in self.entries):
-            return
-        signatures = content.get("signatures") or {}
-        if entry.kind == SETTLED or (entry.kind == FAILED and content.get("phase") == SETTLE and signatures):
+        elif kind == SETTLED or (kind == FAILED and content.get("phase") == SETTLE and signatures):
             shares = content.get("paid_shares")
             made = settlement_document(self.document, entry.previous, self.delivered(), content["cents"], shares)
-            for name, signature in signatures.items():
-                yield name, made, signature
-        elif entry.kind in (SIGNED, FAILED):
+            yield from ((name, made, signature) for name, signature in signatures.items())
+        elif kind in (SIGNED, FAILED):
             for name, said in signatures.items():
-                if entry.kind == FAILED or name in self.members:
+                if kind == FAILED or name in self.members:
                     yield name, self.document, said.get("signature")
-                    agreed, place = self.entries[AGREED].content, self.document["agents"].index(name)
-                    prices = agreed["deal"].get("prices")
-                    own = statement_document(
-                        self.document,
-                        name,
-                        prices=prices[place] if prices else None,
-                        utility=agreed["utilities"].get(name),
-                        claims=said.get("claims") or [],
-                        wants=said.get("wants"),
-                    )
-                    yield name, own, said.get("own_signature")
-        yield from own_statements(self.document, entry)
+                    yield name, self._statement(name, said), said.get("own_signature")
+        if kind in (TRAINED, VERIFIED, MEASURED, FAILED):
+            yield from _own_statements(self.document, entry)
+
+    def _statement(self, name: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        """A member's own part of the deal, as the ledger states it."""
+        agreed, place = self.entries[AGREED].content, self.document["agents"].index(name)
+        prices = agreed["deal"].get("prices")
+        return statement_document(
+            self.document,
+            name,
+            prices=prices[place] if prices else None,
+            utility=agreed["utilities"].get(name),
+            claims=said.get("claims") or [],
+            wants=said.get("wants"),
+        )
 
 
 def signed_deals(ledger: Sequence[Entry]) -> list[SignedDeal]:
@@ -560,6 +600,11 @@ def signed_deals(ledger: Sequence[Entry]) -> list[SignedDeal]:
         if is_end(entry):
             under = SignedDeal(ledger=ledger)
     return found
+
+
+def last_deal(deals: Sequence[SignedDeal]) -> SignedDeal:
+    """The last deal of a ledger (`signed_deals`), which may have failed; one without entries where there is none."""
+    return next((under for under in reversed(deals) if AGREED in under.entries), SignedDeal(ledger=()))
 
 
 def read_receipt(path: Path) -> dict[str, Any]:

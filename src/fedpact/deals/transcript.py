@@ -21,13 +21,13 @@ from typing import Any, BinaryIO, NoReturn, Protocol, Self
 
 import numpy as np
 
+from fedpact.deals.ledger import first_record
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_bytes, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line, numbered_lines, whole_lines_length
 
 TRANSCRIPT_VERSION = 2
 TRANSCRIPT_SUFFIX = ".jsonl"
-MAX_FIRST_LINE = 1 << 24  # bytes that are read to tell a transcript from other files
 QUESTION_ROUNDING = 1e-6  # of the largest number of a list: how far another machine may compute another one
 MAKE_ONE = "`fedpact negotiate --transcript` writes one"
 
@@ -129,15 +129,7 @@ def read_transcript(path: Path) -> Transcript:
 
 def is_transcript(path: Path) -> bool:
     """Whether a file begins like a transcript, or is named like one."""
-    if path.suffix.lower() == TRANSCRIPT_SUFFIX:
-        return True
-    if path.is_fifo():
-        return False
-    try:
-        with path.open("rb") as file:
-            return "transcript" in decode_line(file.readline(MAX_FIRST_LINE))
-    except (OSError, InvalidInput):
-        return False
+    return path.suffix.lower() == TRANSCRIPT_SUFFIX or "transcript" in first_record(path)
 
 
 def find_transcript(path: Path, header: Header, *, resume: bool | None = None) -> Transcript | None:

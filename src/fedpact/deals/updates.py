@@ -54,11 +54,6 @@ class TrainingUpdates:
 
     rounds: list[RoundUpdates] = field(default_factory=list)
 
-    @property
-    def names(self) -> list[str]:
-        """Members that sent an update in some round."""
-        return list(dict.fromkeys(name for each in self.rounds for name in each.updates))
-
     def model_of(self, subset: Iterable[str]) -> dict[str, NDArray[Any]]:
         """The model that the updates of some members come to, under the names of the model that training began with."""
         chosen, first = set(subset), self.rounds[0].before
@@ -76,32 +71,33 @@ class TrainingUpdates:
             for key, array in first.items()
         }
 
-    def digests(self) -> dict[str, list[str]]:
-        """The digest of every update, by member, in the order of the rounds."""
-        return {
-            name: [model_digest(each.updates[name]) for each in self.rounds if name in each.updates]
-            for name in self.names
-        }
-
-    def counts(self) -> dict[str, list[int]]:
-        """The samples behind every update, by member, in the order of the rounds."""
-        return {name: [each.samples[name] for each in self.rounds if name in each.updates] for name in self.names}
+    def deliveries(self) -> dict[str, list[tuple[str, int]]]:
+        """The digest of every update and the samples behind it, by member, in the order of the rounds."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        for each in self.rounds:
+            for name, update in each.updates.items():
+                found.setdefault(name, []).append((model_digest(update), each.samples[name]))
+        return found
 
     def save(self, path: Path) -> dict[str, Any]:
         """Write them; the file's name and digest."""
-        stored: dict[str, Any] = {}
-        listed = []
-        for number, each in enumerate(self.rounds):
-            for place, array in enumerate(each.before.values()):
-                stored[f"{number}-before-{place}"] = array
-            for member, name in enumerate(each.updates):
-                for place, array in enumerate(each.updates[name].values()):
-                    stored[f"{number}-{member}-{place}"] = array
-            orders = {name: list(update) for name, update in each.updates.items() if list(update) != list(each.before)}
-            members = {name: each.samples[name] for name in each.updates}
-            listed.append({"arrays": list(each.before), "members": members, "orders": orders})
+        stored: list[NDArray[Any]] = []
+
+        def keys_of(arrays: Arrays) -> dict[str, str]:
+            stored.extend(arrays.values())
+            first = len(stored) - len(arrays)
+            return {name: f"arr_{first + place}" for place, name in enumerate(arrays)}  # as NumPy calls them
+
+        listed = [
+            {
+                "before": keys_of(each.before),
+                "updates": {name: keys_of(update) for name, update in each.updates.items()},
+                "samples": {name: each.samples[name] for name in each.updates},
+            }
+            for each in self.rounds
+        ]
         content = BytesIO()
-        np.savez(content, rounds=np.array(json.dumps(listed)), **stored)
+        np.savez(content, *stored, rounds=np.array(json.dumps(listed)))
         with error_context(str(path)):
             replace_files({path: content.getvalue()})
         return {"file": path.name, "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
@@ -115,25 +111,19 @@ class TrainingUpdates:
                 raise InvalidInput("the file was changed: it does not have the digest in the ledger")
             try:
                 stored = read_arrays(content, "write it anew, as it was", max_bytes=len(content))  # not compressed
-                listed = json.loads(str(stored["rounds"]))
-                return cls(rounds=[_stored_round(stored, number, each) for number, each in enumerate(listed)])
+                return cls(rounds=[_stored_round(stored, each) for each in json.loads(str(stored["rounds"]))])
             except InvalidInput:
                 raise
             except (BadZipFile, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
                 raise InvalidInput(f"the file does not hold the updates of a training: {error!r:.120}") from error
 
 
-def _stored_round(stored: Mapping[str, Any], number: int, listed: Mapping[str, Any]) -> RoundUpdates:
-    names, orders = listed["arrays"], listed["orders"]
+def _stored_round(stored: Mapping[str, Any], listed: Mapping[str, Any]) -> RoundUpdates:
+    def arrays(keys: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+        return {name: stored[key] for name, key in keys.items()}
 
-    def arrays(whose: int | str, order: Sequence[str]) -> dict[str, NDArray[Any]]:
-        return {name: stored[f"{number}-{whose}-{place}"] for place, name in enumerate(order)}
-
-    return RoundUpdates(
-        before=arrays("before", names),
-        updates={name: arrays(member, orders.get(name, names)) for member, name in enumerate(listed["members"])},
-        samples=listed["members"],
-    )
+    updates = {name: arrays(keys) for name, keys in listed["updates"].items()}
+    return RoundUpdates(before=arrays(listed["before"]), updates=updates, samples=listed["samples"])
 
 
 def model_digest(arrays: Arrays) -> str:

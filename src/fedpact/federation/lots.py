@@ -35,6 +35,7 @@ MIN_SHARING = 2
 MAX_LISTED = 12  # names in a message
 # Letters and marks that show a blank, or nothing; format and control characters are known by their category.
 BLANK = re.compile("[\u115f\u1160\u2800]")
+LOOKALIKE_SCRIPTS = {"Latin", "Cyrillic", "Greek"}
 INVISIBLE = re.compile("[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0000-\U000e0fff]")
 
 
@@ -102,13 +103,30 @@ def check_names(
         key = owner, looks_of(name)
         if (before := seen.get(key)) is not None:
             rule = "must differ from the others" if owner is None else "must differ from the owner's others"
-            twice = f', "{name}" appears twice' if before == name else f", {before!a} and {name!a} look alike"
+            twice = (
+                f', "{name:.60}" appears twice' if before == name else f", {before!a:.60} and {name!a:.60} look alike"
+            )
             errors.errors.append(
                 InvalidInput(field=field, index=index, rule=rule, value=name, given=twice, agent=owner)
             )
         seen[key] = name
+        scripts = mixed_scripts(name)
+        if owners is None and scripts:
+            rule = f"must not mix letters of {' and '.join(scripts)} in a word, which look alike"
+            errors.errors.append(
+                InvalidInput(field=field, index=index, rule=rule, value=name, given=f", got {name!a:.60}")
+            )
     errors.raise_errors()
     return names
+
+
+def mixed_scripts(name: str) -> list[str]:
+    """Scripts with letters that look alike, where a word has letters of several: one of them is not what people see."""
+    for word in name.split():
+        found = {unicodedata.name(letter, "").partition(" ")[0].title() for letter in word}
+        if len(mixed := sorted(found & LOOKALIKE_SCRIPTS)) > 1:
+            return mixed
+    return []
 
 
 def looks_of(name: str) -> str:

@@ -47,7 +47,7 @@ from scipy.special import stdtr, stdtrit
 
 from fedpact.deals import Deal, Outcome, Settlement
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED, VERIFIED
-from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle, share_matrix
+from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
@@ -285,7 +285,7 @@ def check_third_users(deal: Deal, owed: FloatArray, has_third: NDArray[np.bool_]
 def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
     """Whether shares that somebody states are those due, as far as machines agree."""
     try:
-        one, other = share_matrix(stated), share_matrix(due)
+        one, other = np.array(stated, dtype=np.float64), np.array(due, dtype=np.float64)
     except (TypeError, ValueError):
         return False
     return one.shape == other.shape and np.allclose(one, other, rtol=0.0, atol=SAME_SHARE, equal_nan=True)
@@ -293,14 +293,14 @@ def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
 
 def ledger_calibration(found: CheckedLedger) -> Calibration | None:
     """The calibration that members signed to be judged by, if there is one."""
-    agreed = found.last(AGREED)
+    agreed = found.entries.get(AGREED)
     stated = None if agreed is None else (agreed.content.get("verification") or {}).get("calibration")
     return None if stated is None else Calibration.of_record(stated)
 
 
 def with_paid_shares(found: CheckedLedger) -> CheckedLedger:
     """The ledger with whether the shares that are paid for are those that follow from what members measured."""
-    settled = found.last(SETTLED)
+    settled = found.entries.get(SETTLED)
     if settled is None or "paid_shares" not in settled.content:
         return found
     try:
@@ -312,11 +312,11 @@ def with_paid_shares(found: CheckedLedger) -> CheckedLedger:
 
 def _judge_shares(found: CheckedLedger, stated: Any) -> tuple[bool, str]:
     """Shares worked out anew from what members measured and the calibration they signed."""
-    trained, verified, calibration = found.last(TRAINED), found.last(VERIFIED), ledger_calibration(found)
+    trained, verified, calibration = found.entries.get(TRAINED), found.entries.get(VERIFIED), ledger_calibration(found)
     if trained is None or calibration is None or found.deal is None:
         return False, "there is no deal, no training or no calibration that they could follow from"
     models = [] if verified is None else verified.content["models"]
-    due = calibration.paid_shares(found.deal, models, found.deals[trained.seq].delivered())
+    due = calibration.paid_shares(found.deal, models, found.under.delivered())
     if not same_shares(stated, due):
         return False, "they are not those that follow from what members measured"
     return True, "each follows from the calibration and what members measured, without the two parties' reports"

@@ -384,7 +384,7 @@ def _read_ledger(path: Path) -> RunLog:
     """The model that a ledger's run ended in, and those made of subsets of the updates."""
     with error_context(str(path)):
         found = _sound_ledger(path)
-        trained, measured, verified = (found.last(kind) for kind in (TRAINED, MEASURED, VERIFIED))
+        trained, measured, verified = (found.entries.get(kind) for kind in (TRAINED, MEASURED, VERIFIED))
         models = [] if verified is None else verified.content["models"]
         if trained is None or (measured is None and not models):
             raise InvalidInput("this ledger records no accuracies: the run did not get so far, or nobody measured them")
@@ -401,7 +401,7 @@ def read_verified(path: Path) -> RunLog:
     """The models made of subsets of the updates that a ledger records."""
     with error_context(str(path)):
         found = _sound_ledger(path)
-        entry = found.last(VERIFIED)
+        entry = found.entries.get(VERIFIED)
         if entry is None or not entry.content["models"]:
             raise InvalidInput(
                 "this ledger records no models made of subsets of the updates, so nothing can be verified; a .csv file "

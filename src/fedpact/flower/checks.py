@@ -28,7 +28,7 @@ which it holds to their digests, and works all payments out anew from what membe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,15 +37,14 @@ import numpy as np
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_from_record, is_number
 from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, chained_entries
-from fedpact.deals.settlement import payments_for_shares, settle_payments, share_matrix
+from fedpact.deals.settlement import check_unit, settle_payments, settle_run
 from fedpact.deals.signatures import (
+    MONEY,
     SignedDeal,
-    SignedPart,
-    check_subsets,
     is_signed_by,
-    own_statement_words,
     plain_key,
     prices_digest,
+    settles_by_delivery,
     verification_terms,
 )
 from fedpact.fitting.delivery import Calibration, same_shares
@@ -59,8 +58,6 @@ from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 ROUNDING = 1e-6  # of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding
 MONEY_ROUNDING = 1e-9  # of the money that changes hands
 CENT = 1  # how far rounding may move a payment, in cents
-MAX_UNIT_DECIMALS = 9
-SAID = {TRAINED: "delivered", VERIFIED: "measured", MEASURED: "measured"}
 OWN_PART = ("place", "contributions", "money")  # claims that `check_own_part` checks
 NUMBERS = ("mechanism", "agents", "contributions", "payments", "side_payments")  # of a document, beside who is out
 
@@ -126,11 +123,10 @@ def check_own_part(seat: Seat, asked: Mapping[str, Any]) -> Deal:
     given_by_absent = np.delete(deal.contributions, deal.members).any()
     _require("contributions", not given_by_absent, "somebody who is out would contribute")
     money = document.get("money")
-    parts = money if isinstance(money, dict) else {}
-    rate, decimals = parts.get("per_payoff", 0.0), parts.get("decimals")
-    sound = is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_UNIT_DECIMALS
-    sound = sound and isinstance(parts.get("currency"), str)
-    _require("money", sound, f"no exchange rate in {short_repr(money)}")
+    try:
+        check_unit(**{part: money[part] for part in MONEY})  # type: ignore[index]
+    except (InvalidInput, KeyError, TypeError) as reason:
+        raise Refused(f"money: no exchange rate in {short_repr(money)}: {reason}") from reason
     listed = isinstance(prices, list) and len(prices) == seat.size and all(map(is_number, prices))
     if prices is not None and not listed:
         raise Refused(f"prices must be {seat.size} finite numbers, got {short_repr(prices)}")
@@ -293,12 +289,6 @@ def are_members(stated: Any, names: Sequence[str]) -> bool:
     return isinstance(stated, list) and all(isinstance(name, str) and name in names for name in stated)
 
 
-def settles_by_delivery(document: Mapping[str, Any]) -> bool:
-    """Whether what arrived in effect is what is paid for under a deal."""
-    terms = document.get("verification")
-    return isinstance(terms, dict) and terms.get("settles") is True
-
-
 def _check_verification(document: Mapping[str, Any], stated: Any, known: Calibration | None) -> list[str]:
     """That delivery is verified by the calibration that was signed and that this node knows; a claim if it does."""
     terms = document.get("verification")
@@ -348,21 +338,21 @@ def check_settlement(
     """Check a settlement; what was delivered, in units of contribution. What does not hold is `Refused`.
 
     The node has `signed` the `document`, with its own `place`, `prices` and `calibration`, and the `statements`, whose
-    digests are by their keys (`own_statement_key`). It is `asked` about everybody's `cents`, what was `delivered` and
-    the ledger's `entries` since the deal up to its `head`; of a deal settled by what arrived it is shown everybody's
-    `prices` and the `paid_shares`.
+    digests are by what they say (`own_statement_words`). It is `asked` about everybody's `cents`, what was `delivered`
+    and the ledger's `entries` since the deal up to its `head`; of a deal settled by what arrived it is shown
+    everybody's `prices` and the `paid_shares`.
     """
     document, place = signed["document"], signed["place"]
     under = _deal_since(document, asked)
     try:
-        parts = [part for kind in (TRAINED, VERIFIED, MEASURED) for part in _parts_of(under, kind)]
-        held = {part.digest for part in parts if part.holds and part.name == document["agents"][place]}
-        for key, digest in statements.items():
+        done = [under.entries[kind] for kind in (TRAINED, VERIFIED, MEASURED) if kind in under.entries]
+        own = document["agents"][place]
+        held = {part.digest for each in done for part in under.signed_parts(each) if part.holds and part.name == own}
+        for said, digest in statements.items():
             if digest not in held:
-                raise Refused(f"the ledger lacks or changes {own_statement_words(key)}, which this node has signed")
-        for part in parts:
-            if not part.holds:
-                raise Refused(f'"{part.name}" has not signed what it is said to have {SAID[part.kind]}')
+                raise Refused(f"the ledger lacks or changes {said}, which this node has signed")
+        for entry in done:
+            under.check_entry(entry)
         delivered = under.delivered()
         stated = asked.get("delivered")
         if stated != delivered:
@@ -377,7 +367,6 @@ def check_settlement(
             if VERIFIED not in under.entries:
                 raise Refused("there is nothing that members measured in what is to be settled")
             models = under.entries[VERIFIED].content["models"]
-            check_subsets(document, under.entries[TRAINED].content["deliveries"], models)
             _check_cents_by_delivery(document, signed["calibration"], asked, models, delivered)
         else:
             _check_own_cents(document, place, signed["prices"], cents, delivered)
@@ -386,10 +375,6 @@ def check_settlement(
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Refused(f"the ledger's entries since the deal do not hold what they must: {error!r:.80}") from error
     return delivered
-
-
-def _parts_of(under: SignedDeal, kind: str) -> Iterator[SignedPart]:
-    return under.signed_parts(under.entries[kind]) if kind in under.entries else iter(())
 
 
 def _deal_since(document: dict[str, Any], asked: Mapping[str, Any]) -> SignedDeal:
@@ -449,6 +434,6 @@ def _check_cents_by_delivery(
     due = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
     if not isinstance(stated, list) or not same_shares(stated, due):
         raise Refused("the shares that are paid for are not those that what members measured comes to")
-    settled = settle_payments(payments_for_shares(deal, share_matrix(stated)), names=deal.agents, **document["money"])
+    settled = settle_run(deal, delivered, document["money"], shares=stated)
     if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
         raise Refused("the cents are not those due for what arrived")

@@ -35,9 +35,8 @@ from fedpact.deals.deal_file import deal_record
 from fedpact.deals.signatures import (
     document_digest,
     key_document,
-    measured_parts,
     own_document,
-    own_statement_key,
+    own_statement_words,
     settlement_document,
     statement_document,
 )
@@ -386,7 +385,8 @@ class DealNode(OwnNode):
             raise InvalidInput(
                 f"it signs what it measures of a model or of several, and not a statement about {about!r:.40}"
             )
-        measured = measured_parts(about, [record_digest(arrays) for arrays in models], accuracies, said["samples"])
+        digests = [record_digest(arrays) for arrays in models]
+        measured = {"models": digests, "accuracies": list(accuracies), "samples": said["samples"]}
         answer.content[RECORD] = self._sign_own(about, measured, head=str(record["head"]))
         return answer
 
@@ -410,7 +410,7 @@ class DealNode(OwnNode):
 
     def _keep_statement(self, name: str, document: Mapping[str, Any], **more: Any) -> None:
         """Keep a receipt of what it signs, and of its own statements the digest; the last with its key counts."""
-        statements, key = self._statements(), own_statement_key(document)
+        statements, key = self._statements(), own_statement_words(document)
         if key is not None:
             statements.setdefault(document["deal"], {})[key] = document_digest(document)
             self.remember(**{STATEMENTS: statements})

@@ -25,11 +25,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from fedpact.deals import Deal, Entry, Ledger, Settlement, settle
+from fedpact.deals import Deal, Entry, Ledger, Settlement
 from fedpact.deals.deal_file import deal_from_record
 from fedpact.deals.ledger import (
     AGREED,
@@ -44,16 +43,16 @@ from fedpact.deals.ledger import (
     VERIFY,
     is_end,
 )
-from fedpact.deals.settlement import PAYOFF_UNIT, payments_for_shares, settle_delivered, share_matrix
+from fedpact.deals.settlement import settle_run
 from fedpact.deals.signatures import (
     deal_document,
     document_digest,
     is_signed_by,
     key_document,
-    measured_parts,
     own_document,
     plain_key,
     settlement_document,
+    settles_by_delivery,
     signed_deals,
     signed_delivery,
     signed_subsets,
@@ -63,9 +62,8 @@ from fedpact.deals.signatures import (
 )
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, missing_measurements, score_of, verified_content
 from fedpact.fitting.delivery import Calibration
-from fedpact.flower.checks import are_members, settles_by_delivery
+from fedpact.flower.checks import are_members
 from fedpact.flower.messages import Conventions, array_record, ask_nodes, ask_to_measure, named_arrays, record_digest
-from fedpact.scenario import Money
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
 
@@ -289,7 +287,7 @@ class SignedRun:
             if said["accuracies"] is None:
                 continue
             digests = [record_digest(arrays) for arrays in models[name]]
-            made = measured_parts(about, digests, said["accuracies"], said["samples"])
+            made = {"models": digests, "accuracies": said["accuracies"], "samples": said["samples"]}
             signed = own_document(about, document, name, made, head=head)
             if not is_signed_by(document["keys"][name], signed, said["signature"]):
                 found[name] = {"accuracies": None, "reason": f"the {about} is not signed"}
@@ -325,15 +323,12 @@ class SignedRun:
 
     def _due(self, delivered: Mapping[str, float]) -> tuple[Settlement, list[list[float | None]] | None]:
         """What everybody is paid, and the shares that are paid for where the deal is settled by what arrived."""
-        deal, unit = self.deal(), self.document()["money"]
-        given = [delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)]
-        if not settles_by_delivery(self.document()):
-            money = None if unit["currency"] == PAYOFF_UNIT else Money(unit["currency"], unit["per_payoff"])
-            return settle(deal, money=money, decimals=unit["decimals"], delivered=given), None
-        verified, calibration = self.entry(VERIFIED), self.content(AGREED)["verification"]["calibration"]
-        models = [] if verified is None else verified.content["models"]
-        shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
-        return settle_delivered(deal, np.array(given), payments_for_shares(deal, share_matrix(shares)), **unit), shares
+        deal, document, shares = self.deal(), self.document(), None
+        if settles_by_delivery(document):
+            verified, calibration = self.entry(VERIFIED), self.content(AGREED)["verification"]["calibration"]
+            models = [] if verified is None else verified.content["models"]
+            shares = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
+        return settle_run(deal, delivered, document["money"], shares=shares), shares
 
     # The ledger
 

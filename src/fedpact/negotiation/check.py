@@ -15,7 +15,7 @@ A check whose entry or file is not there is left open; that is not a failure, an
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -26,7 +26,7 @@ import numpy as np
 
 from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.certificates.claims import BALANCE_TOLERANCE, quote_claim
-from fedpact.deals import Deal, Outcome, Settlement, is_ledger, load_deal, read_ledger
+from fedpact.deals import Deal, Outcome, Settlement, is_ledger, read_ledger
 from fedpact.deals.deal import Source
 from fedpact.deals.deal_file import (
     CHECKED,
@@ -34,11 +34,11 @@ from fedpact.deals.deal_file import (
     contradictions,
     deal_from_record,
     deal_record,
-    is_comparison,
     negotiation_contradictions,
     read_record,
     stated_deal,
 )
+from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
@@ -53,24 +53,15 @@ from fedpact.deals.ledger import (
     Entry,
     is_end,
 )
-from fedpact.deals.settlement import (
-    agreed_transfers,
-    payments_for_delivered,
-    payments_for_shares,
-    settle_delivered,
-    share_matrix,
-)
+from fedpact.deals.settlement import settle_run
 from fedpact.deals.signatures import (
     KnownKeys,
     SignedDeal,
     SignedPart,
-    check_subsets,
     document_digest,
-    own_statement_words,
+    last_deal,
     read_receipt,
     signed_deals,
-    stated_keys,
-    stated_model,
 )
 from fedpact.deals.transcript import Transcript, is_transcript, read_transcript
 from fedpact.deals.updates import TrainingUpdates, missing_measurements, model_digest
@@ -93,36 +84,23 @@ CENT = 0.01  # of the currency
 NO_PAYMENTS = "by these rules nobody pays"
 COMPARED = "compared with an equilibrium worked out a second time"
 UNKNOWN = "not known: no equilibrium was found to compare with"
-# What may come after what in a ledger whose members sign; keys may be added wherever a server is started again.
-ORDER: Mapping[str, tuple[str, ...]] = {
-    FIRST: (AGREED, FAILED),
-    AGREED: (SIGNED, FAILED),
-    SIGNED: (TRAINED, FAILED),
-    TRAINED: (VERIFIED, MEASURED, FAILED),
-    VERIFIED: (MEASURED, FAILED),
-    MEASURED: (SETTLED, FAILED),
-    SETTLED: (),
-}
-# What an entry must hold, by its kind; more may stand beside it.
-ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
-    KEYS: {"keys": dict},
-    AGREED: {"deal": dict},
-    SIGNED: {"signatures": dict},
-    TRAINED: {"deliveries": dict},
-    MEASURED: {"accuracies": dict},
-    VERIFIED: {"models": list},
-    SETTLED: {"cents": dict, "signatures": dict},
-    FAILED: {"phase": str, "reason": str},
+# Of each kind of entry what it must hold, beside which there may be more, and what may come next in a run. Keys may be
+# added wherever a server is started again.
+PHASES: Mapping[str, tuple[Mapping[str, type], tuple[str, ...]]] = {
+    FIRST: ({}, (AGREED, FAILED)),
+    KEYS: ({"keys": dict}, ()),
+    AGREED: ({"deal": dict}, (SIGNED, FAILED)),
+    SIGNED: ({"signatures": dict}, (TRAINED, FAILED)),
+    TRAINED: ({"deliveries": dict}, (VERIFIED, MEASURED, FAILED)),
+    VERIFIED: ({"models": list}, (MEASURED, FAILED)),
+    MEASURED: ({"accuracies": dict}, (SETTLED, FAILED)),
+    SETTLED: ({"cents": dict, "signatures": dict}, ()),
+    FAILED: ({"phase": str, "reason": str, "agents": dict}, ()),
 }
 SETTLED_FIELDS = ("cents", "signatures", "paid_shares")  # of an entry of a settlement: all is signed
 
 Run = Callable[[Any], str]
 Applies = Callable[[Any], bool]
-Wrong = Callable[["CheckedLedger", Entry, SignedDeal], Iterator[str]]
-
-
-class ClaimBroken(Exception):
-    """Why a claim does not hold."""
 
 
 class ClaimOpen(Exception):
@@ -141,7 +119,8 @@ class Finding:
 class RecordCheck:
     """A row of the table: what a check of a "deal", a "transcript" or a "ledger" needs and proves, in words.
 
-    `run` says why it holds, or raises `ClaimBroken` or `ClaimOpen`; `applies` whether there is something to check.
+    `run` says why it holds, or raises `InvalidInput`, or `ClaimOpen` where nothing can be said; `applies` whether there
+    is something to check.
     """
 
     of: str
@@ -172,7 +151,7 @@ def _finding(run: Run, record: Any) -> Finding:
         return Finding(holds=True, reason=run(record))
     except ClaimOpen as reason:
         return Finding(holds=None, reason=str(reason))
-    except (ClaimBroken, FedpactError) as reason:
+    except FedpactError as reason:
         return Finding(holds=False, reason=str(reason))
     except UNSOUND as error:  # sound chain, unsound content
         return Finding(holds=False, reason=f"an entry does not hold what it must: {error!r:.120}")
@@ -213,12 +192,12 @@ def check_record(path: Path) -> CheckedLedger | CheckedTranscript:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedTranscript(Checked):
-    """A transcript, the deal that its exchanges come to, and the one that is stated, if one is, as plain data too."""
+    """A transcript, the deal that its exchanges come to, and the one that is stated, also as plain data."""
 
     transcript: Transcript
     recomputed: Deal
-    deal: Deal | None
-    stated: Mapping[str, Any] | None
+    deal: Deal
+    stated: Mapping[str, Any]
 
     @cached_property
     def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
@@ -230,49 +209,49 @@ class CheckedTranscript(Checked):
         """What the transcript states and its exchanges say nothing about."""
         header = self.transcript.header
         words = [key for key in ("title", "scenario") if getattr(header, key)]
-        return [*words, *(key for key in self.stated or () if key not in deal_record(self.recomputed))]
+        return [*words, *(key for key in self.stated if key not in deal_record(self.recomputed))]
 
 
 def check_transcript(path: Path) -> CheckedTranscript:
-    """Recompute the deal of a transcript from its exchanges alone, and hold it against the one it states."""
-    transcript = read_transcript(path)
-    recomputed = recompute(transcript)
-    deal = None if transcript.deal is None else stated_deal(transcript)
-    return CheckedTranscript(transcript=transcript, recomputed=recomputed, deal=deal, stated=transcript.deal)
+    """Recompute the deal of a transcript from its exchanges alone, and hold it against the one it states.
 
-
-def _check_balanced(deal: Deal, tolerance: float) -> str:
-    total = float(deal.payments.sum())
-    if not abs(total) <= tolerance:
-        raise ClaimBroken(f"the payments stated sum to {total:+.3g}")
-    return f"payments sum to {f'{total:+.1e}' if total else 'zero'}"
+    An error if it states none: the negotiation was interrupted, and `fedpact negotiate` goes on.
+    """
+    found = read_transcript(path)
+    deal = stated_deal(found)
+    return CheckedTranscript(transcript=found, recomputed=recompute(found), deal=deal, stated=found.deal or {})
 
 
 @_check("transcript", "recomputed", needs="a transcript that states a deal")
 def _check_recomputed(found: CheckedTranscript) -> str:
     """The deal is the one that the recorded answers come to; not that the answers were true."""
-    come_to = f"{found.transcript.count} exchanges come to"
-    if found.deal is None:
-        raise ClaimOpen(f"no deal is stated; this is the one that {come_to}")
     differing = found.deal.differences(found.recomputed)
+    come_to = f"{found.transcript.count} exchanges come to"
     if differing:
-        raise ClaimBroken(f"{come_to} another deal for {join_names(differing, most=MAX_NAMES)}")
+        raise InvalidInput(f"{come_to} another deal for {join_names(differing, most=MAX_NAMES)}")
     return f"the deal stated is the one that {come_to}"
 
 
-@_check("transcript", STATED, needs="a transcript that states a deal", applies=lambda found: found.deal is not None)
+@_check("transcript", STATED, needs="a transcript that states a deal")
 def _check_negotiation(found: CheckedTranscript) -> str:
     """Protocol, rounds, welfare, residual and how it was settled are those of the exchanges."""
-    wrong = negotiation_contradictions(found.stated or {}, found.recomputed)
+    wrong = negotiation_contradictions(found.stated, found.recomputed)
     if wrong:
-        raise ClaimBroken("; ".join(wrong))
+        raise InvalidInput("; ".join(wrong))
     return "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
 
 
-@_check("transcript", "budget-balance", needs="a transcript")
+@_check("transcript", "budget-balance", needs="a transcript that states a deal")
 def _check_stated_balance(found: CheckedTranscript) -> str:
     """Payments sum to zero."""
-    return _check_balanced(found.deal or found.recomputed, found.recomputed.balance_tolerance)
+    return _balanced_text(found.deal, found.recomputed.balance_tolerance)
+
+
+def _balanced_text(deal: Deal, tolerance: float) -> str:
+    total = float(deal.payments.sum())
+    if not abs(total) <= tolerance:
+        raise InvalidInput(f"the payments stated sum to {total:+.3g}")
+    return f"payments sum to {f'{total:+.1e}' if total else 'zero'}"
 
 
 # Ledgers
@@ -312,13 +291,19 @@ class CheckedLedger(Checked):
         return deal_from_record(self.entries[AGREED].content["deal"])
 
     @cached_property
+    def deals(self) -> Sequence[SignedDeal]:
+        """The deal that each entry stands under."""
+        return signed_deals(self.chain.entries)
+
+    @cached_property
+    def under(self) -> SignedDeal:
+        """The last deal, with what members have signed under it; one without entries if there is none."""
+        return last_deal(self.deals)
+
+    @property
     def entries(self) -> Mapping[str, Entry]:
         """The last deal and what follows it, by kind."""
-        return next((under.entries for under in reversed(self.deals) if AGREED in under.entries), {})
-
-    def last(self, kind: str) -> Entry | None:
-        """The entry of a kind that belongs to the last deal."""
-        return self.entries.get(kind)
+        return self.under.entries
 
     @property
     def is_finished(self) -> bool:
@@ -333,48 +318,20 @@ class CheckedLedger(Checked):
         return ["when its last entry was written", *beside]
 
     @cached_property
-    def deals(self) -> Sequence[SignedDeal]:
-        """The deal that each entry stands under."""
-        return signed_deals(self.chain.entries)
-
-    @cached_property
-    def _signatures(self) -> tuple[list[SignedPart], dict[int, str]]:
-        """Everything that is said to be signed, and which entries are not sound enough to tell."""
-        parts: list[SignedPart] = []
-        unsound = {}
-        for entry, under in zip(self.chain.entries, self.deals, strict=True):
-            try:
-                parts.extend(under.signed_parts(entry))
-            except FedpactError as reason:
-                unsound[entry.seq] = str(reason)
-            except UNSOUND as error:
-                unsound[entry.seq] = f"it is not sound: {error!r:.120}"
-        return parts, unsound
-
-    @property
     def signed_parts(self) -> Sequence[SignedPart]:
         """Everything that is said to be signed, and whether it is, in the order of the ledger."""
-        return self._signatures[0]
-
-    def check_signatures(self, kinds: Sequence[str], wrong_in: Wrong) -> None:
-        """Raise `ClaimBroken` unless all signatures hold in entries of some kinds, and these are what was signed."""
-        parts, unsound = self._signatures
-        wrong = []
+        parts: list[SignedPart] = []
         for entry, under in zip(self.chain.entries, self.deals, strict=True):
-            if entry.kind not in kinds:
-                continue
-            line = f"line {entry.seq + 1}"
-            for part in parts:
-                if part.entry == entry.seq and not part.holds:
-                    there = "does not bear the signature of" if part.signature else "is not signed by"
-                    wrong.append(f'{line}: the {part.about} {there} "{part.name}"')
-            try:
-                found = [unsound[entry.seq]] if entry.seq in unsound else wrong_in(self, entry, under)
-                wrong += [f"{line}: {each}" for each in found]
-            except InvalidInput as reason:
-                wrong.append(f"{line}: {reason}")
-        if wrong:
-            raise ClaimBroken("; ".join(wrong))
+            with suppress(FedpactError, *UNSOUND):  # the findings say what is wrong with the entry
+                parts.extend(under.signed_parts(entry))
+        return parts
+
+    def check_signatures(self, *kinds: str) -> None:
+        """Raise `InvalidInput` unless members have signed all that entries of some kinds say."""
+        for entry, under in zip(self.chain.entries, self.deals, strict=True):
+            if entry.kind in kinds:
+                with error_context(f"line {entry.seq + 1}"):
+                    under.check_entry(entry)
 
     def content(self, kind: str, otherwise: str) -> Mapping[str, Any]:
         """Of an entry; where there is none the claim is open."""
@@ -387,7 +344,7 @@ class CheckedLedger(Checked):
         self.content(kind, otherwise)
         entry = self.entries[kind]
         names = list(dict.fromkeys(part.name for part in self.signed_parts if part.entry == entry.seq))
-        missing = [name for name in self.deals[entry.seq].document["keys"] if name not in names]
+        missing = [name for name in self.under.document["keys"] if name not in names]
         return join_names(names) if names else "", missing
 
     def file(self, stated: Mapping[str, Any]) -> Path:
@@ -399,7 +356,7 @@ class CheckedLedger(Checked):
         if not path.exists():
             raise ClaimOpen(f"{name} is not beside the ledger")
         if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
-            raise ClaimBroken(f"{name} was changed: it does not have the digest in the ledger")
+            raise InvalidInput(f"{name} was changed: it does not have the digest in the ledger")
         return path
 
     @property
@@ -418,15 +375,14 @@ class CheckedLedger(Checked):
         """The samples that each member has used in every round; of whoever agreed to none there are no rounds."""
         listed = self.entries[TRAINED].content["deliveries"] if TRAINED in self.entries else {}
         given = {name: [each["samples"] for each in rounds] for name, rounds in listed.items()}
-        return {name: given.get(name, []) for name in self.deals[self.entries[AGREED].seq].members} if listed else {}
+        return {name: given.get(name, []) for name in self.under.members} if listed else {}
 
     @property
     def delivered(self) -> FloatArray | None:
         """What each has delivered, in units of contribution, by what members signed; None if nothing was trained."""
-        trained, deal = self.entries.get(TRAINED), self.stated_deal
-        if trained is None:
+        if TRAINED not in self.entries:
             return None
-        signed = self.deals[trained.seq].delivered()
+        signed, deal = self.under.delivered(), self.stated_deal
         return np.array([signed.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
 
     def settlement(self, *, between_members: Outcome | None = None) -> Settlement:
@@ -435,15 +391,9 @@ class CheckedLedger(Checked):
         `between_members` is the deal's outcome between those who are in it, by whose rule they are paid where it names
         no prices.
         """
-        deal, stated, delivered = self.stated_deal, self.entries[SETTLED].content, self.delivered
-        if delivered is None:
-            raise ClaimBroken("it is settled without having been trained")
-        unit = self.deals[self.entries[SETTLED].seq].document["money"]
-        if "paid_shares" in stated:
-            payments = _payments_by_shares(deal, stated["paid_shares"])
-        else:
-            payments = payments_for_delivered(deal, delivered, between_members=between_members)
-        return settle_delivered(deal, delivered, payments, **unit)
+        shares = self.entries[SETTLED].content.get("paid_shares")
+        delivered, unit = self.under.delivered(), self.under.document["money"]
+        return settle_run(self.stated_deal, delivered, unit, shares=shares, between_members=between_members)
 
 
 def check_ledger(
@@ -474,7 +424,7 @@ def _check_chain(found: CheckedLedger) -> str:
     chain = found.chain
     count = len(chain.entries)
     if chain.broken is not None:
-        raise ClaimBroken(f"line {count + 1} {chain.broken}; what stands before it holds")
+        raise InvalidInput(f"line {count + 1} {chain.broken}; what stands before it holds")
     dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
     return f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
 
@@ -483,64 +433,50 @@ def _check_chain(found: CheckedLedger) -> str:
 def _check_entries(found: CheckedLedger) -> str:
     """Every entry has the parts of its kind."""
     for entry in found.chain.entries:
-        why = _unsound_part(entry)
-        if why is not None:
-            raise ClaimBroken(f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
+        sound = False
+        with suppress(*UNSOUND):
+            sound = _has_its_parts(entry)
+        if not sound:
+            parts = join_names([*PHASES[entry.kind][0]])
+            raise InvalidInput(f'line {entry.seq + 1}, "{entry.kind}", does not hold what it must: {parts}')
     return "every entry holds what one of its kind must"
 
 
-def _unsound_part(entry: Entry) -> str | None:
-    content = entry.content
-    for key, kind in ENTRY_FIELDS.get(entry.kind, {}).items():
-        if not isinstance(content.get(key), kind):
-            return f"its {key}"
-    if entry.kind == FAILED and not isinstance(content.get("agents") or {}, dict):
-        return "reasons by member"
-    models = [{"subset": [], **content}] if entry.kind == MEASURED else content.get("models", [])
-    if entry.kind in (MEASURED, VERIFIED) and not all(map(_is_measured_model, models)):
-        return "the subset and the accuracies from 0 to 1 of every model"
-    return None
-
-
-def _is_measured_model(stated: Any) -> bool:
-    """Whether it is a model made of a subset of the updates, and what members measured of it."""
-    subset, scores = (stated.get("subset"), stated.get("accuracies")) if isinstance(stated, dict) else (None, None)
-    if (
-        not isinstance(subset, list)
-        or not all(isinstance(name, str) for name in subset)
-        or not isinstance(scores, dict)
-    ):
-        return False
-    told = [score.get("accuracy") if isinstance(score, dict) else "nothing" for score in scores.values()]
-    return all(score is None or (isinstance(score, int | float) and 0.0 <= score <= 1.0) for score in told)
+def _has_its_parts(entry: Entry) -> bool:
+    """Whether an entry has the parts of its kind, and accuracies are from 0 to 1."""
+    content, (fields, _) = entry.content, PHASES.get(entry.kind, ({}, ()))
+    models = content["models"] if entry.kind == VERIFIED else [content] if entry.kind == MEASURED else []
+    scores = [said.get("accuracy") for model in models for said in model["accuracies"].values()]
+    return all(isinstance(content[key], kind) for key, kind in fields.items()) and all(
+        score is None or 0.0 <= score <= 1.0 for score in scores
+    )
 
 
 @_check("ledger", FINISHED, needs="the ledger")
 def _check_finished(found: CheckedLedger) -> str:
     """The run came to a settlement, and nothing failed after it; otherwise nobody is paid."""
     last: Entry | None = None
-    for entry in found.chain.entries:
-        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
-        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
+    for entry, under in zip(found.chain.entries, found.deals, strict=True):
+        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and AGREED in under.entries):
             last = entry
     if last is not None and last.kind == SETTLED:
         return "the run has come to its settlement"
     if last is None or last.kind != FAILED:
         raise ClaimOpen("the run is not settled yet")
-    reason, about = str(last.content.get("reason")), last.content.get("agents")
-    told = "; ".join(f'"{name}": {why}' for name, why in about.items()) if isinstance(about, dict) else ""
+    reason, about = str(last.content.get("reason")), dict(last.content.get("agents") or {})
+    told = "; ".join(f'"{name}": {why}' for name, why in about.items())
     reason = reason if not told or told in reason else f"{reason}: {told}"
-    raise ClaimBroken(f"the run failed ({last.content.get('phase')}): {reason:.400}")
+    raise InvalidInput(f"the run failed ({last.content.get('phase')}): {reason:.400}")
 
 
 @_check("ledger", "budget-balance", needs="a deal", applies=_has_deal)
 def _check_balance(found: CheckedLedger) -> str:
     """Payments sum to zero, and cents exactly."""
-    balanced = _check_balanced(found.stated_deal, found.stated_deal.balance_tolerance)
+    balanced = _balanced_text(found.stated_deal, found.stated_deal.balance_tolerance)
     if SETTLED in found.entries:
         cents = list(found.entries[SETTLED].content["cents"].values())
         if not all(type(each) is int for each in cents) or sum(cents):
-            raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
+            raise InvalidInput(f"the cents settled sum to {sum(cents)}")
     return balanced
 
 
@@ -550,12 +486,17 @@ def _check_prices(found: CheckedLedger) -> str:
     deal = found.stated_deal
     if deal.prices is None:
         raise ClaimOpen("the deal does not say its prices")
-    if deal.price_contradiction:
-        raise ClaimBroken(deal.price_contradiction)
+    paid = _price_text(deal)
     sums = deal.prices.sum(axis=0) * deal.contributions
     if not np.abs(sums).max(initial=0.0) <= deal.balance_tolerance:
-        raise ClaimBroken("what members pay for somebody's data is not what it is paid for it")
-    return "everybody is paid what its prices say, and what one pays for data another receives"
+        raise InvalidInput("what members pay for somebody's data is not what it is paid for it")
+    return f"{paid}, and what one pays for data another receives"
+
+
+def _price_text(deal: Deal) -> str:
+    if deal.price_contradiction:
+        raise InvalidInput(deal.price_contradiction)
+    return "everybody is paid what its prices say"
 
 
 @_check("ledger", "recomputed", needs="the transcript beside the ledger", applies=_has_deal)
@@ -570,17 +511,14 @@ def _check_transcript(found: CheckedLedger) -> str:
         transcript = read_transcript(path)
         recomputed = recompute(transcript)
     if recomputed.agents != found.stated_deal.agents:
-        raise ClaimBroken(f"{path.name} is of other members")
+        raise InvalidInput(f"{path.name} is of other members")
+    if stated["exchanges"] != transcript.count:
+        raise InvalidInput(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
     told = CheckedTranscript(
         transcript=transcript, recomputed=recomputed, deal=found.stated_deal, stated=agreed["deal"]
     )
-    if stated["exchanges"] != transcript.count:
-        raise ClaimBroken(f"{path.name} has {transcript.count} exchanges, the ledger says {stated['exchanges']!r:.80}")
-    for check in (_check_recomputed, _check_negotiation):
-        try:
-            check(told)
-        except ClaimBroken as reason:
-            raise ClaimBroken(f"by {path.name} {reason}") from reason
+    for reason in told.failures.values():
+        raise InvalidInput(f"by {path.name} {reason}")
     return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
 
 
@@ -609,16 +547,17 @@ def _check_updates(found: CheckedLedger) -> str:
     if stated is None:
         raise ClaimOpen("the updates are not kept beside the ledger")
     updates = TrainingUpdates.load(found.file(stated), stated["sha256"])
-    signed = {name: listed for name, listed in trained.get("deliveries", {}).items() if listed}
-    digests, counts = (
-        {name: [each[part] for each in listed] for name, listed in signed.items()} for part in ("update", "samples")
-    )
-    if updates.digests() != digests or updates.counts() != counts:
-        raise ClaimBroken("the updates kept are not those that members signed")
+    signed = {
+        name: [(each["update"], each["samples"]) for each in listed]
+        for name, listed in trained["deliveries"].items()
+        if listed
+    }
+    if updates.deliveries() != signed:
+        raise InvalidInput("the updates kept are not those that members signed")
     for model in models:
         if model_digest(updates.model_of(model["subset"])) != model.get("model"):
             whose = ", ".join(model["subset"])
-            raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
+            raise InvalidInput(f"the model made of the updates of {whose} is not the one that members measured")
     return f"{len(models)} models are made of the updates that members signed"
 
 
@@ -632,20 +571,8 @@ def _check_settlement(found: CheckedLedger) -> str:
         raise ClaimOpen("less was delivered than agreed, and the deal names no prices: what is due needs the scenario")
     due = found.settlement()
     if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
-        raise ClaimBroken("the cents settled are not those due for what was delivered at the prices agreed")
+        raise InvalidInput("the cents settled are not those due for what was delivered at the prices agreed")
     return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
-
-
-def _payments_by_shares(deal: Deal, stated: Any) -> FloatArray:
-    """What is due when of every contribution the shares stated are paid for."""
-    if deal.prices is None:
-        raise ClaimBroken("it is settled by what arrived, and the deal names no prices")
-    owed, shares = agreed_transfers(deal), share_matrix(stated)
-    if shares.shape != owed.shape or (np.isnan(shares) != (owed == 0.0)).any():
-        raise ClaimBroken("the shares that are paid for are not one per contribution that somebody pays for")
-    if (shares < 0.0).any():
-        raise ClaimBroken("some share that is paid for is negative")
-    return payments_for_shares(deal, shares)
 
 
 @_check("ledger", "order", needs="the ledger")
@@ -655,9 +582,9 @@ def _check_order(found: CheckedLedger) -> str:
     for entry in found.chain.entries[1:]:
         line = f"line {entry.seq + 1}, {short_repr(entry.kind)}"
         if stage == SETTLED:
-            raise ClaimBroken(f"{line}, comes after the settlement, where a run ends")
-        if entry.kind != KEYS and entry.kind not in ORDER[stage]:
-            raise ClaimBroken(f'{line}, cannot come after "{stage}"')
+            raise InvalidInput(f"{line}, comes after the settlement, where a run ends")
+        if entry.kind != KEYS and entry.kind not in PHASES[stage][1]:
+            raise InvalidInput(f'{line}, cannot come after "{stage}"')
         if entry.kind == FAILED:
             stage = FIRST if is_end(entry) else stage
         elif entry.kind != KEYS:
@@ -665,187 +592,106 @@ def _check_order(found: CheckedLedger) -> str:
     return "entries come in the order of a run"
 
 
-# Signatures: of every kind of entry what is wrong beside them, and what is said where they hold
+# Signatures: `SignedDeal.check_entry` says what members must have signed of every kind of entry
 
 
-def _check_signed(
-    name: str,
-    *kinds: str,
-    needs: str,
-    says: Run,
-    applies: Applies = lambda _: True,
-) -> Callable[[Wrong], Wrong]:
-    """Put the check of signatures in entries of some kinds into the table; its docstring says what it proves."""
-
-    def add(wrong_in: Wrong) -> Wrong:
-        def run(found: CheckedLedger) -> str:
-            found.check_signatures(kinds, wrong_in)
-            return says(found)
-
-        run.__doc__ = wrong_in.__doc__
-        _check("ledger", name, needs=needs, applies=applies)(run)
-        return wrong_in
-
-    return add
-
-
-def _says_keys(found: CheckedLedger) -> str:
-    names = [part.name for part in found.signed_parts if part.kind == KEYS]
-    whose = f"of {join_names(names)}, each signed for this run"
+@_check("ledger", "keys", needs="members' keys; whose they are only with --keys")
+def _check_keys(found: CheckedLedger) -> str:
+    """Every key was signed for this run by its holder, and is the one known where keys are given."""
+    found.check_signatures(KEYS)
+    keys: dict[str, str] = {}
+    for name, stated in ((n, s) for e in found.chain.entries if e.kind == KEYS for n, s in e.content["keys"].items()):
+        if name in keys or stated["key"] in keys.values():
+            raise InvalidInput(f'a second key is stated for "{name}", or it has the key of another member')
+        expected = found.keys.by_name.get(name)
+        if found.keys.is_given and expected != stated["key"]:
+            why = "is not known" if expected is None else "is not the one known"
+            raise InvalidInput(f'the key stated for "{name}" {why}')
+        keys[name] = stated["key"]
+    whose = f"of {join_names(list(keys))}, each signed for this run"
     if found.keys.is_given:
         return f"{whose}; they are the keys known"
-    if not names:
+    if not keys:
         raise ClaimOpen("none is stated yet")
     return f"{whose}; they are those the ledger states; --keys compares them with keys that you know"
 
 
-@_check_signed("keys", KEYS, needs="members' keys; whose they are only with --keys", says=_says_keys)
-def _wrong_keys(found: CheckedLedger, entry: Entry, _: SignedDeal) -> Iterator[str]:
-    """Every key was signed for this run by its holder, and is the one known where keys are given."""
-    before = stated_keys(found.chain.entries[: entry.seq])
-    for name, stated in entry.content["keys"].items():
-        if name in before:
-            yield f'a second key is stated for "{name}"'
-        elif stated["key"] in before.values():
-            yield f'"{name}" has the key of another member'
-        expected = found.keys.by_name.get(name)
-        if found.keys.is_given and expected != stated["key"]:
-            why = "is not known" if expected is None else "is not the one known"
-            yield f'the key stated for "{name}" {why}'
-        before.setdefault(name, stated["key"])
-
-
-def _says_signed(found: CheckedLedger) -> str:
+@_check("ledger", "signed", needs="members' keys")
+def _check_signed(found: CheckedLedger) -> str:
+    """Every member of the deal signed the same deal and its own prices."""
+    found.check_signatures(SIGNED, FAILED)  # what was signed until a failure stays signed
     if found.must_be_signed and SIGNED not in found.entries:
-        raise ClaimBroken("nobody has signed the deal")
+        raise InvalidInput("nobody has signed the deal")
     return f"one deal, and its own part of it, signed by {found.signers(SIGNED, 'nobody has signed the deal')[0]}"
 
 
-@_check_signed(
-    "signed",
-    *(SIGNED, FAILED),
-    needs="members' keys",
-    says=_says_signed,
-)
-def _wrong_deal(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
-    """Every member of the deal signed the same deal and its own prices."""
-    if entry.kind == FAILED:  # what was signed until then stays signed
-        return
-    content, document, members = entry.content, under.document, under.members
-    without_key = [name for name in members if name not in document["keys"]]
-    if without_key:
-        yield f"no key is stated for {join_names(without_key)}"
-    missing = [name for name in members if name not in content["signatures"]]
-    if missing:
-        yield f"not signed by {join_names(missing)}"
-    yield from (f'"{name}" is not in the deal' for name in content["signatures"] if name not in members)
-
-
-@_check_signed(
-    "delivered",
-    TRAINED,
-    needs="a training, members' keys",
-    says=lambda found: (
-        f"samples and updates of every round, signed by {found.signers(TRAINED, 'nothing was trained yet')[0]}"
-    ),
-)
-def _wrong_delivery(_: CheckedLedger, __: Entry, under: SignedDeal) -> Iterator[str]:
+@_check("ledger", "delivered", needs="a training, members' keys")
+def _check_delivered(found: CheckedLedger) -> str:
     """Samples and update of every round are those that each member signed; not that the samples were used."""
-    under.signed_document("trained")
-    under.delivered()  # raises where a round is missing or not signed, or more is counted than agreed
-    return iter(())
+    found.check_signatures(TRAINED)
+    return f"samples and updates of every round, signed by {found.signers(TRAINED, 'nothing was trained yet')[0]}"
 
 
-def _says_measured(found: CheckedLedger, kind: str, otherwise: str) -> str:
+def _measured_text(found: CheckedLedger, kind: str, what: str, otherwise: str) -> str:
+    """Who has signed what it measured, and who has measured nothing and why."""
+    found.check_signatures(kind)
     names, missing = found.signers(kind, otherwise)
-    untold = _unmeasured_text(found.entries[kind])
+    content = found.entries[kind].content
+    reasons = missing_measurements(content["models"] if kind == VERIFIED else [content])
+    untold = "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
     if not names:
         raise ClaimOpen(f"not by {join_names(missing)}{untold}")
-    what = "what it measured of every model" if kind == VERIFIED else "its accuracy"
     return f"{what} signed by {names}{untold}"
-
-
-def _unmeasured_text(entry: Entry) -> str:
-    """Who has not measured what an entry lists, and why."""
-    reasons = missing_measurements(entry.content["models"] if entry.kind == VERIFIED else [entry.content])
-    return "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
 
 
 def _is_verified(found: CheckedLedger) -> bool:
     """Whether models of subsets were measured, or some deal says that they are."""
     entries = found.chain.entries
-    is_agreed = any(entry.content.get("verification") is not None for entry in entries if entry.kind == AGREED)
-    return is_agreed or any(entry.kind == VERIFIED for entry in entries)
+    return any(each.kind == VERIFIED or each.content.get("verification") is not None for each in entries)
 
 
-@_check_signed(
-    "verified",
-    VERIFIED,
-    needs="a verification, members' keys",
-    says=lambda found: _says_measured(found, VERIFIED, "what arrived was not verified by models of subsets"),
-    applies=_is_verified,
-)
-def _wrong_verification(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+@_check("ledger", "verified", needs="a verification, members' keys", applies=_is_verified)
+def _check_verified(found: CheckedLedger) -> str:
     """What members measured of models with and without an update is what they signed."""
-    document = under.signed_document("verified")
-    if TRAINED not in under.entries or "verification" not in document:
-        yield "the deal does not say that it is verified, or nothing was trained"
-    else:
-        check_subsets(document, under.entries[TRAINED].content["deliveries"], entry.content["models"])
+    what, otherwise = "what it measured of every model", "what arrived was not verified by models of subsets"
+    return _measured_text(found, VERIFIED, what, otherwise)
 
 
-@_check_signed(
-    "measured",
-    MEASURED,
-    needs="accuracies, members' keys",
-    says=lambda found: _says_measured(found, MEASURED, "nothing was measured yet"),
-)
-def _wrong_accuracies(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
+@_check("ledger", "measured", needs="accuracies, members' keys")
+def _check_measured(found: CheckedLedger) -> str:
     """Each accuracy is the one that the member signed, of the model trained; not that it measured it well."""
-    under.signed_document("measured")
-    for name, said in entry.content["accuracies"].items():
-        model = stated_model(under.entries[TRAINED].content, name) if TRAINED in under.entries else {}
-        if said.get("accuracy") is not None and said.get("model") != model.get("arrays"):
-            yield f'"{name}" has measured another model than the one trained'
+    return _measured_text(found, MEASURED, "its accuracy", "nothing was measured yet")
 
 
-def _says_confirmed(found: CheckedLedger) -> str:
+@_check("ledger", "confirmed", needs="a settlement, members' keys")
+def _check_confirmed(found: CheckedLedger) -> str:
+    """Everybody signed what was delivered and all cents; open where some did not, which moves no money."""
+    found.check_signatures(SETTLED)
     names, missing = found.signers(SETTLED, "nothing is settled yet")
     if missing:
         raise ClaimOpen(f"not by {join_names(missing)}; what it is paid follows from what all have signed")
     return f"the settlement signed by {names}"
 
 
-@_check_signed("confirmed", SETTLED, needs="a settlement, members' keys", says=_says_confirmed)
-def _wrong_settlement(_: CheckedLedger, entry: Entry, under: SignedDeal) -> Iterator[str]:
-    """Everybody signed what was delivered and all cents; open where some did not, which moves no money."""
-    content, document = entry.content, under.signed_document("settled")
-    if ((document.get("verification") or {}).get("settles") is True) != ("paid_shares" in content):
-        yield "it is not settled by what the deal says is paid for"
-    if not content["signatures"]:
-        yield "nobody has confirmed the settlement"
-
-
 def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
     """That the ledger still holds what a member has signed last."""
     name, about, entries = receipt["name"], receipt["about"], found.chain.entries
     if receipt["run"] != entries[0].hash:
-        raise ClaimBroken(f'the receipt of "{name}" is of another run: {receipt["run"][:16]}')
+        raise InvalidInput(f'the receipt of "{name}" is of another run: {receipt["run"][:16]}')
     places = [entry.seq for entry in entries if entry.hash == receipt["head"]]
     if not places:
-        raise ClaimBroken(
+        raise InvalidInput(
             f'when "{name}" signed ({about}) the ledger ended in {receipt["head"][:16]}, an entry that it does not '
             f"hold: it was changed or cut off"
         )
     held = {part.digest: part.entry for part in found.signed_parts if part.holds and part.name == name}
     if held.get(receipt["digest"], -1) <= places[0]:
-        raise ClaimBroken(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
-    settled, statements = found.entries.get(SETTLED), {}
-    if settled is not None:
-        statements = receipt.get("statements", {}).get(document_digest(found.deals[settled.seq].document), {})
+        raise InvalidInput(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
+    is_settled, statements = SETTLED in found.entries, receipt.get("statements", {})
+    statements = statements.get(document_digest(found.under.document), {}) if is_settled else {}
     for key, digest in statements.items():
         if digest not in held:
-            raise ClaimBroken(f'"{name}" signed {own_statement_words(key)}, and the ledger does not hold it')
+            raise InvalidInput(f'"{name}" signed {key:.100}, and the ledger does not hold it')
     before = f", and so are its {len(statements)} statements before" if statements else ""
     return f'what "{name}" signed last ({about}) is there{before}'
 
@@ -857,14 +703,13 @@ def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
 class PaymentCheck:
     """How far payments can be from those that are due, by member: NaN where nothing is known; and what that rests on.
 
-    `tol` is what may be in the wrong pocket, in units of payoff. `paid` says in words what `agent`, whose payment is
-    furthest off, is paid and should be.
+    `tol` is what may be in the wrong pocket, in units of payoff. `paid` says whose payment is furthest off, what it is
+    and what it should be.
     """
 
     errors: FloatArray
     tol: float
     method: str
-    agent: str
     paid: str
 
     @property
@@ -876,14 +721,6 @@ class PaymentCheck:
     def exceeds(self) -> bool:
         """Whether more than the tolerance may be in the wrong pocket: also where nothing can be said."""
         return not self.error <= self.tol
-
-    def text(self, amount: Callable[[float], str], *, least: float = 0.0) -> str:
-        """How far the payments can be off, at `least` so much, and what says so."""
-        if np.isnan(self.error):
-            return f"whether the payments are right cannot be said ({self.method})"
-        if self.exceeds:
-            return f"up to {amount(self.error)} is in the wrong pocket: {self.paid}"
-        return f"payments agree to {amount(max(self.error, least))} ({self.method})"
 
 
 def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float | None = None) -> PaymentCheck:
@@ -904,15 +741,14 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
     sizes = np.nan_to_num(errors)
     worst = int(np.argmax(sizes >= sizes.max() * (1.0 - BALANCE_TOLERANCE)))  # the first of those that are as far off
     paid, rule = differing_texts(outcome.payments[worst], due[worst])
-    name = outcome.agents[worst]
     # Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
     rounding = BALANCE_TOLERANCE * max(turnover, float(np.abs(outcome.payoffs).sum()))
     return PaymentCheck(
         errors=np.where(np.isfinite(errors), errors, np.nan),
         tol=max(rounding, PAYMENT_TOLERANCE * turnover if per_payoff is None else CENT / per_payoff),
         method=method,
-        agent=str(name),
-        paid=f'member "{name}" is paid {paid}, by the rules of {mechanism.name} {rule} (units of payoff)',
+        paid=f'member "{outcome.agents[worst]}" is paid {paid}, by the rules of {mechanism.name} {rule} '
+        "(units of payoff)",
     )
 
 
@@ -975,8 +811,13 @@ class CheckedDeal(Checked):
     @property
     def payment_text(self) -> str:
         """How far the payments can be from those of the exact equilibrium, and what says so."""
-        text = self.payment_check.text(self.amount, least=self.payment_check.tol if self.money else 0.0)
-        return f"{text[:1].upper()}{text[1:]}."
+        found = self.payment_check
+        if np.isnan(found.error):
+            return f"whether the payments are right cannot be said ({found.method})"
+        if found.exceeds:
+            return f"up to {self.amount(found.error)} is in the wrong pocket: {found.paid}"
+        least = found.tol if self.money else 0.0
+        return f"payments agree to {self.amount(max(found.error, least))} ({found.method})"
 
     @property
     def is_proved(self) -> bool:
@@ -1005,10 +846,10 @@ def check_deal(
 
     `found` is the ledger, where it was checked already.
     """
-    record: CheckedLedger | CheckedTranscript | None = None
+    record: CheckedLedger | CheckedTranscript | None = found
     stated_in: dict[str, Any] = {}
     if is_ledger(path) or is_transcript(path):
-        record = check_record(path) if found is None else found
+        record = record or check_record(path)
         known = record.recomputed if isinstance(record, CheckedTranscript) else record.deal
         if known is None:
             why = "there is no deal in this ledger yet"
@@ -1016,8 +857,9 @@ def check_deal(
             raise InvalidInput(f"{path}: {why}; `fedpact check {path}` shows what it holds")
         deal = known
     else:
-        which = rules.name if rules is not None and is_comparison(path) else None
-        deal, stated_in = load_deal(path, mechanism=which), read_record(path, mechanism=which)
+        stated_in = read_record(path, mechanism=None if rules is None else rules.name)
+        with error_context(str(path)):
+            deal = deal_from_record(stated_in)
     with error_context(str(path)):
         chosen = mechanism_named(deal.mechanism) if rules is None else rules
         outcome = chosen.outcome_of(deal, federation)
@@ -1089,9 +931,9 @@ def violation_text(certificate: Certificate) -> str:
 def _check_certificate(claim: Claim, found: CheckedDeal) -> str:
     proof = found.outcome.certificates[claim]
     if proof.verdict is Verdict.VIOLATED:
-        raise ClaimBroken(f"violated {violation_text(proof)}")
+        raise InvalidInput(f"violated {violation_text(proof)}")
     if proof.verdict is Verdict.NOT_REFUTED and np.isnan(proof.margin):
-        raise ClaimBroken("it could not be worked out")
+        raise InvalidInput("it could not be worked out")
     if not proof.holds:
         raise ClaimOpen(proof.verdict.value)
     return f"proved for {proof.scope}"
@@ -1103,7 +945,7 @@ def _check_members(found: CheckedDeal) -> str:
     unexplained = [name for name, reason in found.out.items() if not reason]
     if unexplained:
         are = "is" if len(unexplained) == 1 else "are"
-        raise ClaimBroken(
+        raise InvalidInput(
             f"{join_names(unexplained)} {are} in the scenario and not in the deal, which does not say why"
         )
     return "everybody of the scenario is in it, or it says why not"
@@ -1118,21 +960,32 @@ def _check_members(found: CheckedDeal) -> str:
 def _check_payments(found: CheckedDeal) -> str:
     """Nobody's payment is further than a cent from that of an equilibrium worked out a second time."""
     if found.payment_check.exceeds:
-        raise ClaimBroken(found.payment_check.text(found.amount))
+        raise InvalidInput(found.payment_text)
     return found.payment_check.method
+
+
+@_check(
+    "deal",
+    "budgets",
+    needs="a scenario with budgets",
+    applies=lambda found: bool(np.isfinite(found.outcome.federation.budgets).any()),
+)
+def _check_budgets(found: CheckedDeal) -> str:
+    """Nobody is asked for more than the scenario says that it can pay."""
+    for sentence in budget_sentences(found.outcome, found.amount):
+        raise InvalidInput(sentence.removesuffix("."))
+    return "nobody is asked for more than it can pay"
 
 
 @_check("deal", "prices", needs="a deal with prices", applies=lambda found: found.deal.prices is not None)
 def _check_deal_prices(found: CheckedDeal) -> str:
     """Everybody is paid what its prices say."""
-    if found.deal.price_contradiction:
-        raise ClaimBroken(found.deal.price_contradiction)
-    return "everybody is paid what its prices say"
+    return _price_text(found.deal)
 
 
 @_check("deal", STATED, needs="the scenario, and a file")
 def _check_stated(found: CheckedDeal) -> str:
     """Payoffs, costs, shares, verdicts and all else in the file follow from contributions and payments."""
     if found.contradictions:
-        raise ClaimBroken(found.contradictions[0])
+        raise InvalidInput(found.contradictions[0])
     return "all else that is stated follows from contributions and payments"

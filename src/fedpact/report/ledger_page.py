@@ -13,7 +13,6 @@ import numpy as np
 from fedpact.certificates.claims import claim_title, quote_claim
 from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, MEASURED
-from fedpact.deals.settlement import share_matrix
 from fedpact.negotiation.check import FINISHED, CheckedLedger
 from fedpact.report.markup import render, style_sheet
 from fedpact.report.numbers import MINUS, PAYOFF_LABEL, number_texts
@@ -92,7 +91,7 @@ def _signed_rows(found: CheckedLedger) -> Iterator[tuple[str, str, str, str]]:
 
 def paid_table(found: CheckedLedger, deal: Deal) -> ResultTable:
     """What each member agreed to, delivered, measured and is paid; columns that nothing is known of are left out."""
-    measured, used = found.last(MEASURED), found.samples
+    measured, used = found.entries.get(MEASURED), found.samples
     settled = found.paid
     money: dict[str, Any] = {} if settled is None else settled.record()
     paid = {entry["agent"]: entry["amount"] for entry in money.get("balances", [])}
@@ -122,7 +121,7 @@ def paid_table(found: CheckedLedger, deal: Deal) -> ResultTable:
 
 def _arrived_texts(deal: Deal, shares: Any) -> list[str]:
     """Of each member, the mean share that is paid for, weighted by what would be paid."""
-    matrix = share_matrix(shares)
+    matrix = np.array(shares, dtype=np.float64)
     weights = np.abs(deal.prices) if deal.prices is not None else np.ones_like(matrix)
     weights = np.where(np.isnan(matrix), 0.0, weights)
     total = weights.sum(axis=0)

@@ -100,14 +100,15 @@ class Price:
         """Money per unit of data."""
         if self.unit.noun.casefold() != unit.noun.casefold():
             raise InvalidInput(
-                f"{field} is money per {self.unit.noun}, but data is counted in {unit.noun}s; use one word for both"
+                f"{field} is money per {self.unit.noun:.40}, but data is counted in {unit.noun:.40}s; "
+                f"use one word for both"
             )
         return self.amount * unit.count / self.unit.count
 
     def per_payoff(self, field: str = "values") -> float:
         """Money per payoff of 1, of 100 accuracy points."""
         if self.unit.noun != POINT:
-            raise InvalidInput(f"{field} must be money per {POINT} (of accuracy), got per {self.unit.noun}")
+            raise InvalidInput(f"{field} must be money per {POINT} (of accuracy), got per {self.unit.noun:.40}")
         return self.amount * POINTS / self.unit.count
 
 

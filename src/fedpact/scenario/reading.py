@@ -65,7 +65,7 @@ def example(name: str) -> Scenario:
     if name not in EXAMPLES:
         near = difflib.get_close_matches(name, EXAMPLES, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(EXAMPLES)}"
-        raise InvalidInput(f"there is no built-in federation {name!r}; {hint}")
+        raise InvalidInput(f"there is no built-in federation {name!r:.300}; {hint}")
     content = files("fedpact.scenario").joinpath("built_in", f"{name}.toml").read_text("utf-8")
     return parse_scenario(DECODERS[".toml"](content), where=name)
 

@@ -67,14 +67,15 @@ def same(one: Deal, other: Deal) -> None:
     [
         ({"payments": ...}, "must have the key 'payments'"),
         ({"mechanism": ...}, "must have the key 'mechanism'"),
-        ({"agents": "North"}, "a deal must name its members, all differently"),
-        ({"agents": ["North", "North"]}, "a deal must name its members, all differently"),
-        ({"agents": ["North", "North\u200b"]}, "a deal must name its members, all differently to the eye"),
-        ({"agents": ["Caf\u00e9", "Cafe\u0301"]}, "a deal must name its members, all differently to the eye"),
-        ({"agents": ["North", 2]}, "a deal must name its members, all differently"),
-        ({"agents": [["North"], {"a": 1}]}, "a deal must name its members, all differently"),
-        ({"contributions": [1]}, "contributions must be a list of 2 numbers"),
-        ({"contributions": {"North": 1}}, "contributions must be a list of 2 numbers"),
+        ({"agents": "North"}, "agents must be non-empty strings, one per member"),
+        ({"agents": ["North", "North"]}, r'agents\[1\] must differ from the others, "North" appears twice'),
+        ({"agents": ["North", "North\u200b"]}, r"agents\[1\] must differ from the others, .* look alike"),
+        ({"agents": ["Caf\u00e9", "Cafe\u0301"]}, r"agents\[1\] must differ from the others, .* look alike"),
+        ({"agents": ["North", "\u041dorth"]}, "must not mix letters of Cyrillic and Latin in a word, which look alike"),
+        ({"agents": ["North", 2]}, "agents must be non-empty strings, one per member"),
+        ({"agents": [["North"], {"a": 1}]}, "agents must be non-empty strings, one per member"),
+        ({"contributions": [1]}, "contributions must be a number or one number per member: 2 members, 1 numbers given"),
+        ({"contributions": {"North": 1}}, "contributions must be a list of numbers"),
         ({"contributions": [1, "2"]}, r"contributions\[1\] must be a finite number"),
         ({"payments": [True, 1]}, r"payments\[0\] must be a finite number"),
         ({"payments": [None, 1]}, r"payments\[0\] must be a finite number"),
@@ -100,6 +101,11 @@ def test_what_is_no_deal_is_refused(tmp_path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(fp.InvalidInput, match=r"deal\.json"):
         fp.load_deal(path)
+
+
+def test_a_deal_is_loaded_from_a_file_that_is_named() -> None:
+    with pytest.raises(fp.InvalidInput, match="path must be the name of a file, got None"):
+        fp.load_deal(None)
 
 
 def test_a_deal_belongs_to_its_scenario_and_to_no_other() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -96,26 +95,20 @@ class TestBalances:
         assert permuted.cents == tuple(settled(payments).cents[agent] for agent in order)
 
     @given(quarters)
-    def test_equal_payments_get_equal_cents_whenever_rounding_allows_it(self, payments):
-        levels = sorted(set(payments))
-        roundings = product(*({math.floor(level), math.ceil(level)} for level in levels))
-        fair = any(
-            sum(payments.count(level) * cents for level, cents in zip(levels, chosen, strict=True)) == 0
-            for chosen in roundings
-        )
+    def test_of_equal_payments_at_most_one_group_is_parted(self, payments):
         cents = settled(payments, decimals=0, currency="JPY").cents
-        given_to = {
-            level: {paid for payment, paid in zip(payments, cents, strict=True) if payment == level} for level in levels
-        }
-        unequal = [level for level in levels if len(given_to[level]) > 1]
-        assert len(unequal) == (0 if fair else 1)
+        given_to = [
+            {paid for one, paid in zip(payments, cents, strict=True) if one == level} for level in set(payments)
+        ]
+        parted = [amounts for amounts in given_to if len(amounts) > 1]
+        assert all(max(amounts) - min(amounts) == 1 for amounts in parted) and len(parted) <= 1
 
     @pytest.mark.parametrize(
         ("amounts", "expected"),
         [
             ((0.7, 0.6, 0.3, -1.6), (1, 1, 0, -2)),  # two cents to hand out, to 0.7 and 0.6
-            ((0.7, 0.6, 0.6, -1.9), (0, 1, 1, -2)),  # two cents: not to 0.7 and one of the equals, but to the equals
-            ((0.5, 0.5, 0.2, -1.2), (0, 0, 1, -1)),  # two cents, 1.0 of remainders either way: -1.2 is first in order
+            ((0.7, 0.6, 0.6, -1.9), (1, 0, 0, -1)),  # two cents: not to 0.7 and one of the equals, who are passed over
+            ((0.5, 0.5, 0.2, -1.2), (0, 0, 1, -1)),  # two cents, the first to -1.2
             ((1 / 3, 1 / 3, 1 / 3, -1.0), (1, 0, 0, -1)),  # one cent for three equals and nowhere else to go
             ((-1.0, 1 / 3, 1 / 3, 1 / 3), (-1, 1, 0, 0)),
             ((0.5, -0.5), (1, -1)),
@@ -308,6 +301,18 @@ class TestInput:
 
     def test_rounding_error_of_the_sum_is_allowed(self):
         assert settled([0.1, 0.2, -0.3]).cents == (10, 20, -30)
+
+
+def test_who_delivers_less_pays_also_where_payments_were_to_cancel() -> None:
+    """Equals pay each other the same: nobody is to pay anything, until one of them delivers half."""
+    deal = fp.Deal(
+        mechanism="externality",
+        agents=("A", "B"),
+        contributions=np.array([10.0, 10.0]),
+        payments=np.zeros(2),
+        prices=np.array([[-0.1, 0.1], [0.1, -0.1]]),
+    )
+    assert fp.settle(deal, delivered=[5.0, 10.0], decimals=2).cents == (-50, 50)
 
 
 class TestSponsor:

@@ -216,7 +216,7 @@ def utilities(stage: Stage, seed: int, cheat: Cheat) -> tuple[np.ndarray, np.nda
     """Everybody's true utility in euros, if what arrived is paid for and if what is counted is."""
     found = check_ledger(stage.ledger)
     assert found.failed == [], found.failed
-    settled, trained = found.last("settled"), found.last("trained")
+    settled, trained = found.entries.get("settled"), found.entries.get("trained")
     assert found.deal is not None and settled is not None and trained is not None
     record = stage.ledger.parent
     model = read_model(record / trained.content["model"]["file"], trained.content["model"]["sha256"])

@@ -134,7 +134,7 @@ def test_a_signed_run_leaves_every_members_model(stage: Stage) -> None:
     for place, (name, model) in enumerate(expected_models(stage).items()):
         stated = trained["models"][name]
         with np.load(stage.ledger.parent / stated["file"]) as kept:
-            assert float(kept["0-before-0"]) == pytest.approx(model, rel=1e-12)
+            assert float(kept["arr_0"]) == pytest.approx(model, rel=1e-12)
         assert measured[name]["model"] == stated["arrays"]
         assert measured[name]["accuracy"] == pytest.approx(1.0 / (1.0 + abs(model - place)), rel=1e-12)
     assert trained["models"]["agent 1"] == trained["models"]["agent 2"] != trained["models"]["agent 0"]

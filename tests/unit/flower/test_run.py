@@ -116,7 +116,7 @@ def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
     # Federated averaging by hand: from 0, twice half the way to the weighted mean place.
     mean = (1 * 6 + 2 * 31) / 53
     with np.load(stage.ledger.parent / "ledger-model.npz") as model:
-        np.testing.assert_allclose(model["0-before-0"], 0.75 * mean, rtol=1e-12)
+        np.testing.assert_allclose(model["arr_0"], 0.75 * mean, rtol=1e-12)
     accuracies = last(stage, "measured")["accuracies"]
     assert accuracies["agent 1"]["accuracy"] == pytest.approx(1.0 / (1.0 + abs(0.75 * mean - 1.0)), rel=1e-12)
     settled = last(stage, "settled")
@@ -199,7 +199,7 @@ def test_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path
     assert found.deal is not None and list(found.deal.excluded) == ["agent 1"]
     assert reason in found.deal.excluded["agent 1"]
     assert_solved(found.deal, federation)
-    assert found.failed == [] and found.last("settled") is not None
+    assert found.failed == [] and found.entries.get("settled") is not None
     assert "agent 1" not in last(stage, "trained")["deliveries"]
 
 

@@ -61,7 +61,7 @@ def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, 
     found = check_record(stage.ledger)
     assert found.deal is not None and reason in found.deal.excluded[federation.names[1]]
     assert len(found.deal.excluded) == 1 and float(found.deal.payments.sum()) == 0.0
-    assert found.failed == [] and found.last("settled") is not None
+    assert found.failed == [] and found.entries.get("settled") is not None
 
 
 def test_sums_that_contradict_themselves_end_the_run_with_what_to_do(tmp_path: Path) -> None:

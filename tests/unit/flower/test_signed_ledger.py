@@ -322,7 +322,7 @@ def test_what_is_delivered_is_paid_for(tmp_path: Path) -> None:
     stage.conduct()
     found = check_ledger(stage.ledger)
     assert found.failed == [] and all(finding.holds for finding in found.findings.values())
-    settled = found.last("settled").content  # type: ignore[union-attr]
+    settled = found.entries.get("settled").content  # type: ignore[union-attr]
     deal = found.deal
     assert deal is not None and deal.prices is not None
     share = 15 / 31

@@ -44,7 +44,7 @@ def test_a_verified_run_is_sound_and_pays_for_what_arrived(ledger: Path) -> None
     assert found.failed == [] and found.findings["paid shares"].holds
     assert found.findings["verified"].holds and found.findings["updates"].holds
     assert sorted(p.name for p in found.signed_parts if p.about == "verification") == sorted(MEMBERS)
-    settled = found.last("settled")
+    settled = found.entries.get("settled")
     assert settled is not None and sum(settled.content["cents"].values()) == 0
     shares = np.array(settled.content["paid_shares"], dtype=float)
     assert np.nanmax(shares[:, 0]) < 0.3  # nothing arrived of Ada's
@@ -160,7 +160,7 @@ def test_a_file_that_holds_no_updates_is_said_so(ledger: Path) -> None:
 def test_shares_that_do_not_follow_are_found(ledger: Path) -> None:
     """Even if all members had signed them: the shares are worked out anew."""
     found = check_ledger(ledger)
-    settled = found.last("settled")
+    settled = found.entries.get("settled")
     assert settled is not None
     settled.content["paid_shares"][1][0] = 1.0  # type: ignore[index]
     assert with_paid_shares(found).findings["paid shares"].holds is False
