@@ -603,11 +603,13 @@ def _check_keys(found: CheckedLedger) -> str:
     for name, stated in ((n, s) for e in found.chain.entries if e.kind == KEYS for n, s in e.content["keys"].items()):
         if name in keys or stated["key"] in keys.values():
             raise InvalidInput(f'a second key is stated for "{name}", or it has the key of another member')
-        expected = found.keys.by_name.get(name)
-        if found.keys.is_given and expected != stated["key"]:
-            why = "is not known" if expected is None else "is not the one known"
-            raise InvalidInput(f'the key stated for "{name}" {why}')
         keys[name] = stated["key"]
+    if found.keys.is_given:
+        known = found.keys.by_name
+        if other := [name for name, key in keys.items() if known.get(name, key) != key]:
+            raise InvalidInput(f"the key stated for {join_names(other)} is not the one known")
+        if unknown := [name for name in keys if name not in known]:
+            raise InvalidInput(f"the key of {join_names(unknown)} is not among those known")
     whose = f"of {join_names(list(keys))}, each signed for this run"
     if found.keys.is_given:
         return f"{whose}; they are the keys known"

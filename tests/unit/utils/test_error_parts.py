@@ -28,7 +28,7 @@ class Wordy(EqualCosts):
     ("act", "field", "value"),
     [
         (lambda: make_deal(mechanism=3), "mechanism", 3),
-        (lambda: make_deal(agents=["A", "A"]), "agents", ["A", "A"]),
+        (lambda: make_deal(agents=["A", "A"]), "agents", "A"),
         (lambda: make_deal(scenario=3), "scenario", 3),
         (lambda: make_deal(provenance="x"), "provenance", "x"),
         (lambda: make_deal(excluded=["A"]), "excluded", ["A"]),
