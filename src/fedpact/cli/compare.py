@@ -49,14 +49,14 @@ def compare(
     chosen = inputs.read_scenario(scenario)
     if member is not None and html is None:
         raise InvalidInput("--member needs --html FILE, the page to write")
-    place = None if member is None else find_agent("--member", member, chosen.federation.names)
+    index = None if member is None else find_agent("--member", member, chosen.federation.names)
     if every and mechanisms:
         raise InvalidInput("--all and --mechanism exclude each other: give one of them")
     named = [inputs.choose_mechanism(name) for name in mechanisms] if mechanisms else None
     compared = _compare(chosen, ALL if every else named)
     if html is not None:
         only = compared.outcomes[0].mechanism if named is not None and len(named) == 1 else None
-        replace_text(html, _page(chosen, compared, place, only))
+        replace_text(html, _page(chosen, compared, index, only))
     deal = compared.recommended_deal
     if output is not None and deal is not None and compared.recommended_outcome is not None:
         record = outcome_record(compared.recommended_outcome) | {"excluded": dict(deal.excluded)}
@@ -79,13 +79,13 @@ def compare(
         raise typer.Exit(CLAIM_FAILS)
 
 
-def _page(scenario: Scenario, compared: Comparison, place: int | None, mechanism: str | None) -> str:
+def _page(scenario: Scenario, compared: Comparison, index: int | None, mechanism: str | None) -> str:
     """The report, or the page of one member."""
     from fedpact.report import render_member_page, render_report  # noqa: PLC0415 - only for --html
 
-    if place is None:
+    if index is None:
         return render_report(compared, scenario)
-    return render_member_page(compared, place, scenario, mechanism=mechanism)
+    return render_member_page(compared, index, scenario, mechanism=mechanism)
 
 
 def _compare(scenario: Scenario, rules: list[Mechanism] | str | None) -> Comparison:

@@ -195,8 +195,8 @@ def _show(found: Fit, *, dots_unsaid: bool) -> None:
     alike = all(len(set(numbers.tolist())) == 1 for _, numbers, _ in curves)
     rows = []
     for task, name in list(enumerate(["all"] if alike else seen.task_labels))[:MAX_ROWS]:
-        places = [(numbers, ends, min(task, len(numbers) - 1)) for _, numbers, ends in curves]
-        cells = [f"{numbers[at]:.3f} ({ends[at][0]:.3f} to {ends[at][1]:.3f})" for numbers, ends, at in places]
+        indices = [(numbers, ends, min(task, len(numbers) - 1)) for _, numbers, ends in curves]
+        cells = [f"{numbers[at]:.3f} ({ends[at][0]:.3f} to {ends[at][1]:.3f})" for numbers, ends, at in indices]
         rows.append((name, *cells))
     title = "Accuracy = floor + (ceiling - floor) g(weighted data)"
     screen.print_rows(title, ("member", *(label for label, _, _ in curves)), rows)

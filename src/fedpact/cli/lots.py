@@ -81,7 +81,7 @@ def _show(found: SampleLots, labels: Any, left_out: LeftOut | None) -> None:
     rows = []
     for lot, name in enumerate(found.names):
         kinds, counts = np.unique(labels[found.lots == lot], return_counts=True)
-        most = [str(kinds[place]) for place in np.argsort(-counts, kind="stable")[:MAX_LABELS_NAMED]]
+        most = [str(kinds[index]) for index in np.argsort(-counts, kind="stable")[:MAX_LABELS_NAMED]]
         named = ", ".join(most) + (", ..." if len(kinds) > MAX_LABELS_NAMED else "")
         effect = [] if left_out is None else [f"{left_out.without[lot]:.3f}", f"{left_out.losses[lot]:+.4f}"]
         rows.append([name, str(found.sizes[lot]), f"{found.mean_values[lot]:+.2f}", named, *effect])

@@ -98,7 +98,7 @@ def _show(deal: Deal, unit: Unit) -> None:
     out = [name in deal.excluded for name in deal.agents]
     of_lots: list[tuple[str, Sequence[str]]] = [("contributes", number_texts(deal.contributions))]
     if deal.prices is not None:
-        prices = -deal.prices[deal.lot_places, np.arange(deal.lot_places.size)]
+        prices = -deal.prices[deal.lot_owner_indices, np.arange(deal.lot_owner_indices.size)]
         gone = [owner in deal.excluded for owner in deal.lot_owners or deal.agents]
         of_lots.append(("price", np.where(gone, "-", unit.column(prices)).tolist()))
     paid = [("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist())]

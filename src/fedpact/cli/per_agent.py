@@ -55,8 +55,8 @@ def per_agent(
         if whose in named:
             raise InvalidInput(f"{option} says two things of {whose}; keep one of them")
         named[whose] = _number(option, text, rule, f"{name}={text}")
-    for place, number in enumerate(stated_by_name(option, named, names)):
-        numbers[place] = numbers[place] if number is None else number
+    for index, number in enumerate(stated_by_name(option, named, names)):
+        numbers[index] = numbers[index] if number is None else number
     return numbers
 
 
@@ -76,7 +76,7 @@ def _number(option: str, text: str, rule: Rule, entry: str) -> float:
 
 
 def find_agent(option: str, given: str, names: Sequence[str]) -> int:
-    """The place of a member, lot or task given by name or number."""
+    """The index of a member, lot or task given by name or number."""
     for name in (given, given.strip()):
         if name in names:
             return list(names).index(name)

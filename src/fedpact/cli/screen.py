@@ -86,8 +86,8 @@ def print_table(found: ResultTable | None) -> None:
     ]
     if found.title:
         say((found.title, "bold"))
-    for place, (gap, widths) in enumerate(_abreast(heads, texts, console.width)):
-        if place:
+    for index, (gap, widths) in enumerate(_abreast(heads, texts, console.width)):
+        if index:
             say()
         made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
         for column, width in widths.items():
@@ -168,8 +168,8 @@ def _cell(text: str, *, is_gain: bool) -> str:
 
 def say_measured(found: Measured, federation: Federation, unit: Unit) -> None:
     """The tables of what a pilot measured."""
-    for place, each in enumerate(measured_tables(found, federation.names, federation.lot_owners, unit)):
-        if place:
+    for index, each in enumerate(measured_tables(found, federation.names, federation.lot_owners, unit)):
+        if index:
             say()
         print_table(each)
 

@@ -116,10 +116,10 @@ def _show_metric(found: Sweep, metric: str, unit: Unit) -> None:
     rows = []
     for mechanism, known in numbers.items():
         flat = known.reshape(-1, len(agents))
-        for place, name in enumerate(agents[:MAX_ROWS]):
-            cells = _summary(found, flat[:, place], of_shares=unit_of(metric) == "ratio")
+        for index, name in enumerate(agents[:MAX_ROWS]):
+            cells = _summary(found, flat[:, index], of_shares=unit_of(metric) == "ratio")
             if claim is not None:  # margins of rounding are below zero too
-                held = found.holds[mechanism][claim].ravel()[~np.isnan(flat[:, place])]
+                held = found.holds[mechanism][claim].ravel()[~np.isnan(flat[:, index])]
                 cells[5] = percent(held.mean()) if held.size else "-"
             rows.append([found.title(mechanism), name, *cells[: len(heads) - 2]])
     screen.print_rows(f"{metric_name(metric)} ({measure}) over all points", heads, rows, words=("member",))

@@ -160,10 +160,10 @@ class Deal:
         }
         for name, value in parts.items():
             object.__setattr__(self, name, value)
-        for place, name in enumerate(names):
-            if name in excluded and (self.payments[place] or parts["side_payments"][place]):
+        for index, name in enumerate(names):
+            if name in excluded and (self.payments[index] or parts["side_payments"][index]):
                 raise InvalidInput(
-                    f'payments[{place}] must be 0, got {self.payments[place]:g}: member "{name}" is not in the deal'
+                    f'payments[{index}] must be 0, got {self.payments[index]:g}: member "{name}" is not in the deal'
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,8 +177,8 @@ class Deal:
         return self.lot_owners is not None
 
     @property
-    def lot_places(self) -> NDArray[np.intp]:
-        """The place of every lot's owner among the agents."""
+    def lot_owner_indices(self) -> NDArray[np.intp]:
+        """The index of every lot's owner among the agents."""
         return np.array([self.agents.index(owner) for owner in self.lot_owners or self.agents], dtype=np.intp)
 
     @property
@@ -186,12 +186,12 @@ class Deal:
         """Names that tell all lots apart; the agents' where each has one."""
         if self.lot_names is None:
             return self.agents
-        return LotLabels(labels(self.lot_places, self.lot_names, self.agents))
+        return LotLabels(labels(self.lot_owner_indices, self.lot_names, self.agents))
 
     @property
     def members(self) -> NDArray[np.intp]:
-        """The places of those who are in the deal."""
-        return np.array([place for place, name in enumerate(self.agents) if name not in self.excluded], dtype=np.intp)
+        """The indices of those who are in the deal."""
+        return np.array([index for index, name in enumerate(self.agents) if name not in self.excluded], dtype=np.intp)
 
     @property
     def is_federated(self) -> bool:
@@ -216,11 +216,11 @@ class Deal:
             return ""
         due = self.side_payments - (self.prices * self.contributions).sum(axis=1)
         off = np.abs(due - self.payments)
-        place = int(off.argmax())
-        if off[place] <= self.balance_tolerance:
+        index = int(off.argmax())
+        if off[index] <= self.balance_tolerance:
             return ""
-        paid, priced = differing_texts(self.payments[place], due[place])
-        return f'member "{self.agents[place]}" is paid {paid}, by its prices {priced}'
+        paid, priced = differing_texts(self.payments[index], due[index])
+        return f'member "{self.agents[index]}" is paid {paid}, by its prices {priced}'
 
     @property
     def rounds(self) -> int:
@@ -238,7 +238,7 @@ class Deal:
             raise InvalidInput(field="per_unit", rule="must be positive", value=per_unit)
         require_single_lots(self, "a count of samples by member")
         counts = whole_samples(self.contributions, per_unit)
-        return {self.agents[place]: int(counts[place]) for place in self.members}
+        return {self.agents[index]: int(counts[index]) for index in self.members}
 
     def among(self, names: Sequence[str]) -> Deal:
         """The same deal between some agents, in their order; the others must not be in it, and why is kept."""
@@ -250,21 +250,23 @@ class Deal:
         if unknown:
             why = f"the deal has no member {short_repr(unknown[0])}; it is between {', '.join(self.agents)}"
             raise InvalidInput(why, field="names", rule="must be members of the deal", value=unknown[0])
-        places = [self.agents.index(name) for name in names]
-        return self._take(places, [int(lot) for place in places for lot in np.flatnonzero(self.lot_places == place)])
+        indices = [self.agents.index(name) for name in names]
+        return self._take(
+            indices, [int(lot) for index in indices for lot in np.flatnonzero(self.lot_owner_indices == index)]
+        )
 
-    def _take(self, places: Sequence[int], lots: Sequence[int]) -> Deal:
+    def _take(self, indices: Sequence[int], lots: Sequence[int]) -> Deal:
         """The same between some agents, with their lots, in another order."""
         owned: dict[str, Any] = {}
         if self.lot_owners is not None and self.lot_names is not None:
             owned = {key: tuple(getattr(self, key)[lot] for lot in lots) for key in ("lot_owners", "lot_names")}
         return replace(
             self,
-            agents=tuple(self.agents[place] for place in places),
+            agents=tuple(self.agents[index] for index in indices),
             contributions=self.contributions[lots],
-            payments=self.payments[places],
-            prices=None if self.prices is None else self.prices[np.ix_(places, lots)],
-            side_payments=self.side_payments[places],
+            payments=self.payments[indices],
+            prices=None if self.prices is None else self.prices[np.ix_(indices, lots)],
+            side_payments=self.side_payments[indices],
             **owned,
         )
 
@@ -293,7 +295,7 @@ class Deal:
         if any(getattr(self, part) != getattr(other, part) for part in about):
             return list(self.agents)
         differs = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
-        differs = np.bincount(self.lot_places, weights=differs, minlength=len(self.agents)) > 0.0
+        differs = np.bincount(self.lot_owner_indices, weights=differs, minlength=len(self.agents)) > 0.0
         for one, two in ((self.payments, other.payments), (self.side_payments, other.side_payments)):
             differs |= np.abs(one - two) > tol * other.turnover
         if self.prices is not None and other.prices is not None:

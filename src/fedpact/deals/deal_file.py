@@ -292,8 +292,8 @@ def _compare(path: str, key: str, stated: Any, due: Any, tolerance: Callable[[st
         for name, entry in stated.items():
             yield from _compare(f"{path}.{name}", name, entry, due.get(name), tolerance)
     elif isinstance(stated, list) and isinstance(due, list) and len(stated) == len(due):
-        for place, (one, other) in enumerate(zip(stated, due, strict=True)):
-            yield from _compare(f"{path}[{place}]", key, one, other, tolerance)
+        for index, (one, other) in enumerate(zip(stated, due, strict=True)):
+            yield from _compare(f"{path}[{index}]", key, one, other, tolerance)
     else:
         yield from _differ(path, stated, due, tolerance(key, due) if is_number(due) else 0.0)
 

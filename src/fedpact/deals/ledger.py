@@ -51,7 +51,7 @@ MAX_FIRST_LINE = 1 << 24  # bytes that are read to tell ledgers and transcripts 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of a ledger: its place from 0, when it was written in UTC, what happened, and the chain of hashes."""
+    """One line of a ledger: its index from 0, when it was written in UTC, what happened, and the chain of hashes."""
 
     seq: int
     time: str

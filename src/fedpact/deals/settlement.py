@@ -408,7 +408,7 @@ def payments_for_delivered(
 def _payments_for(deal: Deal, taken: FloatArray) -> FloatArray:
     """A deal's payments where so much of each contribution is paid for, (lots,), or by each payer, (n, lots)."""
     assert deal.prices is not None
-    owners = deal.lot_places
+    owners = deal.lot_owner_indices
     change = deal.prices * (taken - deal.contributions)
     change[owners, np.arange(len(owners))] = 0.0
     received = np.bincount(owners, weights=change.sum(axis=0), minlength=len(deal.agents))
@@ -445,10 +445,10 @@ def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
     given = np.array(np.broadcast_to(given, deal.contributions.shape))
     over = given > deal.contributions * (1.0 + 1e-9)
     if over.any():
-        place = int(np.flatnonzero(over)[0])
+        index = int(np.flatnonzero(over)[0])
         raise InvalidInput(
-            f"delivered[{place}] must be at most the {deal.contributions[place]:.9g} that was agreed, got "
-            f'{given[place]:.9g} ({"lot" if deal.has_lots else "member"} "{lots[place]}"): nobody is paid for more'
+            f"delivered[{index}] must be at most the {deal.contributions[index]:.9g} that was agreed, got "
+            f'{given[index]:.9g} ({"lot" if deal.has_lots else "member"} "{lots[index]}"): nobody is paid for more'
         )
     return np.minimum(given, deal.contributions)
 

@@ -5,7 +5,7 @@ signature is for. Every document follows from the ledger alone, so anybody can m
 
 | about          | who signs | what it binds                                                             |
 |----------------|-----------|---------------------------------------------------------------------------|
-| `key`          | each      | its name, place and public key to this run                                |
+| `key`          | each      | its name, index and public key to this run                                |
 | `deal`         | all alike | contributions, payments, digests of prices, keys, money, rounds, scenario |
 | `statement`    | each      | its own prices and utility, what it has checked, whose updates it wants   |
 | `delivery`     | each      | the samples of a round, and the update it sent                            |
@@ -246,9 +246,9 @@ def _cryptography() -> SimpleNamespace:
 # Documents
 
 
-def key_document(run: str, name: str, place: int, key: str) -> dict[str, Any]:
+def key_document(run: str, name: str, index: int, key: str) -> dict[str, Any]:
     """That a key is a member's in this run."""
-    return {"about": "key", "run": run, "name": name, "place": place, "key": key}
+    return {"about": "key", "run": run, "name": name, "place": index, "key": key}
 
 
 def deal_document(entries: Sequence[Entry], agreed: Entry) -> dict[str, Any]:
@@ -369,9 +369,9 @@ def signed_delivery(document: Mapping[str, Any], deliveries: Any) -> dict[str, f
     if strangers:
         raise InvalidInput(f'"{strangers[0]}" is not in the deal and cannot deliver')
     found = {}
-    for place, name in enumerate(document["agents"]):
+    for index, name in enumerate(document["agents"]):
         if name in document["keys"]:
-            agreed, contribution = int(counts[place]), float(document["contributions"][place])
+            agreed, contribution = int(counts[index]), float(document["contributions"][index])
             samples = _signed_samples(document, name, agreed, listed.get(name))
             share = sum(samples) / (agreed * len(samples)) if samples else 0.0
             is_whole = share == 1.0 or (not agreed and document["prices"] is None)
@@ -441,7 +441,7 @@ def _own_statements(document: Mapping[str, Any], entry: Entry) -> Iterator[tuple
 
 @dataclass(frozen=True, kw_only=True)
 class SignedPart:
-    """A document that a member has signed, or is said to have; `entry` is the place of what holds the signature."""
+    """A document that a member has signed, or is said to have; `entry` is the index of what holds the signature."""
 
     entry: int
     kind: str
@@ -576,12 +576,12 @@ class SignedDeal:
 
     def _statement(self, name: str, said: Mapping[str, Any]) -> dict[str, Any]:
         """A member's own part of the deal, as the ledger states it."""
-        agreed, place = self.entries[AGREED].content, self.document["agents"].index(name)
+        agreed, index = self.entries[AGREED].content, self.document["agents"].index(name)
         prices = agreed["deal"].get("prices")
         return statement_document(
             self.document,
             name,
-            prices=prices[place] if prices else None,
+            prices=prices[index] if prices else None,
             utility=agreed["utilities"].get(name),
             claims=said.get("claims") or [],
             wants=said.get("wants"),

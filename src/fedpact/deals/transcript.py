@@ -45,7 +45,7 @@ HEADER_RULES: Mapping[str, tuple[Any, str]] = {
 
 
 class Channel(Protocol):
-    """Agents at the other end, known by their places.
+    """Agents at the other end, known by their indices.
 
     A channel never judges: an answer that is late is missing, and one that is broken comes back as it is.
     """
@@ -55,7 +55,7 @@ class Channel(Protocol):
         """The agents' names."""
 
     def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
-        """Put a question to each of some agents; answers by place, those that did not come left out."""
+        """Put a question to each of some agents; answers by index, those that did not come left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,14 +186,14 @@ class Recording:
     def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
         """The recorded answers to these questions, or those of the agents as they were written down."""
         exchange = next(self._exchanges, None)
-        asked = {str(place): question for place, question in questions.items()}
+        asked = {str(index): question for index, question in questions.items()}
         if exchange is None:
             exchange = self._ask_live(questions, asked)
         else:
             self.played += 1
             if not _is_same(asked, exchange["questions"]):
                 self._fail("the questions are not those that follow from the answers before")
-        return {int(place): answer for place, answer in exchange["answers"].items()}
+        return {int(index): answer for index, answer in exchange["answers"].items()}
 
     def finish(self, record: Mapping[str, Any]) -> None:
         """Write the last line: the deal as plain data."""
@@ -222,7 +222,7 @@ class Recording:
                 f"`fedpact negotiate` with this transcript goes on from there"
             )
         answers = self._live.ask(questions)
-        received = {str(place): answers[place] for place in questions if answers.get(place) is not None}
+        received = {str(index): answers[index] for index in questions if answers.get(index) is not None}
         line = encode_line({"questions": asked, "answers": received})
         self._write(line)
         exchange: Mapping[str, Any] = json.loads(line)

@@ -86,7 +86,7 @@ class TrainingUpdates:
         def keys_of(arrays: Arrays) -> dict[str, str]:
             stored.extend(arrays.values())
             first = len(stored) - len(arrays)
-            return {name: f"arr_{first + place}" for place, name in enumerate(arrays)}  # as NumPy calls them
+            return {name: f"arr_{first + index}" for index, name in enumerate(arrays)}  # as NumPy calls them
 
         listed = [
             {
@@ -129,7 +129,7 @@ def _stored_round(stored: Mapping[str, Any], listed: Mapping[str, Any]) -> Round
 def model_digest(arrays: Arrays) -> str:
     """A number for a model: its arrays' names, unless it is a list, and their kinds, shapes and bytes, in order."""
     digest = hashlib.sha256()
-    if list(arrays) != [str(place) for place in range(len(arrays))]:  # what Flower calls the arrays of a list
+    if list(arrays) != [str(index) for index in range(len(arrays))]:  # what Flower calls the arrays of a list
         digest.update(json.dumps(list(arrays)).encode())
     for array in arrays.values():
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -157,7 +157,7 @@ def draw_subsets(digests: Mapping[str, Sequence[str]], count: int, *, salt: str 
         drawn = hashlib.shake_256(seed + number.to_bytes(8, "big")).digest(size // 8 + 16)  # more than enough bits
         if chosen := int.from_bytes(drawn, "big") % 2**size:
             found[chosen] = None
-    return [[name for place, name in enumerate(members) if chosen >> place & 1] for chosen in found]
+    return [[name for index, name in enumerate(members) if chosen >> index & 1] for chosen in found]
 
 
 def verified_content(
@@ -165,17 +165,17 @@ def verified_content(
 ) -> dict[str, Any]:
     """An entry of a ledger: subsets, digests of their models, and what each member has `said` of these (`score_of`)."""
     listed = []
-    for place, (subset, digest) in enumerate(zip(subsets, models, strict=True)):
-        scores = {name: score_of(each, place) for name, each in said.items()}
+    for index, (subset, digest) in enumerate(zip(subsets, models, strict=True)):
+        scores = {name: score_of(each, index) for name, each in said.items()}
         listed.append({"subset": list(subset), "model": digest, "accuracies": scores})
     return {"models": listed}
 
 
-def score_of(said: Mapping[str, Any], place: int) -> dict[str, Any]:
+def score_of(said: Mapping[str, Any], index: int) -> dict[str, Any]:
     """What a member says of one of the models it was sent, or why it does not."""
     if said["accuracies"] is None:
         return {"accuracy": None, "reason": said["reason"]}
-    return {"accuracy": said["accuracies"][place], "samples": said["samples"]}
+    return {"accuracy": said["accuracies"][index], "samples": said["samples"]}
 
 
 def missing_measurements(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:

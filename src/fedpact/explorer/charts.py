@@ -45,7 +45,7 @@ def ticks(low: float, high: float) -> list[float]:
     size = 10.0 ** np.floor(np.log10(rough))
     step = float(next(factor * size for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * size >= rough * (1 - 1e-9)))
     first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
-    return [float(f"{place * step:.15g}") for place in range(first, last + 1)]
+    return [float(f"{index * step:.15g}") for index in range(first, last + 1)]
 
 
 def tick_texts(found: Sequence[float]) -> list[str]:
@@ -66,11 +66,11 @@ def tick_texts(found: Sequence[float]) -> list[str]:
 
 
 def tick_marks(low: float, high: float, *, cells: int | None = None) -> list[tuple[float, str]]:
-    """Ticks with their places in per cent; where the axis is made of cells, it goes from the middle of the first."""
+    """Ticks with their positions in per cent; where the axis is made of cells, it goes from the middle of the first."""
     half = 0.5 / cells if cells else 0.0
     found, span = ticks(low, high), (high - low) or 1.0
-    places = [100.0 * (half + (1.0 - 2.0 * half) * (tick - low) / span) for tick in found]
-    return list(zip(places, tick_texts(found), strict=True))
+    indices = [100.0 * (half + (1.0 - 2.0 * half) * (tick - low) / span) for tick in found]
+    return list(zip(indices, tick_texts(found), strict=True))
 
 
 def colour_class(outcome: Outcome) -> str:
@@ -163,7 +163,7 @@ def curve_chart(
     room = RANGE_MARGIN * (high - low) or 1.0
     low, high = low - room, high + room
     left, right = float(across.min()), float(across.max())
-    places = 100.0 * (across - left) / (right - left or 1.0)
+    indices = 100.0 * (across - left) / (right - left or 1.0)
     y_ticks = [(100.0 - at, text) for at, text in tick_marks(low * scale, high * scale)]
     return render(
         "curves.html",
@@ -173,7 +173,7 @@ def curve_chart(
         y_ticks=y_ticks,
         x_ticks=tick_marks(left, right),
         levels=[*(("grid", at) for at, _ in y_ticks), ("zero", 100.0 * high / (high - low))],
-        paths=[_path(places, 100.0 * (high - line.points) / (high - low)) for line in lines],
+        paths=[_path(indices, 100.0 * (high - line.points) / (high - low)) for line in lines],
         labels=[line.label for line in lines],
         n_styles=N_STYLES,
         marker=None if marker is None else 100.0 * (marker - left) / (right - left or 1.0),
@@ -199,11 +199,11 @@ def heat_cells(values: FloatArray) -> list[tuple[int, int, str, float]]:
     return cells
 
 
-def _path(places: FloatArray, heights: FloatArray) -> str:
+def _path(indices: FloatArray, heights: FloatArray) -> str:
     """A path that is lifted where there is no number."""
     words, down = [], False
-    for place, height in zip(places, heights, strict=True):
+    for index, height in zip(indices, heights, strict=True):
         if np.isfinite(height):
-            words.append(f"{'L' if down else 'M'}{place:.2f} {height:.2f}")
+            words.append(f"{'L' if down else 'M'}{index:.2f} {height:.2f}")
         down = bool(np.isfinite(height))
     return " ".join(words)

@@ -198,8 +198,8 @@ def without_agent(draft: Draft, agent: int) -> Draft:
     texts: dict[str, str] = {}
     for field, text in draft.texts.items():
         numbered = NUMBERED.search(field)
-        places = [int(place) for place in numbered.groups() if place is not None] if numbered else []
-        if agent not in places:
-            moved = ",".join(str(place - (place > agent)) for place in places)
+        indices = [int(index) for index in numbered.groups() if index is not None] if numbered else []
+        if agent not in indices:
+            moved = ",".join(str(index - (index > agent)) for index in indices)
             texts[f"{field[: numbered.start()]}[{moved}]" if numbered else field] = text
     return replace(draft, n_agents=draft.n_agents - 1, texts=texts)

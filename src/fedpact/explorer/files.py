@@ -68,9 +68,9 @@ def _sheets(scenario: Scenario, comparison: Comparison) -> Content:
     """A page for every member, in one file."""
     made = BytesIO()
     with ZipFile(made, "w", ZIP_DEFLATED) as bundle:
-        for place, name in enumerate(scenario.federation.names):
-            page = render_member_page(comparison, place, scenario)
-            bundle.writestr(f"{place + 1}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-').lower()}.html", page)
+        for index, name in enumerate(scenario.federation.names):
+            page = render_member_page(comparison, index, scenario)
+            bundle.writestr(f"{index + 1}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-').lower()}.html", page)
     return Content(made.getvalue(), "application/zip")
 
 

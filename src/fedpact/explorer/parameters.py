@@ -92,7 +92,7 @@ class Parameter:
         label = self.kind if self.kind in PARAMETER_KINDS else f"payoff.{self.kind}"
         if label != self.kind and not own_curves and self.who == (None,):
             return [label]
-        return [f"{label}[{','.join(map(str, place))}]" for place in zip(*self.indices(federation), strict=True)]
+        return [f"{label}[{','.join(map(str, index))}]" for index in zip(*self.indices(federation), strict=True)]
 
     def now(self, federation: Federation) -> float:
         """Its value; the mean where it is several numbers."""

@@ -67,11 +67,11 @@ def open_table(draft: Draft, name: str, text: str) -> Filled:
     if heads:
         column = heads.index("names")
         named = [row[column].strip() if column < len(row) else "" for row in cells[1:]]
-        twice = [each for place, each in enumerate(named) if each in named[:place]]
+        twice = [each for index, each in enumerate(named) if each in named[:index]]
         if twice:
             raise InvalidInput(f"{name}: two rows are called {short_repr(twice[0])}; give each member one row")
-        draft, places = _places(draft, named)
-        found, notes = _put_members(draft, cells[1:], heads, places, head=cells[0])
+        draft, indices = _places(draft, named)
+        found, notes = _put_members(draft, cells[1:], heads, indices, head=cells[0])
         return found, [*notes, *_left_alone(found, named)]
     names = _matrix_names(cells)
     if names:
@@ -129,16 +129,16 @@ def _matrix_names(cells: Cells) -> list[str]:
 
 
 def _put_members(
-    draft: Draft, rows: Cells, columns: Sequence[str | None], places: Sequence[int], *, head: Sequence[str] = ()
+    draft: Draft, rows: Cells, columns: Sequence[str | None], indices: Sequence[int], *, head: Sequence[str] = ()
 ) -> Filled:
     """Rows of members, whose columns are called as on the form; None is a column that is not known."""
 
-    def field(place: int, column: int) -> str | None:
+    def field(index: int, column: int) -> str | None:
         if column >= len(columns):
             return None
-        return f"{columns[column]}[{place}]" if columns[column] else ""
+        return f"{columns[column]}[{index}]" if columns[column] else ""
 
-    found, notes = _fill(draft, rows, places, field, count=max(places, default=-1) + 1)
+    found, notes = _fill(draft, rows, indices, field, count=max(indices, default=-1) + 1)
     unknown = [cell.strip() for cell, label in zip(head, columns, strict=False) if label is None and cell.strip()]
     if unknown:
         known = ", ".join(chain.from_iterable(sorted(names)[:1] for names in HEADS.values()))
@@ -149,8 +149,8 @@ def _put_members(
 def _put_weights(draft: Draft, rows: Cells, first_row: int, first_column: int) -> Filled:
     """A block of weights."""
 
-    def field(place: int, column: int) -> str | None:
-        return f"weights[{place},{first_column + column}]" if first_column + column < MAX_MEMBERS else None
+    def field(index: int, column: int) -> str | None:
+        return f"weights[{index},{first_column + column}]" if first_column + column < MAX_MEMBERS else None
 
     last = max(first_row + len(rows), first_column + max(map(len, rows)))
     return _fill(draft, rows, range(first_row, first_row + len(rows)), field, count=last)
@@ -158,23 +158,23 @@ def _put_weights(draft: Draft, rows: Cells, first_row: int, first_column: int) -
 
 def _put_named_weights(draft: Draft, cells: Cells, names: Sequence[str]) -> Filled:
     """Weights with the members' names along both sides."""
-    draft, places = _places(draft, names)
-    where = dict(zip(names, places, strict=True))
+    draft, indices = _places(draft, names)
+    where = dict(zip(names, indices, strict=True))
 
-    def field(place: int, column: int) -> str | None:
-        if column >= len(places):
+    def field(index: int, column: int) -> str | None:
+        if column >= len(indices):
             return None
-        return f"weights[{place},{places[column]}]" if places[column] < MAX_MEMBERS else ""
+        return f"weights[{index},{indices[column]}]" if indices[column] < MAX_MEMBERS else ""
 
     receivers = [where[row[0].strip()] for row in cells[1:]]
-    found, notes = _fill(draft, [row[1:] for row in cells[1:]], receivers, field, count=max(places) + 1, called=where)
+    found, notes = _fill(draft, [row[1:] for row in cells[1:]], receivers, field, count=max(indices) + 1, called=where)
     return found, [*notes, *_left_alone(found, names)]
 
 
 def _fill(
     draft: Draft,
     rows: Cells,
-    places: Sequence[int],
+    indices: Sequence[int],
     field: Callable[[int, int], str | None],
     *,
     count: int,
@@ -182,20 +182,20 @@ def _fill(
 ) -> Filled:
     """Cells into the fields of a draft with `count` members or as many as the page takes, and what is to be said.
 
-    `field` names the field of a row's place and a column: empty for a cell that is left, None for one beyond the last.
+    `field` names the field of a row's index and a column: empty for a cell that is left, None for one beyond the last.
     """
     before, written, outside = draft.n_agents, NumberFormat.of(chain.from_iterable(rows)), 0
     while draft.n_agents < min(count, MAX_MEMBERS):
         draft = with_agent(draft)
-    typed = {f"names[{place}]": name for name, place in (called or {}).items() if place < MAX_MEMBERS}
-    for place, row in zip(places, rows, strict=True):
-        for column, cell in enumerate(row if place < MAX_MEMBERS else ()):
-            name = field(place, column) if cell.strip() else ""
+    typed = {f"names[{index}]": name for name, index in (called or {}).items() if index < MAX_MEMBERS}
+    for index, row in zip(indices, rows, strict=True):
+        for column, cell in enumerate(row if index < MAX_MEMBERS else ()):
+            name = field(index, column) if cell.strip() else ""
             outside += name is None
             if name:
                 typed[name] = cell.strip() if name.startswith("names") else _typed(cell, written)
     draft = draft.with_texts(typed)
-    notes, too_many = [], sum(place >= MAX_MEMBERS for place in places)
+    notes, too_many = [], sum(index >= MAX_MEMBERS for index in indices)
     if draft.n_agents > before:
         notes.append(f"Added {count_text(draft.n_agents - before, 'member')}: {_listed(draft.names[before:])}.")
     if too_many:
@@ -207,7 +207,7 @@ def _fill(
 
 
 def _places(draft: Draft, names: Sequence[str]) -> tuple[Draft, list[int]]:
-    """The places of members by name, with new ones at the end; if no name is known, all members are replaced."""
+    """The indices of members by name, with new ones at the end; if no name is known, all members are replaced."""
     here = {name: agent for agent, name in enumerate(draft.names)}
     if not any(name in here for name in names):
         while draft.n_agents > max(len(names), 1):

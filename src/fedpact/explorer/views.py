@@ -198,11 +198,11 @@ def departure_steps(view: View, settled: StableFederation, *, together: bool = F
     outcomes = [departure.outcome for departure in settled.departures]
     line = NumberLine.over(*(each.ir_gaps for each in [*outcomes, settled.outcome] if each is not None))
     steps = []
-    for place, departure in enumerate(settled.departures):
+    for index, departure in enumerate(settled.departures):
         outcome = departure.outcome
         missing = departure.endowments[np.isin(outcome.agents, departure.leavers)]
         step = {
-            "round": place + 1,
+            "round": index + 1,
             "departure": departure,
             "together": together,
             "missing": view.unit.text(float(missing.sum())),

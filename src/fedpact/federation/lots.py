@@ -186,19 +186,19 @@ def stated_by_name(label: str, stated: Mapping[str, Stated], names: Sequence[str
     """
     found: list[Stated | None] = [None] * len(names)
     for name, entry in sorted(stated.items(), key=lambda pair: (pair[0] != "", pair[0] in names)):
-        chosen = [place for place, known in enumerate(names) if name in {"", known}] or lots_by_name(name, names)
+        chosen = [index for index, known in enumerate(names) if name in {"", known}] or lots_by_name(name, names)
         if not chosen:
             kind, listed = getattr(names, "kind", "member"), ", ".join(names[:MAX_LISTED])
             raise InvalidInput(f'{label}: there is no {kind} "{name}"; {kind}s are {listed}')
-        for place in chosen:
-            found[place] = entry
+        for index in chosen:
+            found[index] = entry
     return found
 
 
 def lots_by_name(member: str, names: Sequence[str]) -> list[int]:
     """Which of some columns MEMBER.LOT are of a member; names may hold dots that a space follows ("St. Mary")."""
     rest = [known.removeprefix(f"{member}.") for known in names]
-    return [place for place, own in enumerate(rest) if own != names[place] and own[:1].strip()]
+    return [index for index, own in enumerate(rest) if own != names[index] and own[:1].strip()]
 
 
 def owned_by(owners: Owners, agents: Owners) -> tuple[Owners, Owners]:

@@ -192,9 +192,9 @@ def _neighbours_agree(scaled: FloatArray, contributions: FloatArray) -> bool:
     n_runs = len(scaled)
     if n_runs < MIN_PAIRS:
         return False
-    places = log_contributions(contributions)
-    places = places + 1e-9 * np.random.default_rng(0).random(places.shape)  # any of several repeats, not always one
-    near = KDTree(places).query(places, k=2)[1][:, 1]
+    indices = log_contributions(contributions)
+    indices = indices + 1e-9 * np.random.default_rng(0).random(indices.shape)  # any of several repeats, not always one
+    near = KDTree(indices).query(indices, k=2)[1][:, 1]
     pairs = np.unique(np.sort(np.column_stack([np.arange(n_runs), near]), axis=1), axis=0)
     products = scaled[pairs[:, 0]] * scaled[pairs[:, 1]]
     sums = np.nansum(products, axis=1)[(~np.isnan(products)).any(axis=1)]

@@ -232,8 +232,8 @@ class Fit:
             for direction in directions.T[strengths > WEAK_ERROR**2]:
                 sizes = np.abs(direction)
                 chosen = np.flatnonzero(sizes >= MIN_SHARE * sizes.max())
-                lots = [seen.lot_labels[place] for place in chosen if place < seen.n_lots]
-                parts = [CURVE_PARTS[place - seen.n_lots] for place in chosen if place >= seen.n_lots]
+                lots = [seen.lot_labels[index] for index in chosen if index < seen.n_lots]
+                parts = [CURVE_PARTS[index - seen.n_lots] for index in chosen if index >= seen.n_lots]
                 shown = f"the data of {join_names(lots, most=4)}" if lots else ""
                 groups.setdefault((shown, " and ".join(parts)), []).append(seen.task_labels[task])
         whole = "every task" if seen.has_lots else "every member"
@@ -247,8 +247,8 @@ class Fit:
     def outliers(self) -> tuple[Outlier, ...]:
         """Measurements more than four standard deviations from the fit, the farthest first."""
         sizes, seen = np.nan_to_num(np.abs(self.scaled_residuals)), self.observations
-        places = np.argwhere(sizes > OUTLIER_ERRORS)
-        order = np.argsort(-sizes[tuple(places.T)], kind="stable")
+        indices = np.argwhere(sizes > OUTLIER_ERRORS)
+        order = np.argsort(-sizes[tuple(indices.T)], kind="stable")
         return tuple(
             Outlier(
                 row=seen.rows[run],
@@ -257,7 +257,7 @@ class Fit:
                 expected=float(seen.accuracies[run, agent] - self.residuals[run, agent]),
                 source=seen.sources[run] if seen.sources else "",
             )
-            for run, agent in places[order]
+            for run, agent in indices[order]
         )
 
     @property

@@ -146,13 +146,13 @@ def _greedy(
         inner = np.linalg.inv(seen @ seen.transpose(0, 2, 1) + np.eye(seen.shape[1]))
         falls = np.einsum("cqn,cnm,cqm->cq", across, inner, across)
         best = int(falls.sum(axis=1).argmax())
-        place, fall = int(falls[best].argmax()), float(falls[best].max())
-        before = float((left[place] ** 2).sum())
+        index, fall = int(falls[best].argmax()), float(falls[best].max())
+        before = float((left[index] ** 2).sum())
         narrower = 100.0 * (1.0 - np.sqrt(max(1.0 - fall / before, 0.0))) if before > 0 else 0.0
         chosen.append(
             Suggestion(
                 contributions=read_only_copy(tried[best]),
-                reason=f"narrows {labels[place]} by {narrower:.0f} %" if fall > LITTLE else "little is left to settle",
+                reason=f"narrows {labels[index]} by {narrower:.0f} %" if fall > LITTLE else "little is left to settle",
                 settles=float(falls[best].sum()) / total if total > LITTLE else 0.0,
             )
         )

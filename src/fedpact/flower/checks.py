@@ -113,9 +113,9 @@ def deal_of_document(document: Mapping[str, Any]) -> Deal:
 
 def check_own_part(seat: Seat, asked: Mapping[str, Any]) -> Deal:
     """Check that a node's own part of a deal is one (`OWN_PART`); the deal."""
-    document, place, prices, utility = (asked.get(key) for key in ("document", "place", "prices", "utility"))
+    document, index, prices, utility = (asked.get(key) for key in ("document", "place", "prices", "utility"))
     assert isinstance(document, dict)
-    _require("place", type(place) is int and place == seat.index, f"it is not at place {short_repr(place)}")
+    _require("place", type(index) is int and index == seat.index, f"it is not at place {short_repr(index)}")
     names = document.get("agents")
     listed = isinstance(names, list) and len(names) == seat.size and names[seat.index] == seat.name
     _require("place", listed, f"the members are not {seat.size} with {seat.name!r} at place {seat.index}")
@@ -277,7 +277,7 @@ def wanted_updates(document: Mapping[str, Any], stated: Any, agent: Agent | None
             f'models: its private file counts data of "{names[harmful[0]]}" that harms it, and with personal models '
             f'nobody trains on such data; write the file anew from a scenario with models = "{PERSONAL}"'
         )
-    useful = [other for place, other in enumerate(names) if place == agent.index or weights[place] > 0.0]
+    useful = [other for index, other in enumerate(names) if index == agent.index or weights[index] > 0.0]
     wanted = [other for other in useful if other not in out]
     same = stated is None or (are_members(stated, names) and {*stated} == {*wanted})
     _require("models", same, f"it wants the updates of {', '.join(wanted)}, not {short_repr(stated)}")
@@ -342,11 +342,11 @@ def check_settlement(
     and the ledger's `entries` since the deal up to its `head`; of a deal settled by what arrived it is shown
     everybody's `prices` and the `paid_shares`.
     """
-    document, place = signed["document"], signed["place"]
+    document, index = signed["document"], signed["place"]
     under = _deal_since(document, asked)
     try:
         done = [under.entries[kind] for kind in (TRAINED, VERIFIED, MEASURED) if kind in under.entries]
-        own = document["agents"][place]
+        own = document["agents"][index]
         held = {part.digest for each in done for part in under.signed_parts(each) if part.holds and part.name == own}
         for said, digest in statements.items():
             if digest not in held:
@@ -369,7 +369,7 @@ def check_settlement(
             models = under.entries[VERIFIED].content["models"]
             _check_cents_by_delivery(document, signed["calibration"], asked, models, delivered)
         else:
-            _check_own_cents(document, place, signed["prices"], cents, delivered)
+            _check_own_cents(document, index, signed["prices"], cents, delivered)
     except InvalidInput as reason:
         raise Refused(str(reason)) from reason
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -401,20 +401,20 @@ def _deal_since(document: dict[str, Any], asked: Mapping[str, Any]) -> SignedDea
 
 def _check_own_cents(
     document: Mapping[str, Any],
-    place: int,
+    index: int,
     prices: Sequence[float] | None,
     cents: Mapping[str, int],
     delivered: Mapping[str, float],
 ) -> None:
     """That a member's own cents are its payment, less what it was to be paid and to pay for what is missing."""
-    agreed, payment, money = document["contributions"], float(document["payments"][place]), document["money"]
+    agreed, payment, money = document["contributions"], float(document["payments"][index]), document["money"]
     short = [delivered.get(name, amount) - amount for name, amount in zip(document["agents"], agreed, strict=True)]
     if any(short):
         if prices is None:
             raise Refused("less was delivered than agreed, and the deal names no prices to pay the rest by")
         payment -= math.fsum(price * less for price, less in zip(prices, short, strict=True))
     turnover = abs(payment) + sum(abs(p * s) for p, s in zip(prices or [], agreed, strict=False))
-    rate, own = money["per_payoff"] * 10 ** money["decimals"], cents[document["agents"][place]]
+    rate, own = money["per_payoff"] * 10 ** money["decimals"], cents[document["agents"][index]]
     if abs(own - payment * rate) > CENT + turnover * rate * MONEY_ROUNDING:
         raise Refused(f"{own} cents are not the {payment * rate:.2f} it has agreed to for what was delivered")
 

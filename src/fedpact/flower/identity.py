@@ -117,9 +117,9 @@ class OwnNode:
             return Seat(self.agent.name, self.agent.index, self.agent.n_agents)
         if not isinstance(names, list):
             raise InvalidInput(f"a node must be told the members of the deal, got {short_repr(names)}")
-        name, place = self.config.get("agent-name"), self.config.get("partition-id")
-        if name is None and isinstance(place, int) and 0 <= place < len(names):
-            name = names[place]
+        name, index = self.config.get("agent-name"), self.config.get("partition-id")
+        if name is None and isinstance(index, int) and 0 <= index < len(names):
+            name = names[index]
         if name is None:
             raise InvalidInput("the node's configuration must say who it is: --node-config 'agent-name=\"NAME\"'")
         if name not in names:

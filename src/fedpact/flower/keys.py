@@ -39,9 +39,9 @@ def write_keys(folder: Path, *, host: str, nodes: int = 0, days: int = 365) -> l
     contents = {"ca.crt": root.public_bytes(pem), "server.crt": own.public_bytes(pem)}
     for name, key in (("ca.key", authority), ("server.key", server)):
         contents[name] = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    for place in range(nodes):
+    for index in range(nodes):
         member = new_signing_key()
-        contents |= {f"node-{place}.key": member.private_bytes(), f"node-{place}.key.pub": member.public.encode()}
+        contents |= {f"node-{index}.key": member.private_bytes(), f"node-{index}.key.pub": member.public.encode()}
     with error_context(str(folder)):
         _write(folder, contents)
     return [folder / name for name in contents]

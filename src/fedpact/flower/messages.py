@@ -149,7 +149,7 @@ class Conventions(NamedTuple):
 def models_of(message: Message) -> list[ArrayRecord]:
     """The models of a message to measure them."""
     count = own_record(message)[MODELS]
-    found = [message.content.get(f"model-{place}") for place in range(count if isinstance(count, int) else 0)]
+    found = [message.content.get(f"model-{index}") for index in range(count if isinstance(count, int) else 0)]
     if not found or not all(isinstance(arrays, ArrayRecord) for arrays in found):
         raise InvalidInput(f"a message with {count!r:.40} models must hold as many records of arrays")
     return found  # type: ignore[return-value]
@@ -169,7 +169,7 @@ def ask_to_measure(  # noqa: PLR0917 - whom, and what
     messages = {}
     for name, node in nodes.items():
         record = ConfigRecord({"conventions": list(conventions), MODELS: len(models[name]), **more})
-        listed = {f"model-{place}": arrays for place, arrays in enumerate(models[name])}
+        listed = {f"model-{index}": arrays for index, arrays in enumerate(models[name])}
         content = RecordDict({**listed, conventions.config: config, RECORD: record})
         messages[name] = Message(content, node, "evaluate", ttl=max(timeout, 1.0))
     replies = exchange(grid, messages, timeout=timeout)

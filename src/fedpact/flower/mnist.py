@@ -1,6 +1,6 @@
 """The learner an app starts with: the paper's network on a node's share of the embedded MNIST images, in JAX.
 
-Every node derives its own share from the public images, by its place and the run's seed: nothing is sent. Put your own
+Every node derives its own share from the public images, by its index and the run's seed: nothing is sent. Put your own
 `Learner` in its place for data of your own. Everything random is that of `fedpact.training.Experiment` with the same
 seed, so what a run measures can be computed beforehand.
 
@@ -70,9 +70,9 @@ class MnistLearner:
     def _orders(self, server_round: int) -> Any:
         """Its shuffle_orders samples, one order an epoch: the numbers of all agents come from one stream."""
         rng = generator(self._seed, Stream.SHUFFLES, max(server_round - 1, 0))
-        for place, own in enumerate(self._experiment.holdings):
+        for index, own in enumerate(self._experiment.holdings):
             orders = shuffle_orders(len(own.labels), self._training.local_epochs, rng)
-            if place == self._place:
+            if index == self._place:
                 return orders
         raise InvalidInput(f"place {self._place} is not among {self._size}")
 

@@ -74,7 +74,7 @@ from fedpact.utils.jsonl import decode_line
 REFUSED = 6  # Flower's code for a mod that refuses
 COUNTS = ("num-examples", "num_examples")
 # Parts of what a node remembers, beside its key, the run it was called to, and the negotiation's memory and secret.
-SIGNED = "signed"  # the deal it has signed, its place in it, and its own prices
+SIGNED = "signed"  # the deal it has signed, its index in it, and its own prices
 STATEMENTS = "statements"  # digests of what it has signed under each deal, also in its receipt
 
 CallNext = Callable[[Message, Context], Message]
@@ -180,7 +180,7 @@ class DealNode(OwnNode):
 
     @property
     def signed(self) -> dict[str, Any] | None:
-        """The document it has signed, its place in it, and its own prices; None if it has signed none."""
+        """The document it has signed, its index in it, and its own prices; None if it has signed none."""
         return self.state.get(SIGNED)
 
     def reply(self, message: Message, call_next: CallNext) -> Message:
@@ -341,7 +341,7 @@ class DealNode(OwnNode):
         signed = self.signed
         if signed is None:
             raise InvalidInput("this node has not signed any deal; it does not train")
-        document, place = signed["document"], signed["place"]
+        document, index = signed["document"], signed["place"]
         if not isinstance(seal, str):
             raise InvalidInput("this node has not seen everybody's signature on the deal; it does not train")
         try:
@@ -350,8 +350,8 @@ class DealNode(OwnNode):
             raise InvalidInput(
                 f"this node has not seen everybody's signature on the deal, and does not train: {reason}"
             ) from None
-        name = document["agents"][place]
-        agreed = int(whole_samples(document["contributions"], document["samples_per_unit"])[place])
+        name = document["agents"][index]
+        agreed = int(whole_samples(document["contributions"], document["samples_per_unit"])[index])
         if agreed < 1:
             raise InvalidInput(f'"{name}" has not agreed to contribute any sample; it does not train')
         return name, agreed
@@ -364,7 +364,7 @@ class DealNode(OwnNode):
         names, models, record = Conventions.stated(message), models_of(message), own_record(message)
         config = message.content.get(names.config, ConfigRecord({}))
         accuracies: list[float] = []
-        for place, arrays in enumerate(models):
+        for index, arrays in enumerate(models):
             single = copy.copy(message)  # as apps know it
             single.content = RecordDict({names.arrays: arrays, names.config: config})
             reply = call_next(single, self.context)
@@ -372,7 +372,7 @@ class DealNode(OwnNode):
                 return reply
             said = stated_scores(reply, 1, names.metric)
             if said["accuracies"] is None:
-                raise InvalidInput(f"model {place}: {said['reason']}; UnderDeal(metric=...) names another metric")
+                raise InvalidInput(f"model {index}: {said['reason']}; UnderDeal(metric=...) names another metric")
             accuracies += said["accuracies"]
         metrics = MetricRecord({"accuracy": accuracies, "num-examples": said["samples"]})
         answer = Message(RecordDict({"metrics": metrics}), reply_to=message)

@@ -405,7 +405,7 @@ def _greeting(
     if agents != len(names) or type(agents) is not int:
         raise InvalidInput(f'"{name}" has a row for {short_repr(agents)} members, the run is for {len(names)}')
     if type(index) is not int or index != names.index(name):
-        raise InvalidInput(f'"{name}" says that its place is {short_repr(index)}, and it is {names.index(name)}')
+        raise InvalidInput(f'"{name}" says that its index is {short_repr(index)}, and it is {names.index(name)}')
     key, signature = plain_key(said.get("key")), said.get("signature")
     if not is_signed_by(key, key_document(run, name, index, key), signature):
         raise InvalidInput(f'"{name}" does not prove that its key is its own')
@@ -433,19 +433,19 @@ def begin_run(ledger: Ledger, header: Mapping[str, Any]) -> None:
 
 
 def own_parts(agreed: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What each member is asked to sign: the deal's document, its place in it, and its own prices and utility."""
+    """What each member is asked to sign: the deal's document, its index in it, and its own prices and utility."""
     prices, utilities = agreed["deal"].get("prices"), agreed["utilities"]
     calibration, wants = (agreed.get("verification") or {}).get("calibration"), agreed.get("wants")
     return {
         name: {
             "document": document,
-            "place": place,
-            "prices": prices[place] if prices else None,
+            "place": index,
+            "prices": prices[index] if prices else None,
             "utility": utilities.get(name),
             **({} if calibration is None else {"calibration": calibration}),
             **({} if wants is None else {"wants": wants[name]}),
         }
-        for place, name in enumerate(document["agents"])
+        for index, name in enumerate(document["agents"])
         if name not in document["excluded"]
     }
 

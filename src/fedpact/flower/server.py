@@ -167,8 +167,8 @@ def _utilities(deal: Deal) -> dict[str, float]:
     for event in reversed(deal.trace):
         if event["event"] == "round" and np.abs(event["contributions"] - deal.contributions).max() <= near:
             return {
-                deal.agents[place]: event["utilities"][place] + float(deal.payments[place])
-                for place in deal.members
-                if event["utilities"][place] is not None
+                deal.agents[index]: event["utilities"][index] + float(deal.payments[index])
+                for index in deal.members
+                if event["utilities"][index] is not None
             }
     return {}

@@ -200,13 +200,13 @@ def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_
     values = _values(folder.absolute(), scenario, rounds, samples_per_unit)
     texts = {folder / path: _fill_template(name, values) for path, name in TEMPLATE.items()}
     replace_files({path: text.encode() for path, text in texts.items()})
-    private = [folder / "agents" / f"{place}.json" for place in range(scenario.federation.n_agents)]
-    for place, path in enumerate(private):
-        write_private_file(path, scenario, place)
+    private = [folder / "agents" / f"{index}.json" for index in range(scenario.federation.n_agents)]
+    for index, path in enumerate(private):
+        write_private_file(path, scenario, index)
     return [*texts, *private]
 
 
-def write_private_file(path: Path, scenario: Scenario, place: int) -> None:
+def write_private_file(path: Path, scenario: Scenario, index: int) -> None:
     """Write a member's private file, which nobody else may read; one that is there stays."""
     with error_context(str(path)):
         if path.exists():
@@ -214,7 +214,7 @@ def write_private_file(path: Path, scenario: Scenario, place: int) -> None:
         if not path.parent.is_dir():
             raise InvalidInput(f"there is no such folder: {path.parent}")
     names, unit = list(scenario.federation.names), scenario.unit
-    save_agent(agents_of(scenario.federation)[place], path, notes={"agents": names} | ({"unit": unit} if unit else {}))
+    save_agent(agents_of(scenario.federation)[index], path, notes={"agents": names} | ({"unit": unit} if unit else {}))
 
 
 def _values(folder: Path, scenario: Scenario, rounds: int, samples_per_unit: float) -> dict[str, str]:

@@ -262,7 +262,7 @@ class UnderDeal(Strategy):
                 told: dict[str, str] = {}
                 for entry in ledger.entries:
                     told |= entry.content.get("agents", {}) if entry.kind == FAILED else {}
-                members = [whole.agents[place] for place in whole.members]
+                members = [whole.agents[index] for index in whole.members]
                 reasons = {name: told.get(name, "it is not there") for name in members if name not in run.nodes}
                 self._take_deal(deal_without(self._outcome, reasons) if self._outcome and reasons else whole)
                 return self._agreed_content()
@@ -385,7 +385,7 @@ def _deal_of(given: Deal | Outcome | Path | str) -> Deal:
 
 def deal_without(outcome: Outcome, reasons: Mapping[str, str]) -> Deal:
     """The deal that a mechanism makes for those who are left when some, with reasons, are out."""
-    rest = [place for place, name in enumerate(outcome.agents) if name not in reasons]
+    rest = [index for index, name in enumerate(outcome.agents) if name not in reasons]
     part = outcome.rules.solve(outcome.federation.take(rest)).deal
     size = len(outcome.agents)
 

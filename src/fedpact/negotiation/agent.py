@@ -228,9 +228,9 @@ class InProcess:
     def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
         """Everybody's answers."""
         answers = {}
-        for place, question in questions.items():
+        for index, question in questions.items():
             try:
-                answers[place] = self.agents[place].answer(question)
+                answers[index] = self.agents[index].answer(question)
             except Exception as error:  # whatever goes wrong inside an agent is no reason to stop
-                answers[place] = {"number": question["number"], "error": f"{type(error).__name__}: {error}"}
+                answers[index] = {"number": question["number"], "error": f"{type(error).__name__}: {error}"}
         return answers

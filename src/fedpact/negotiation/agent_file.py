@@ -92,7 +92,7 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
     if type(count) is not int or count < 1:
         raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
     if type(index) is not int or not 0 <= index < count:
-        raise InvalidInput(f"index must be a place from 0 to {count - 1}, got {short_repr(index)}")
+        raise InvalidInput(f"index must be a number from 0 to {count - 1}, got {short_repr(index)}")
     if is_flat:
         layout, tasks, lots = Layout(tuple(range(count))), [record], [record]
         if (own := record["weights"][index]) < 0.0:
@@ -135,11 +135,11 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
 def _objects(given: Any, key: str, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> list[Mapping[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
         raise InvalidInput(f"{key} must be a list of objects, got {short_repr(given)}")
-    for place, entry in enumerate(given):
+    for index, entry in enumerate(given):
         missing = [part for part in wanted if part not in entry]
         if missing:
-            raise InvalidInput(f"{key}[{place}] must have {', '.join(missing)}")
-        with error_context(f"{key}[{place}]"):
+            raise InvalidInput(f"{key}[{index}] must have {', '.join(missing)}")
+        with error_context(f"{key}[{index}]"):
             check_keys(entry, (*wanted, *more))
     return given
 
@@ -175,7 +175,7 @@ def _cap(given: Any) -> float:
 
 
 def _check_names(given: Any, name: str, index: int, count: int) -> None:
-    """Refuse names of all members, if there are any, that contradict the member's own name and place."""
+    """Refuse names of all members, if there are any, that contradict the member's own name and index."""
     if given is None:
         return
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):

@@ -680,14 +680,14 @@ def _check_receipt(receipt: Mapping[str, Any], found: CheckedLedger) -> str:
     name, about, entries = receipt["name"], receipt["about"], found.chain.entries
     if receipt["run"] != entries[0].hash:
         raise InvalidInput(f'the receipt of "{name}" is of another run: {receipt["run"][:16]}')
-    places = [entry.seq for entry in entries if entry.hash == receipt["head"]]
-    if not places:
+    indices = [entry.seq for entry in entries if entry.hash == receipt["head"]]
+    if not indices:
         raise InvalidInput(
             f'when "{name}" signed ({about}) the ledger ended in {receipt["head"][:16]}, an entry that it does not '
             f"hold: it was changed or cut off"
         )
     held = {part.digest: part.entry for part in found.signed_parts if part.holds and part.name == name}
-    if held.get(receipt["digest"], -1) <= places[0]:
+    if held.get(receipt["digest"], -1) <= indices[0]:
         raise InvalidInput(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
     is_settled, statements = SETTLED in found.entries, receipt.get("statements", {})
     statements = statements.get(document_digest(found.under.document), {}) if is_settled else {}

@@ -192,7 +192,7 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
             if header.consent:
                 session.ask(
                     "accept",
-                    lambda place: {"contributions": given, "payment": float(deal.payments[place])},  # noqa: B023
+                    lambda index: {"contributions": given, "payment": float(deal.payments[index])},  # noqa: B023
                     lambda raw, _: read_answer("accept", raw),
                 )
             return deal
@@ -245,13 +245,13 @@ def _game_form(session: Session) -> GameForm | None:
     members, lots, names = session.members, session.lots, session.layout.lot_names
     matters = np.array(
         [
-            np.any([session.lot_owners == place, *session.introductions[int(place)].task_uses], axis=0)[lots]
-            for place in members
+            np.any([session.lot_owners == index, *session.introductions[int(index)].task_uses], axis=0)[lots]
+            for index in members
         ]
     )
     called = [labels(session.lot_owners, names, session.names)[lot] for lot in lots] if names else None
     try:
-        return GameForm(matters, session.caps[lots], [session.names[place] for place in members], called)
+        return GameForm(matters, session.caps[lots], [session.names[index] for index in members], called)
     except InvalidInput as error:
         session.notify({"event": "no game", "reason": str(error)})
         return None
@@ -262,8 +262,8 @@ def _final_messages(session: Session, proposed: Messages) -> Messages:
     proposals, prices = map(session.for_every_pair, (proposed.proposals, proposed.prices))
     session.ask(
         "messages",
-        lambda place: {"proposals": proposals[place].tolist(), "prices": prices[place].tolist()},
-        lambda raw, place: read_answer("messages", raw, proposals=proposals[place], prices=prices[place]),
+        lambda index: {"proposals": proposals[index].tolist(), "prices": prices[index].tolist()},
+        lambda raw, index: read_answer("messages", raw, proposals=proposals[index], prices=prices[index]),
     )
     return Messages(proposals=proposals, prices=prices)
 

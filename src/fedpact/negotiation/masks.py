@@ -62,11 +62,11 @@ def mask(seed: bytes, count: int) -> Residues:
     return _from_bytes(Cipher(ChaCha20(seed, bytes(16)), mode=None).encryptor().update(bytes(BYTES * count)))
 
 
-def own_mask(place: int, seeds: Mapping[int, bytes], count: int) -> Residues:
+def own_mask(index: int, seeds: Mapping[int, bytes], count: int) -> Residues:
     """The sum of a member's masks: added for those behind it, subtracted for those before."""
     total: Residues = np.zeros(count, dtype=object)
     for peer, seed in seeds.items():
-        total = total + mask(seed, count) if place < peer else total - mask(seed, count)
+        total = total + mask(seed, count) if index < peer else total - mask(seed, count)
     return total % MODULUS
 
 
@@ -110,8 +110,8 @@ def require_cryptography() -> None:
 
 
 def _from_bytes(content: bytes) -> Residues:
-    places = range(0, len(content), BYTES)
-    return np.array([int.from_bytes(content[place : place + BYTES], "little") for place in places], dtype=object)
+    indices = range(0, len(content), BYTES)
+    return np.array([int.from_bytes(content[index : index + BYTES], "little") for index in indices], dtype=object)
 
 
 def _private_key(secret: bytes) -> Any:

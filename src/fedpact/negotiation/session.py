@@ -89,8 +89,8 @@ class Session:
 
     @property
     def members(self) -> NDArray[np.intp]:
-        """The places of those who take part."""
-        return np.array([place for place, name in enumerate(self.names) if name not in self.excluded], dtype=np.intp)
+        """The indices of those who take part."""
+        return np.array([index for index, name in enumerate(self.names) if name not in self.excluded], dtype=np.intp)
 
     @property
     def n_lots(self) -> int:
@@ -105,29 +105,29 @@ class Session:
     @property
     def task_owners(self) -> Owners:
         """Whose the tasks of those who take part are, member by member."""
-        return np.repeat(self.members, [len(self.introductions[int(place)].task_uses) for place in self.members])
+        return np.repeat(self.members, [len(self.introductions[int(index)].task_uses) for index in self.members])
 
     @property
     def task_histories(self) -> list[tuple[TaskAnswer, ...]]:
         """What was said of each of these tasks so far."""
-        said = [[answer.tasks for answer in self.histories[int(place)]] for place in self.members]
+        said = [[answer.tasks for answer in self.histories[int(index)]] for index in self.members]
         return [history for tasks in said for history in zip(*tasks, strict=True)]
 
     @property
     def lot_histories(self) -> list[tuple[LotAnswer, ...]]:
         """What was said of the cost of each of the lots of those who take part."""
         by_lot: dict[int, tuple[LotAnswer, ...]] = {}
-        for place in map(int, self.members):
-            own = np.flatnonzero(self.lot_owners == place).tolist()
-            by_lot |= zip(own, zip(*(answer.lots for answer in self.histories[place]), strict=True), strict=True)
+        for index in map(int, self.members):
+            own = np.flatnonzero(self.lot_owners == index).tolist()
+            by_lot |= zip(own, zip(*(answer.lots for answer in self.histories[index]), strict=True), strict=True)
         return [by_lot[int(lot)] for lot in self.lots]
 
     @property
     def caps(self) -> FloatArray:
         """Of all lots; zero for those of agents who are out."""
         caps = np.zeros(self.n_lots)
-        for place in self.members:
-            caps[self.lot_owners == place] = self.introductions[int(place)].caps
+        for index in self.members:
+            caps[self.lot_owners == index] = self.introductions[int(index)].caps
         return read_only_copy(caps)
 
     def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
@@ -151,12 +151,12 @@ class Session:
     def introduce(self, protocol: str, *, tells_uses: bool) -> None:
         """Everybody says its caps, and whose data matters to it if members tell; who cannot does not take part."""
 
-        def read(raw: dict[str, Any], place: int) -> Introduction:
-            return read_introduction(raw, place, self.size, tells_uses=tells_uses)
+        def read(raw: dict[str, Any], index: int) -> Introduction:
+            return read_introduction(raw, index, self.size, tells_uses=tells_uses)
 
         while True:
             try:
-                self.introductions = self.ask("introduce", lambda place: {"protocol": protocol}, read)
+                self.introductions = self.ask("introduce", lambda index: {"protocol": protocol}, read)
             except MemberExcluded:
                 continue
             others = self._take_layout()
@@ -166,27 +166,27 @@ class Session:
 
     def _take_layout(self) -> dict[int, str]:
         """Whose every lot is, as most say it; who says otherwise, with the reason."""
-        said = {place: each.layout for place, each in self.introductions.items()}
+        said = {index: each.layout for index, each in self.introductions.items()}
         [(layout, _)] = Counter(said.values()).most_common(1)
         self.layout, self.lot_owners = layout, np.array(layout.lot_owners, dtype=np.intp)
-        self.histories = {place: [] for place in said}
+        self.histories = {index: [] for index in said}
         self.profile = np.zeros(self.n_lots)
         here = f"{len(layout.lot_owners)} lots" if layout.lot_names else "one lot of data and one task each"
         reason = f"its file is of another federation: most members speak of {here}, it names other lots or owners"
-        return {place: reason for place, each in said.items() if each != layout}
+        return {index: reason for index, each in said.items() if each != layout}
 
     def ask_about(self, profile: FloatArray, *, shares: bool = False) -> Mapping[int, ProfileAnswer]:
         """What everybody says of a profile, which goes into the histories; with `shares` how payoffs are shared out."""
         contributions = profile.tolist()
 
-        def read(raw: dict[str, Any], place: int) -> ProfileAnswer:
-            introduction, earlier = self.introductions[place], self.histories[place]
-            return read_profile(raw, profile, introduction, earlier, index=place, n_agents=self.size, shares=shares)
+        def read(raw: dict[str, Any], index: int) -> ProfileAnswer:
+            introduction, earlier = self.introductions[index], self.histories[index]
+            return read_profile(raw, profile, introduction, earlier, index=index, n_agents=self.size, shares=shares)
 
         kind = "shares" if shares else "prices"
-        answers = self.ask(kind, lambda place: {"contributions": contributions}, read)
-        for place, answer in answers.items():
-            self.histories[place].append(answer)
+        answers = self.ask(kind, lambda index: {"contributions": contributions}, read)
+        for index, answer in answers.items():
+            self.histories[index].append(answer)
         return answers
 
     def ask(self, kind: str, content: Content, read: Read[AnswerT]) -> dict[int, AnswerT]:
@@ -197,16 +197,16 @@ class Session:
         if not self.members.size:
             fates = "; ".join(f"{name}: {reason}" for name, reason in self.excluded.items())
             raise NotConverged(f"nobody is left to negotiate with: {fates or 'there were no members'}")
-        answers, broken = self._ask_once([int(place) for place in self.members], kind, content, read)
-        again = [place for place, reason in broken.items() if not isinstance(reason, Withdrawal)]
-        for place in again:
-            self.notify({"event": "asked again", "agent": self.names[place], "reason": str(broken[place])})
+        answers, broken = self._ask_once([int(index) for index in self.members], kind, content, read)
+        again = [index for index, reason in broken.items() if not isinstance(reason, Withdrawal)]
+        for index in again:
+            self.notify({"event": "asked again", "agent": self.names[index], "reason": str(broken[index])})
         if again:
             mended, still = self._ask_once(again, kind, content, read)
             answers |= mended
-            broken = {place: still.get(place, reason) for place, reason in broken.items() if place not in mended}
+            broken = {index: still.get(index, reason) for index, reason in broken.items() if index not in mended}
         if broken:
-            self.exclude({place: str(reason) for place, reason in broken.items()})
+            self.exclude({index: str(reason) for index, reason in broken.items()})
             raise MemberExcluded
         return answers
 
@@ -226,7 +226,7 @@ class Session:
         prices: FloatArray | None = None,
         utilities: Mapping[int, float] | None = None,
     ) -> None:
-        """The event of a round, plain data by place: what was asked about, and what the answers say of it.
+        """The event of a round, plain data by index: what was asked about, and what the answers say of it.
 
         `residual` is None where there is no telling how far an agreement is, `welfare` where somebody is outside the
         domain of its payoff. Of `prices`, (n, lots), the event holds what all others pay for each lot; `utilities` are
@@ -235,7 +235,7 @@ class Session:
         paid = None
         if prices is not None:
             paid = (prices.sum(axis=0) - prices[self.lot_owners, np.arange(self.n_lots)]).tolist()
-        stated = [(utilities or {}).get(place, np.nan) for place in range(self.size)]
+        stated = [(utilities or {}).get(index, np.nan) for index in range(self.size)]
         self.notify(
             {
                 "event": "round",
@@ -249,23 +249,23 @@ class Session:
         )
 
     def _ask_once(
-        self, places: Sequence[int], kind: str, content: Content, read: Read[AnswerT]
+        self, indices: Sequence[int], kind: str, content: Content, read: Read[AnswerT]
     ) -> tuple[dict[int, AnswerT], dict[int, InvalidInput]]:
         """The answers that can be used, and what is wrong with the others."""
         self._number += 1
-        questions = {place: {"number": self._number, "kind": kind, **content(place)} for place in places}
+        questions = {index: {"number": self._number, "kind": kind, **content(index)} for index in indices}
         raw = self.channel.ask(questions)
         answers: dict[int, AnswerT] = {}
         broken: dict[int, InvalidInput] = {}
-        for place in places:
+        for index in indices:
             try:
-                answers[place] = read(check_answer(raw.get(place), questions[place]), place)
+                answers[index] = read(check_answer(raw.get(index), questions[index]), index)
             except InvalidInput as reason:
-                broken[place] = reason
+                broken[index] = reason
         return answers, broken
 
     def exclude(self, reasons: Mapping[int, str]) -> None:
         """Go on without some members, for reasons that were found in what they have answered."""
-        for place, reason in reasons.items():
-            self.excluded[self.names[place]] = reason
-            self.notify({"event": "excluded", "agent": self.names[place], "reason": reason})
+        for index, reason in reasons.items():
+            self.excluded[self.names[index]] = reason
+            self.notify({"event": "excluded", "agent": self.names[index], "reason": reason})

@@ -107,27 +107,27 @@ def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:
     members, keys = question["members"], question["keys"]
     if len(set(members)) != len(members) or agent.index not in members or len(members) < MIN_SUMMED:
         raise Refusal(f"a sum must be over at least {MIN_SUMMED} members, itself among them, got {members!r:.80}")
-    if len({keys[place] for place in members}) != len(members):
+    if len({keys[index] for index in members}) != len(members):
         raise Refusal("every member must have a key of its own")
-    others = [place for place in members if place != agent.index]
+    others = [index for index in members if index != agent.index]
     if agent.identity is not None and agent.identity.known.is_given:
         signatures = question.get("signatures")
         if not signatures:
             raise Refusal("nobody's key is signed: somebody may listen")
-        names = {place: str(question["names"][place]) for place in members}
+        names = {index: str(question["names"][index]) for index in members}
         if len(set(names.values())) != len(members):
             raise Refusal(f"every member must have a name of its own, got {question['names']!r:.80}")
-        for place in others:
-            public = agent.identity.known.by_name.get(names[place])
+        for index in others:
+            public = agent.identity.known.by_name.get(names[index])
             if public is None:
                 raise Refusal(
-                    f'"{names[place]}" is not among the members whose signing keys it knows: it may be made up'
+                    f'"{names[index]}" is not among the members whose signing keys it knows: it may be made up'
                 )
-            text = signed_text(names[place], {"kind": "key"}, {"key": keys[place]})
-            if not is_signature(public, text, signatures.get(str(place))):
-                raise Refusal(f'the key of "{names[place]}" is not signed by it: somebody may listen')
+            text = signed_text(names[index], {"kind": "key"}, {"key": keys[index]})
+            if not is_signature(public, text, signatures.get(str(index))):
+                raise Refusal(f'the key of "{names[index]}" is not signed by it: somebody may listen')
     digest = masks.question_digest(question)
-    return {place: masks.pair_seed(agent.secret, keys[place], digest) for place in others}
+    return {index: masks.pair_seed(agent.secret, keys[index], digest) for index in others}
 
 
 def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:

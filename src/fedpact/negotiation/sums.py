@@ -176,7 +176,7 @@ class _Climb:
         return found
 
     def _give_up(self) -> NoReturn:
-        names = ", ".join(f'"{self._session.names[place]}"' for place in self._session.members)
+        names = ", ".join(f'"{self._session.names[index]}"' for index in self._session.members)
         raise NotConverged(
             f"no agreement within {self._number} rounds: the margins still promise {self.gain_left:.1e} of what is at "
             f"stake, and sums do not say which of {names} is to blame"
@@ -201,8 +201,8 @@ class _Exchange:
         for _ in range(MAX_KEY_CHANGES):
             question = self.question(about, profiles, number)
             read = partial(_read_sums, count=count_of(question))
-            answers = self.session.ask("sums", lambda place: question, read)  # noqa: B023 - called at once
-            stale = [place for place, masked in answers.items() if masked is None]
+            answers = self.session.ask("sums", lambda index: question, read)  # noqa: B023 - called at once
+            stale = [index for index, masked in answers.items() if masked is None]
             if not stale:
                 total = total_of(masked for masked in answers.values() if masked is not None)
                 _check_sums(question, total)
@@ -215,8 +215,8 @@ class _Exchange:
         """What everybody works out from one more sum that it is paid, by member."""
         sums = self.ask(about, [contributions], 0)
         content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
-        stated = self.session.ask("payment", lambda place: content, lambda raw, _: read_answer("payment", raw))
-        payments = np.array([stated[int(place)]["payment"] for place in self.session.members])
+        stated = self.session.ask("payment", lambda index: content, lambda raw, _: read_answer("payment", raw))
+        payments = np.array([stated[int(index)]["payment"] for index in self.session.members])
         gross = float(np.abs(sums).sum() if about == SETTLEMENTS["shapley"] else np.abs(sums) @ contributions)
         if abs(payments.sum()) > PAYMENT_TOLERANCE * (gross + np.abs(payments).sum()):  # of what changes hands at most
             raise _contradiction(f"the payments sum to {payments.sum():.3g}")
@@ -224,21 +224,21 @@ class _Exchange:
 
     def question(self, about: str, profiles: list[FloatArray], number: int) -> dict[str, Any]:
         """What members are asked about sums at some profiles, in a round."""
-        signatures = {str(place): key["signature"] for place, key in self._keys.items() if key["signature"]}
+        signatures = {str(index): key["signature"] for index, key in self._keys.items() if key["signature"]}
         question = {
             "about": about,
             "round": number,
             "points": [profile.tolist() for profile in profiles],
-            "members": [int(place) for place in self.session.members],
-            "keys": [self._keys[place]["key"] if place in self._keys else "" for place in range(self.session.size)],
+            "members": [int(index) for index in self.session.members],
+            "keys": [self._keys[index]["key"] if index in self._keys else "" for index in range(self.session.size)],
         }
         return question | ({"names": self.session.names, "signatures": signatures} if signatures else {})
 
     def _agree_on_keys(self) -> None:
-        self._keys = self.session.ask("key", lambda place: {}, lambda raw, _: read_answer("key", raw))
+        self._keys = self.session.ask("key", lambda index: {}, lambda raw, _: read_answer("key", raw))
 
 
-def _read_sums(raw: dict[str, Any], place: int, *, count: int) -> masks.Residues | None:
+def _read_sums(raw: dict[str, Any], index: int, *, count: int) -> masks.Residues | None:
     """So many masked numbers; None if the member has another key now."""
     return None if raw.get("stale") is True else read_answer("sums", raw, count=count)["masked"]
 

@@ -66,11 +66,11 @@ def _save(figure: Any, kind: str, metadata: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def two_curves(panel: Any, places: ArrayLike, externality: ArrayLike, shapley: ArrayLike) -> None:
+def two_curves(panel: Any, indices: ArrayLike, externality: ArrayLike, shapley: ArrayLike) -> None:
     """Both mechanisms with markers, and the gap between them lightly filled."""
-    panel.fill_between(places, externality, shapley, color=FAINT, alpha=0.13, linewidth=0)
+    panel.fill_between(indices, externality, shapley, color=FAINT, alpha=0.13, linewidth=0)
     for name, amounts in (("externality", externality), ("shapley", shapley)):
-        panel.plot(places, amounts, clip_on=False, markeredgecolor="white", markeredgewidth=0.5, **MARKS[name])
+        panel.plot(indices, amounts, clip_on=False, markeredgecolor="white", markeredgewidth=0.5, **MARKS[name])
 
 
 def dress(panel: Any, title: str) -> None:

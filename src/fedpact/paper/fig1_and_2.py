@@ -136,8 +136,8 @@ def _table(amounts: FloatArray, form: str) -> str:
     """The numbers drawn, a row per cost."""
     heads = ["γ", *(f"β = {beta:g}, {symbol}" for beta in BETAS for symbol in SYMBOLS.values())]
     rows = [
-        [f"{gamma:g}", *(number(amount, form) for amount in amounts[:, :, place].T.ravel())]
-        for place, gamma in enumerate(GAMMAS)
+        [f"{gamma:g}", *(number(amount, form) for amount in amounts[:, :, index].T.ravel())]
+        for index, gamma in enumerate(GAMMAS)
     ]
     return pipe_table(heads, rows)
 

@@ -104,8 +104,8 @@ class Panel:
 
     def crossing(self, mechanism: str) -> float:
         """The one crossing of a curve; undefined if there are more or none."""
-        places = self.crossings[mechanism]
-        return places[0] if len(places) == 1 else float("nan")
+        indices = self.crossings[mechanism]
+        return indices[0] if len(indices) == 1 else float("nan")
 
     def _crossings(self, mechanism: str) -> list[float]:
         from scipy.optimize import brentq  # noqa: PLC0415 - heavy, and only needed here
@@ -193,7 +193,7 @@ def _crossings_table(panels: Sequence[Panel]) -> str:
 
 def numbers_text(crossings: Sequence[float]) -> str:
     """The crossings of one curve, nearly always one."""
-    return ", ".join("0" if abs(place) <= AT_ZERO else number(place, ".4f") for place in crossings) or "none"
+    return ", ".join("0" if abs(index) <= AT_ZERO else number(index, ".4f") for index in crossings) or "none"
 
 
 @FIG_5.statement()
@@ -216,17 +216,17 @@ def _externality_at_zero(panels: Sequence[Panel]) -> Verdict:
     """The crossing of M^E is at w_k0 = 0 whatever agent 0 draws from the others, that of M^Shap if it draws nothing."""
     found = [*(each.crossing("externality") for each in panels), panels[1].crossing("shapley")]
     within_zero = f"Computed at 0 to {within(float(np.abs(found).max()))}, for w_0k = −0.1, 0 and 0.1."
-    return judge(all(abs(place) <= AT_ZERO for place in found)), within_zero
+    return judge(all(abs(index) <= AT_ZERO for index in found)), within_zero
 
 
 @FIG_5.statement(where=f"{FIG_5}a")
 def _shapley_below_zero(panels: Sequence[Panel]) -> Verdict:
     """If the others harm agent 0, M^Shap keeps it even where it does them mild harm: its crossing is below 0."""
     harmed = panels[0]
-    place = harmed.crossing("shapley")
-    between = (harmed.outgoing > place) & (harmed.outgoing < 0)
-    return judge(place < -AT_ZERO and bool((harmed.gaps("shapley")[between] > 0).all())), (
-        f"The crossing is at w_k0 = {number(place, '.4f')}."
+    index = harmed.crossing("shapley")
+    between = (harmed.outgoing > index) & (harmed.outgoing < 0)
+    return judge(index < -AT_ZERO and bool((harmed.gaps("shapley")[between] > 0).all())), (
+        f"The crossing is at w_k0 = {number(index, '.4f')}."
     )
 
 
@@ -247,8 +247,8 @@ def _paid_throughout(panels: Sequence[Panel]) -> Verdict:
 def _shapley_above_zero(panels: Sequence[Panel]) -> Verdict:
     """If agent 0 benefits from the others, M^Shap keeps it only if it benefits them: its crossing is above 0."""
     helped = panels[2]
-    place = helped.crossing("shapley")
-    return judge(place > AT_ZERO), f"The crossing is at w_k0 = {number(place, '.4f')}."
+    index = helped.crossing("shapley")
+    return judge(index > AT_ZERO), f"The crossing is at w_k0 = {number(index, '.4f')}."
 
 
 @FIG_5.statement(Judgement.CONDITIONAL, where=f"{FIG_5}c")
@@ -256,10 +256,10 @@ def _pays(panels: Sequence[Panel]) -> Verdict:
     """If agent 0 benefits from the others, M^Shap makes it pay, because the benefit lifts a_0 above φ_0."""
     helped = panels[2]
     payments = helped.payments("shapley")
-    place = helped.crossing("shapley")
-    there = None if np.isnan(place) else MECHANISMS["shapley"].solve(four_agents(helped.incoming, place))
+    index = helped.crossing("shapley")
+    there = None if np.isnan(index) else MECHANISMS["shapley"].solve(four_agents(helped.incoming, index))
     at_crossing = np.nan if there is None else float(there.payments[0])
-    below = payments[helped.outgoing <= place]
+    below = payments[helped.outgoing <= index]
     received = helped.outgoing[payments > 0]
     return judge(bool((payments < 0).all()), partly=bool((below < 0).all()) and at_crossing < 0), (
         f"p_0 is {number(at_crossing)} at the crossing and {span(below.tolist())} below it; it turns into an amount "
@@ -272,8 +272,8 @@ def _pays(panels: Sequence[Panel]) -> Verdict:
 def _shift(panels: Sequence[Panel]) -> Verdict:
     """It is the payment that shifts the curve of M^Shap: up where agent 0 is paid, down where it pays."""
     zero = [int(np.argmin(np.abs(each.outgoing))) for each in panels]
-    paid = [float(each.payments("shapley")[place]) for each, place in zip(panels, zero, strict=True)]
-    gaps = [float(each.gaps("shapley")[place]) for each, place in zip(panels, zero, strict=True)]
+    paid = [float(each.payments("shapley")[index]) for each, index in zip(panels, zero, strict=True)]
+    gaps = [float(each.gaps("shapley")[index]) for each, index in zip(panels, zero, strict=True)]
     signs = [
         [int(np.sign(amount if abs(amount) > ZERO_AMOUNT else 0.0)) for amount in amounts] for amounts in (paid, gaps)
     ]
@@ -318,7 +318,7 @@ def _payment_rule(panels: Sequence[Panel]) -> Verdict:
 def _what_they_look_at(panels: Sequence[Panel]) -> Verdict:
     """Under M^E staying depends on what agent 0 gives alone; under M^Shap on what it draws as well."""
     found = {name: np.array([each.crossing(name) for each in panels]) for name in MECHANISMS}
-    spread = {name: float(places.max() - places.min()) for name, places in found.items()}
+    spread = {name: float(indices.max() - indices.min()) for name, indices in found.items()}
     rising = bool((np.diff(found["shapley"]) > AT_ZERO).all())
     return judge(spread["externality"] <= AT_ZERO and rising), (
         f"From w_0k = −0.1 to 0.1 the crossing of M^E moves by {within(spread['externality'])}, that of M^Shap from "
@@ -331,11 +331,11 @@ def _draw(figure: Any, panels: Sequence[Panel]) -> None:
 
     axes = figure.subplots(1, len(panels), sharey=True)
     words = ("harmed by the others' data", "indifferent to the others' data", "helped by the others' data")
-    for place, (ax, each) in enumerate(zip(axes, panels, strict=True)):
+    for index, (ax, each) in enumerate(zip(axes, panels, strict=True)):
         ax.axhline(0.0, color=INK, linewidth=0.8)
         for name in MECHANISMS:
             _draw_curve(ax, each, name)
-        drawing.dress(ax, f"({'abc'[place]})  $w_{{0k}}$ = {number(each.incoming, 'g')}\n{words[place]}")
+        drawing.dress(ax, f"({'abc'[index]})  $w_{{0k}}$ = {number(each.incoming, 'g')}\n{words[index]}")
         _mark_crossings(ax, each)
         ax.set_xlim(LOWEST, HIGHEST)
         ax.set_xticks([-1, -0.5, 0], ["−1", "−0.5", "0"])
@@ -359,8 +359,8 @@ def _draw_curve(ax: Any, each: Panel, name: str) -> None:
 def _mark_crossings(ax: Any, each: Panel) -> None:
     for name, size in (("shapley", 7.0), ("externality", 4.5)):
         mark = drawing.MARKS[name]
-        for place in each.crossings[name]:
-            ax.plot([place], [0.0], marker=mark["marker"], color=mark["color"], markersize=size, zorder=3, **EDGE)
+        for index in each.crossings[name]:
+            ax.plot([index], [0.0], marker=mark["marker"], color=mark["color"], markersize=size, zorder=3, **EDGE)
 
 
 EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.7, "linestyle": "none"}

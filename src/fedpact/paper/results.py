@@ -100,8 +100,8 @@ class Statements:
             @wraps(judged)
             def finding(*results: Any) -> PaperFinding:
                 verdict, evidence = judged(*results)
-                place = where or self._where
-                return PaperFinding(place, said, verdict, evidence, expected=expected, or_better=or_better)
+                index = where or self._where
+                return PaperFinding(index, said, verdict, evidence, expected=expected, or_better=or_better)
 
             self._all.append(finding)
             return finding

@@ -170,8 +170,8 @@ def renamable_optimum(rng: np.random.Generator) -> Instance:
     """
     n_agents, beta = int(rng.integers(MIN_AGENTS, MAX_AGENTS + 1)), _beta(rng)
     by_distance = np.concatenate([[1.0], rng.uniform(0.05, 2.0, n_agents - 1)])
-    places = np.arange(n_agents)
-    weights = by_distance[(places[None, :] - places[:, None]) % n_agents]
+    indices = np.arange(n_agents)
+    weights = by_distance[(indices[None, :] - indices[:, None]) % n_agents]
     level = float(np.exp(rng.uniform(-2.0, 3.0)))
     binding = rng.random() < 1.0 / 3.0
     cap = level if binding else 3.0 * level
@@ -184,9 +184,11 @@ def renamable_optimum(rng: np.random.Generator) -> Instance:
 def any_profile(rng: np.random.Generator) -> Instance:
     """Any federation of the package, harm included, with any two profiles within the caps."""
     federation = welfare_optimum(rng, harm=bool(rng.integers(2)), edges=True, wide=True).federation
-    places = np.clip(rng.uniform(-0.2, 1.2, (2, federation.n_agents)), 0.0, 1.0)
-    places[:, rng.integers(federation.n_agents)] = rng.uniform(0.1, 0.9, 2)  # somebody contributes
-    return Instance(federation=federation, contributions=places[0] * federation.caps, other=places[1] * federation.caps)
+    indices = np.clip(rng.uniform(-0.2, 1.2, (2, federation.n_agents)), 0.0, 1.0)
+    indices[:, rng.integers(federation.n_agents)] = rng.uniform(0.1, 0.9, 2)  # somebody contributes
+    return Instance(
+        federation=federation, contributions=indices[0] * federation.caps, other=indices[1] * federation.caps
+    )
 
 
 def _beta(rng: np.random.Generator) -> float:
@@ -216,10 +218,10 @@ def _parts(
     profile = np.exp(rng.uniform(-2.0, 3.0, n_agents))
     caps = np.exp(rng.uniform(0.05, 1.0 if harm else 3.0, n_agents)) * profile
     if edges:
-        place = rng.random(n_agents)
-        place[rng.integers(n_agents)] = 0.5  # somebody contributes
-        caps = np.where(place > AT_CAP, profile, caps)
-        profile = np.where(place < AT_ZERO, 0.0, profile)
+        index = rng.random(n_agents)
+        index[rng.integers(n_agents)] = 0.5  # somebody contributes
+        caps = np.where(index > AT_CAP, profile, caps)
+        profile = np.where(index < AT_ZERO, 0.0, profile)
     return weights, profile, caps
 
 

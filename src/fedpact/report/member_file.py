@@ -48,7 +48,7 @@ class MemberNotes:
         if not isinstance(placeholder, int | float | None):
             raise InvalidInput(f"placeholder_cost must be a number, or null, got {short_repr(placeholder)}")
         return cls(
-            names=[str(name) for name in names] if is_named and names else [f"agent {place}" for place in range(size)],
+            names=[str(name) for name in names] if is_named and names else [f"agent {index}" for index in range(size)],
             known=record.get("known", ""),
             unit=record.get("unit", ""),
             placeholder_cost=placeholder,

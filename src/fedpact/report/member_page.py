@@ -66,7 +66,7 @@ def render_member_page(
     outcome = view.chosen if mechanism is None else view.comparison[mechanism]
     if outcome is None:
         raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
-    place, rules = outcome.agents.index(name), view.comparison.mechanism(outcome.mechanism)
+    index, rules = outcome.agents.index(name), view.comparison.mechanism(outcome.mechanism)
     claims = claims_table({"verdict": (outcome, rules.promises(outcome.federation))}, None)
     return str(
         render(
@@ -76,19 +76,19 @@ def render_member_page(
             member=name,
             outcome=outcome,
             rules=rules,
-            lead=_lead(view, outcome, place),
+            lead=_lead(view, outcome, index),
             aside=aside,
-            rows=_rows(view, outcome, place),
-            transfers=_transfers(view, outcome, place),
+            rows=_rows(view, outcome, index),
+            transfers=_transfers(view, outcome, index),
             claims=replace(claims, below=()),  # one sheet
             not_certified=NOT_CERTIFIED,
         )
     )
 
 
-def _lead(view: View, outcome: Outcome, place: int) -> Markup:
+def _lead(view: View, outcome: Outcome, index: int) -> Markup:
     """The deal for this member, in two sentences."""
-    unit, payment, gain = view.unit, float(outcome.payments[place]), float(outcome.ir_gaps[place])
+    unit, payment, gain = view.unit, float(outcome.payments[index]), float(outcome.ir_gaps[index])
     noise = unit.noise
     pays = f"pays {unit.text(-payment)}" if payment < 0 else f"receives {unit.text(payment)}"
     if abs(payment) <= noise:
@@ -96,14 +96,14 @@ def _lead(view: View, outcome: Outcome, place: int) -> Markup:
     better = f"{unit.text(abs(gain))} {'better' if gain > 0 else 'worse'} off than alone"
     if abs(gain) <= noise:
         better = "as well off as alone"
-    brings = brought_text(outcome, place, unit.data)
-    idle = idle_reason(outcome, outcome.agents[place])
+    brings = brought_text(outcome, index, unit.data)
+    idle = idle_reason(outcome, outcome.agents[index])
     why = f" ({idle})" if idle else ""
     said = Markup("{} contributes {}{} and {}. It is {}.")
-    return said.format(mention(outcome.agents[place]), brings, why, pays, better)
+    return said.format(mention(outcome.agents[index]), brings, why, pays, better)
 
 
-def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
+def _rows(view: View, outcome: Outcome, index: int) -> list[tuple[str, str, str]]:
     """What it is, how much, and what that means."""
     unit, federation = view.unit, outcome.federation
     rows = [
@@ -112,26 +112,26 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
             number_text(float(outcome.contributions[lot])),
             _at_most(outcome, int(lot)),
         )
-        for lot in federation.lots_of(place)
+        for lot in federation.lots_of(index)
     ]
     own = "its own model, from which gains count" if federation.home is not None else "with its own data only"
     for head, (label, note) in SHEET.items():
         texts = MEMBER_COLUMNS[head](outcome, unit)
         if len(texts):
-            text = texts[place] if head in RATIOS else unit.labelled(texts[place])
-            rows.append((label, text, {"alone": own, "share back": _share_note(outcome, place)}.get(head, note)))
-        rows += _price_rows(view, outcome, place) if head == "of it fixed" else []
+            text = texts[index] if head in RATIOS else unit.labelled(texts[index])
+            rows.append((label, text, {"alone": own, "share back": _share_note(outcome, index)}.get(head, note)))
+        rows += _price_rows(view, outcome, index) if head == "of it fixed" else []
     outlook = view.comparison.uncertainty.get(outcome.mechanism)
     if outlook is None:
         return rows
-    low, high = (unit.text(float(end), signed=True) for end in outlook.interval("ir_gaps")[place])
+    low, high = (unit.text(float(end), signed=True) for end in outlook.interval("ir_gaps")[index])
     rows.append(("How sure the gain is", f"{low} to {high}", f"in {percent(outlook.level, decimals=0)} of the draws"))
-    chance = probability_text(float(outlook.leave_probabilities[place]), outlook.n_draws)
+    chance = probability_text(float(outlook.leave_probabilities[index]), outlook.n_draws)
     sure = ("not measured", outlook.assumption) if outlook.assumption else (chance, "of the draws")
     return [*rows, ("It would do better alone", *sure)]
 
 
-def _price_rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
+def _price_rows(view: View, outcome: Outcome, index: int) -> list[tuple[str, str, str]]:
     """What a unit of its own data is paid, and what it pays for a unit of others'."""
     unit, federation, prices = view.unit, outcome.federation, price_texts(outcome, view.unit)
     if not prices:
@@ -142,17 +142,17 @@ def _price_rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str
             f"{prices[lot]} {unit.per_data}",
             PAID_AT.replace("these", "this"),
         )
-        for lot in federation.lots_of(place)
+        for lot in federation.lots_of(index)
     ]
-    paid = prices_paid_text(outcome, place, unit)
+    paid = prices_paid_text(outcome, index, unit)
     return [*rows, ("Prices it pays for others' data", paid, f"{unit.per_data}, as delivered")] if paid else rows
 
 
-def _share_note(outcome: Outcome, place: int) -> str:
+def _share_note(outcome: Outcome, index: int) -> str:
     """What its part of a fair share is a part of; of a share that is not above zero, why there is none."""
-    if not np.isnan(outcome.fair_parts[place]) or np.isnan(outcome.shapley_values[place]):
+    if not np.isnan(outcome.fair_parts[index]) or np.isnan(outcome.shapley_values[index]):
         return "worth plus payment, before costs"
-    share = shown_shares(outcome.payoffs + outcome.payments, outcome.shapley_values)[place]
+    share = shown_shares(outcome.payoffs + outcome.payments, outcome.shapley_values)[index]
     return "its data takes away more than it adds for all" if share < 0 else "its data adds nothing for all"
 
 
@@ -166,9 +166,9 @@ def _at_most(outcome: Outcome, lot: int) -> str:
     return ", ".join([*most, *(["with the lots it shares a cap with"] if shared else []), *home])
 
 
-def _transfers(view: View, outcome: Outcome, place: int) -> Sequence[Markup]:
+def _transfers(view: View, outcome: Outcome, index: int) -> Sequence[Markup]:
     """Whom it pays, and who pays it, to the cent."""
-    settlement, name = view.settlements[outcome.mechanism], outcome.agents[place]
+    settlement, name = view.settlements[outcome.mechanism], outcome.agents[index]
     if settlement is None:
         return []
     found = [each for each in settlement.transfers if name in {each.payer, each.payee}]

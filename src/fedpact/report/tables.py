@@ -306,8 +306,8 @@ def properties_table(comparison: Comparison, unit: Unit) -> ResultTable:
         columns[head] = [PROPERTY_WORDS[comparison.verdicts[outcome.mechanism][claim]] for outcome in outcomes]
     budgets = unit.column([outcome.budget for outcome in outcomes], signed=True)
     balanced = columns[PROPERTY_HEADS[Claim.BUDGET_BALANCE]]
-    for place, budget in enumerate(budgets):
-        balanced[place] = budget if balanced[place] == PROPERTY_WORDS[Verdict.VIOLATED] else balanced[place]
+    for index, budget in enumerate(budgets):
+        balanced[index] = budget if balanced[index] == PROPERTY_WORDS[Verdict.VIOLATED] else balanced[index]
     columns["lies gain"] = [_lies_text(comparison, outcome.mechanism, unit) for outcome in outcomes]
     title = f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}"
     return _by_mechanism(comparison, title, columns, outcomes)

@@ -76,7 +76,7 @@ class Experiment:
     training: Training = field(default_factory=Training)
     seed: int = 0
     names: Sequence[str] = ()  # "agent 0", "agent 1", ... if not given
-    lot_owners: OwnersGiven | None = None  # the agent of each lot, by name or place, and what the lots are called
+    lot_owners: OwnersGiven | None = None  # the agent of each lot, by name or index, and what the lots are called
     lot_names: Sequence[str] | None = None
     ownership: Ownership = field(init=False, repr=False)
     holdings: list[Holdings] = field(init=False, repr=False)

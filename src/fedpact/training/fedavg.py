@@ -12,7 +12,7 @@ everybody wants all. Lots of one member that are not wanted by the same members 
 member's model.
 
 The number of minibatches follows from the samples used while the program runs, so all profiles of one experiment share
-one compiled program and small ones cost little. The last minibatch of an epoch may be partial: its empty places have
+one compiled program and small ones cost little. The last minibatch of an epoch may be partial: its empty rows have
 weight zero. Shuffling is common to all profiles: the same samples come in the same order, whoever else is there.
 
 The network is the paper's: fully connected layers with ReLU between them and log-softmax at the end. Weights start as
@@ -208,7 +208,7 @@ def _train_locally(
 def descend(
     state: tuple[Weights, Weights], pixels: jax.Array, labels: jax.Array, real: jax.Array, descent: Descent
 ) -> tuple[Weights, Weights]:
-    """One step of gradient descent on the mean loss over the real places of a minibatch."""
+    """One step of gradient descent on the mean loss over the real rows of a minibatch."""
     weights, velocity = state
 
     def mean_loss(weights: Weights) -> jax.Array:

@@ -220,7 +220,7 @@ def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
     ("said", "problem"),
     [
         ({"name": "", "index": 1, "agents": 3}, "is called '', which no member is"),
-        ({"name": "agent 1", "index": 3, "agents": 3}, "its place is 3"),
+        ({"name": "agent 1", "index": 3, "agents": 3}, "its index is 3"),
         ({"name": "agent 1", "index": 1, "agents": 4}, "a row for 4 members"),
         ({}, "is called None, which no member is"),
         ({"name": "agent 1", "index": 1, "agents": 3}, "must be an ECDSA key"),

@@ -58,8 +58,8 @@ def test_what_is_no_agent_s_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"index": 4}, "index must be a place from 0 to 3, got 4"),
-        ({"index": True}, "index must be a place"),
+        ({"index": 4}, "index must be a number from 0 to 3, got 4"),
+        ({"index": True}, "index must be a number"),
         ({"name": " "}, "name must be a text of 1 to 200 characters"),
         ({"weights": [[1.0, 2.0]]}, r"weights\[0\] must be a number, got \[1.0, 2.0\]"),
         ({"weights": []}, "weights must be a list of finite numbers"),

@@ -95,7 +95,7 @@ def test_private_files_hold_own_rows_and_nothing_else(federation: fp.Federation,
         ({"lots": []}, "lots must describe its"),
         ({"lot_owners": [9, 0]}, "lot_owners must list a member by number, 0 to"),
         ({"lot_names": ["x"]}, "lot_names must name each of the"),
-        ({"index": 7}, "index must be a place"),
+        ({"index": 7}, "index must be a number"),
         ({"n_agents": "five"}, "n_agents must be how many"),
     ],
 )

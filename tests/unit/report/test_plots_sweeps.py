@@ -68,7 +68,7 @@ def legend_texts(figure: Any) -> list[str]:
 class TestScales:
     def test_an_infinite_value_has_a_place(self) -> None:
         scale = scale_of(np.array([np.inf, 5.0, 50.0]))
-        assert scale.places.tolist() == [0.0, 1.0, 2.0]
+        assert scale.positions.tolist() == [0.0, 1.0, 2.0]
         assert list(scale.words) == ["5", "50", "∞"]
 
     @pytest.mark.parametrize(

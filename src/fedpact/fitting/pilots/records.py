@@ -410,7 +410,7 @@ def _oddities(
             ("missing in {}", [f"{column} ({100 * gap:.0f} %)" for column, gap in gaps.items() if gap >= SEVERAL]),
             ("{} 0 throughout, mostly above 0 elsewhere: not measured? leave it empty", frame.columns[zeros]),
             ("the same value throughout in {}", frame.columns[constant & ~zeros & plain]),
-            ("no record of {}", [each for place, each in enumerate(classes) if not (own.truth == place).any()]),
+            ("no record of {}", [each for index, each in enumerate(classes) if not (own.truth == index).any()]),
         ):
             if len(odd):
                 said.append(f"{name}: {words.format(join_names(list(odd)))}")

@@ -100,8 +100,8 @@ def _draw_marks(ax: Any, names: Sequence[str], series: Marks, title: str) -> Any
     rows = np.arange(len(names))
     ax = axes_of(ax, 6.6, 1.3 + min(0.22 + 0.07 * len(series), 0.5) * min(len(names), MAX_NAMED))
     shifts = np.linspace(-ROOM / 2, ROOM / 2, len(series)) if len(series) > 1 else np.zeros(1)
-    for place, (shift, (label, (numbers, low, high))) in enumerate(zip(shifts, series.items(), strict=False)):
-        style = line_style(place)
+    for index, (shift, (label, (numbers, low, high))) in enumerate(zip(shifts, series.items(), strict=False)):
+        style = line_style(index)
         ax.hlines(rows + shift, low, high, color=style["color"], linewidth=1.5)
         ax.plot(numbers, rows + shift, "X" if label == "flagged" else "o", color=style["color"], label=label)
     ax.axvline(0.0, color=INK, linewidth=0.8)

@@ -31,9 +31,9 @@ RESOLUTION = 110
 FILE_RESOLUTION, MAX_PIXELS = 200, 4000
 
 
-def line_style(place: int) -> Mapping[str, Any]:
-    """The colour and dashes of the line at a place."""
-    return {"color": LINES[place % len(LINES)], "linestyle": DASHES[place % len(DASHES)]}
+def line_style(index: int) -> Mapping[str, Any]:
+    """The colour and dashes of the line at an index."""
+    return {"color": LINES[index % len(LINES)], "linestyle": DASHES[index % len(DASHES)]}
 
 
 def dress_axes(ax: Axes, *, tick_size: float | None = 8) -> None:

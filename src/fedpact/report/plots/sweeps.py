@@ -59,10 +59,10 @@ def plot_sweep(sweep: Sweep, *, money: Money | None = None, data: str = "") -> A
     unit, mechanisms, is_map = Unit.of(money, data=data), list(sweep.metrics), len(sweep.shape) > 1
     metrics = list(next(iter(sweep.metrics.values())))
     rows = [
-        (metric, [series[place] for series in found] if is_map else found)
+        (metric, [series[index] for series in found] if is_map else found)
         for metric in metrics
         for found in [[_series(sweep, unit, name, metric) for name in mechanisms]]
-        for place in range(len(found[0]) if is_map else 1)
+        for index in range(len(found[0]) if is_map else 1)
     ]
     shown = rows[:MAX_PANEL_ROWS]
     figure = new_figure(1.5 + PANEL * len(mechanisms), 0.7 + PANEL_HEIGHT * len(shown))
@@ -96,10 +96,10 @@ def _draw_curves(panels: Any, sweep: Sweep, found: Any, label: str) -> None:
             panel.set_ylim(-1.0, 1.0)
         elif finite.min() < 0 < finite.max():
             panel.axhline(0.0, color=FAINT, linewidth=0.8)
-        marker = "o" if scale.places.size <= MAX_MARKED_POINTS else None
-        for place, (name, values) in enumerate(series):
+        marker = "o" if scale.positions.size <= MAX_MARKED_POINTS else None
+        for index, (name, values) in enumerate(series):
             rising = np.where(np.isfinite(values), values, np.nan)[scale.order]
-            panel.plot(scale.places, rising, label=name, **line_style(place), marker=marker, markersize=3)
+            panel.plot(scale.positions, rising, label=name, **line_style(index), marker=marker, markersize=3)
         dress_axes(panel, tick_size=None)
         scale.dress(panel.xaxis)
     panels[0].set_ylabel(label)
@@ -143,7 +143,7 @@ def heat_map(panel: Axes, sweep: Sweep, values: FloatArray, limits: tuple[float,
     least = MAP_NOISE * max(-low, high)
     if low < 0 and min(rising.shape) >= MIN_CROSSED and (finite < -least).any() and (finite > least).any():
         clear = np.where(np.abs(finite) <= least, 0.0, finite)  # no lines around rounding
-        panel.contour(second.places, first.places, clear, levels=[0.0], colors=INK, linewidths=1.0)
+        panel.contour(second.positions, first.positions, clear, levels=[0.0], colors=INK, linewidths=1.0)
     second.dress(panel.xaxis)
     first.dress(panel.yaxis)
     return drawn
@@ -232,18 +232,18 @@ class Scale:
     ----------
     order
         The values' numbers in rising order.
-    places
+    positions
         Where they stand, in that order.
     edges
         The borders of the cells around them, one more than there are values.
     logarithmic
         Whether the axis is.
     words
-        What is written at the places; empty where the axis is numbered.
+        What is written at the positions; empty where the axis is numbered.
     """
 
     order: np.ndarray
-    places: FloatArray
+    positions: FloatArray
     edges: FloatArray
     logarithmic: bool = False
     words: Sequence[str] = ()
@@ -254,7 +254,7 @@ class Scale:
             getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
         if self.words:
             step = -(-len(self.words) // MAX_WORDS)
-            axis.set_ticks(self.places[::step], list(self.words)[::step])
+            axis.set_ticks(self.positions[::step], list(self.words)[::step])
 
     def doubled(self) -> FloatArray:
         """Both edges of every cell in turn: the coordinates of an array each of whose entries stands twice."""
@@ -266,19 +266,21 @@ def scale_of(points: FloatArray) -> Scale:
     order = np.argsort(points, kind="stable")
     rising = points[order]
     if rising.size == 1 or not np.isfinite(rising).all():
-        places = np.arange(rising.size, dtype=np.float64)
-        return Scale(order=order, places=places, edges=_edges(places), words=[_word(value) for value in rising])
+        positions = np.arange(rising.size, dtype=np.float64)
+        return Scale(
+            order=order, positions=positions, edges=_edges(positions), words=[_word(value) for value in rising]
+        )
     if _is_logarithmic(rising):
-        return Scale(order=order, places=rising, edges=np.exp(_edges(np.log(rising))), logarithmic=True)
-    return Scale(order=order, places=rising, edges=_edges(rising))
+        return Scale(order=order, positions=rising, edges=np.exp(_edges(np.log(rising))), logarithmic=True)
+    return Scale(order=order, positions=rising, edges=_edges(rising))
 
 
-def _edges(places: FloatArray) -> FloatArray:
+def _edges(positions: FloatArray) -> FloatArray:
     """Halfway between neighbours, and as far beyond the ends."""
-    if places.size == 1:
-        return np.array([places[0] - 0.5, places[0] + 0.5])
-    middle = (places[1:] + places[:-1]) / 2.0
-    return np.concatenate([[2.0 * places[0] - middle[0]], middle, [2.0 * places[-1] - middle[-1]]])
+    if positions.size == 1:
+        return np.array([positions[0] - 0.5, positions[0] + 0.5])
+    middle = (positions[1:] + positions[:-1]) / 2.0
+    return np.concatenate([[2.0 * positions[0] - middle[0]], middle, [2.0 * positions[-1] - middle[-1]]])
 
 
 def _is_logarithmic(rising: FloatArray) -> bool:
