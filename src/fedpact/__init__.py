@@ -107,7 +107,7 @@ if TYPE_CHECKING:  # each is imported at its first use; `_home_modules` reads wh
     )
     from fedpact.utils.threads import set_threads, thread_count
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.3.0"
 
 __all__ = [
     "AccuracyShaping",
