@@ -43,8 +43,8 @@ ScenarioArgument = Annotated[
 DealArgument = Annotated[
     Path | None,
     typer.Argument(
-        help="A deal: a file of `fedpact solve -o`, of `fedpact negotiate` or of the explorer, or a ledger; solved "
-        "anew if not given."
+        help="A deal: a file of `fedpact compare -o`, of `fedpact negotiate` or of the explorer, or a ledger. By default "
+        "the deal that `fedpact compare` recommends."
     ),
 ]
 MechanismOption = Annotated[str, typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}.")]
@@ -53,7 +53,7 @@ DealMechanism = Annotated[
     typer.Option(
         "--mechanism",
         "-m",
-        help=f"The rules: {MECHANISM_NAMES}. By default those of the file, else {DEFAULT_MECHANISM}. Of a file with "
+        help=f"The rules: {MECHANISM_NAMES}. By default those of the file, or what is recommended. Of a file with "
         "several deals, which one.",
         show_default=False,
     ),
@@ -124,19 +124,30 @@ def amounts_in(money: Money | None) -> Iterator[None]:
 
 
 def checked_deal(scenario: Scenario, path: Path | None, name: str | None, **details: Any) -> CheckedDeal:
-    """A file's deal, or the one a mechanism makes, held to what it promises; `details` as in `check_deal`."""
-    from fedpact.negotiation.check import check_deal, check_solved  # noqa: PLC0415 - only for deals
+    """A file's deal, or the one a mechanism makes, held to what it promises; `details` as in `check_deal`.
 
-    rules, federation = None if name is None else choose_mechanism(name), scenario.federation
-    with amounts_in(scenario.money):
-        if path is None:
-            usual = rules or choose_mechanism(DEFAULT_MECHANISM)
-            return check_solved(usual, federation, money=scenario.money, claims=details.get("claims"))
-        return check_deal(path, federation, rules=rules, money=scenario.money, **details)
+    Without a file and a name it is the deal that `fedpact compare` recommends.
+    """
+    from fedpact.comparison import compare  # noqa: PLC0415 - only for deals
+    from fedpact.negotiation.check import check_deal, check_solved  # noqa: PLC0415 - as above
+
+    rules, federation, money = None if name is None else choose_mechanism(name), scenario.federation, scenario.money
+    with amounts_in(money):
+        if path is not None:
+            return check_deal(path, federation, rules=rules, money=money, **details)
+        if rules is not None:
+            outcome = rules.solve(federation)
+            return check_solved(rules, outcome, outcome.deal, money=money, claims=details.get("claims"))
+        compared = compare(scenario)
+        recommended, deal = compared.recommended_outcome, compared.recommended_deal
+        if recommended is None or deal is None:
+            raise InvalidInput("fedpact compare recommends no deal here; name a deal's file, or a mechanism with -m")
+        rules = compared.mechanism(recommended.mechanism)
+        return check_solved(rules, recommended, deal, money=money, claims=details.get("claims"))
 
 
 def choose_deal(scenario: Scenario, path: Path | None, name: str | None, *, unchecked: bool = False) -> Deal:
-    """The deal to carry out: that of a file, or the one that a mechanism makes.
+    """The deal to carry out: that of a file, the one that a mechanism makes, or the one that is recommended.
 
     Parameters
     ----------
@@ -152,21 +163,17 @@ def choose_deal(scenario: Scenario, path: Path | None, name: str | None, *, unch
     """
     rules = None if name is None else choose_mechanism(name)
     stated = None if path is None else load_deal(path, mechanism=None if rules is None else rules.name)
-    if not unchecked:
+    if unchecked and stated is not None:
+        deal = replace(stated, scenario=None)
+    else:
         found = checked_deal(scenario, path, name)
-        if found.failures:
-            named = rules.name if rules else DEFAULT_MECHANISM
-            what, argument = (path, path) if path else (f"the deal of {named}", f"-m {named}")
+        if found.failures and not unchecked:
+            what, argument = (path, path) if path else (f"the deal of {found.rules.name}", f"-m {found.rules.name}")
             raise InvalidInput(
                 f"{what}: this deal does not hold: {found.difference}; `fedpact check SCENARIO {argument}` shows "
                 f"everything, --unchecked takes the deal as it is"
             )
         deal = found.deal
-    elif stated is None:
-        with amounts_in(scenario.money):
-            deal = (rules or choose_mechanism(DEFAULT_MECHANISM)).solve(scenario.federation).deal
-    else:
-        deal = replace(stated, scenario=None)
     if path is None:
         return deal
     # Where a mechanism federates nobody everybody trains alone, even if the file does not say so.

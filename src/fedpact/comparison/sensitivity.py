@@ -1,7 +1,7 @@
 """Which number, if it were wrong, would change the deal first.
 
-Every member's cost, value, cap and joining cost, how useful others' data is to it and its data to others, is made
-larger and smaller by up to a factor of two, one at a time. What is watched is who should be in, who would leave the
+Every member's cost, value, cap and joining cost, how useful others' data is to it and its data to others, and the curve
+of all, by its parameter, is made larger and smaller by up to a factor of two, one at a time. What is watched is who should be in, who would leave the
 recommended mechanism, and who contributes nothing under it. The smallest change is looked for on a coarse grid first,
 then by bisection among those that change something there; all federations of a step are solved together.
 
@@ -13,7 +13,7 @@ is not followed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,10 +36,12 @@ GRID = (1.1, 1.3, 2.0)  # factors, and their inverses
 BISECTIONS = 7
 MAX_AGENTS, MAX_AGENTS_GROUPED = 30, 8
 NOTHING = 1e-9  # of the largest contribution
-KINDS = ("cost", "value", "cap", "joining cost", "received", "given")
+KINDS = ("cost", "value", "cap", "joining cost", "received", "given")  # of a member
+CURVE = "curve"  # of all members
 STEADY = (
-    "No single number has to be exact: with half or twice a member's cost, value, cap or joining cost, or of what data "
-    "is worth to it or from it, one at a time, the same members take part and contribute"
+    "Who takes part and contributes does not hang on a single number: it stays the same with half or twice a member's "
+    "cost, value, cap or joining cost, of what data is worth to it or from it, or of the curve's parameter, one at a "
+    "time. Payments do change with each of them"
 )
 
 
@@ -47,14 +49,14 @@ STEADY = (
 class Sensitivity:
     """The smallest change of one number that changes the deal."""
 
-    kind: str  # of `KINDS`; empty where none within a factor of two changes anything
-    member: str
+    kind: str  # of `KINDS`, or `CURVE`; empty where none within a factor of two changes anything
+    member: str  # empty of the curve
     factor: float  # what the number is multiplied by
     sentence: str
 
 
 class Variation(NamedTuple):
-    """A member's number of a kind, and what it is multiplied by."""
+    """A member's number of a kind, or the curve's parameter, and what it is multiplied by."""
 
     kind: str
     member: str
@@ -81,6 +83,7 @@ def _smallest(watch: _Watch) -> Variation | None:
     """The variation nearest to nothing that changes something: on the grid, then by bisection below it."""
     arrays, names, low = watch.federation.given_arrays, watch.federation.names, 1.0
     inputs = [(kind, name) for kind in KINDS for agent, name in enumerate(names) if _is_given(arrays, kind, agent)]
+    inputs += [(CURVE, "")] if arrays.payoff.parameters else []
     for high in GRID:
         tried = [Variation(*each, high**sign) for each in inputs for sign in (1, -1)]
         moved = [each for each, changes in zip(tried, watch.changes(tried), strict=True) if changes]
@@ -183,13 +186,20 @@ def vary(federation: Federation, variations: Sequence[Variation]) -> FederationA
             for field, mask in _places(arrays, kind, federation.names.index(member)).items():
                 own = getattr(arrays, field)
                 changed.setdefault(field, np.repeat(own[None], len(variations), axis=0))[index][mask] *= factor
-    return federation.counted_from_home(arrays.repeated(len(variations), **changed))
+    varied = arrays.repeated(len(variations), **changed)
+    curves = np.array([[each.factor if each.kind == CURVE else 1.0] for each in variations])
+    parameters = {name: curves * numbers for name, numbers in varied.payoff.parameters.items()}
+    return federation.counted_from_home(replace(varied, payoff=varied.payoff.unchecked(**parameters)))
 
 
 def _input_text(comparison: Comparison, variation: Variation) -> str:
     """The number in words, with what it is now and would be where it is one number that people know."""
     kind, name, factor = variation
     much = f"{100.0 * abs(factor - 1.0):.2g} % {'more' if factor > 1.0 else 'less'}"
+    if kind == CURVE:
+        label, numbers = next(iter(comparison.federation.payoff.parameters.items()))
+        then = f" ({factor * float(numbers):.3g} instead of {float(numbers):.3g})" if np.ndim(numbers) == 0 else ""
+        return f"the curve's {label} were {much}{then}"
     if kind in ("received", "given"):
         whose, whom = ("others' data", name) if kind == "received" else (f"{name}'s data", "others")
         return f"{whose} were {much} useful to {whom}"

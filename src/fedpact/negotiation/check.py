@@ -889,12 +889,17 @@ def check_deal(
 
 
 def check_solved(
-    rules: Mechanism, federation: Federation, *, claims: Sequence[Claim] | None = None, money: Money | None = None
+    rules: Mechanism, outcome: Outcome, deal: Deal, *, claims: Sequence[Claim] | None = None, money: Money | None = None
 ) -> CheckedDeal:
-    """The deal a mechanism makes of a federation, held to claims: by default to its own."""
-    outcome = rules.solve(federation)
-    held_to = rules.promises(federation) if claims is None else claims
-    return CheckedDeal(deal=outcome.deal, rules=rules, outcome=outcome, claims=held_to, money=money)
+    """A deal that was solved, with its outcome, held to claims: by default to those of its mechanism."""
+    return CheckedDeal(
+        deal=deal,
+        rules=rules,
+        outcome=outcome,
+        claims=rules.promises(outcome.federation) if claims is None else claims,
+        out=dict(deal.excluded),
+        money=money,
+    )
 
 
 def _contradictions(

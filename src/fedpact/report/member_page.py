@@ -46,6 +46,8 @@ def render_member_page(
 ) -> str:
     """The page of one member as HTML text, about the recommended deal or the one of `mechanism`.
 
+    Of a member that should stay out of the recommended deal it says so, and what it would have with everybody in.
+
     Examples
     --------
     >>> from fedpact import Federation, PowerLaw, compare
@@ -54,15 +56,10 @@ def render_member_page(
     True
     """
     view = View.of(comparison, scenario)
-    name, aside = comparison.federation.names[agent_index(comparison.federation, member)], Markup()
+    name, is_out = comparison.federation.names[agent_index(comparison.federation, member)], False
     if mechanism is None and view.among_best is not None:
-        if name in view.among_best.names:
-            view = view.among_best
-        else:
-            said = Markup(
-                "{} should stay out of the deal that is recommended: it {}. This is the deal with everybody in."
-            )
-            aside = said.format(mention(name), addition_text(comparison, name))
+        is_out = name not in view.among_best.names
+        view = view if is_out else view.among_best
     outcome = view.chosen if mechanism is None else view.comparison[mechanism]
     if outcome is None:
         raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
@@ -77,9 +74,9 @@ def render_member_page(
             outcome=outcome,
             rules=rules,
             lead=_lead(view, outcome, index),
-            aside=aside,
+            out=addition_text(comparison, name) if is_out else "",
             rows=_rows(view, outcome, index),
-            transfers=_transfers(view, outcome, index),
+            transfers=[] if is_out else _transfers(view, outcome, index),
             claims=replace(claims, below=()),  # one sheet
             not_certified=NOT_CERTIFIED,
         )
