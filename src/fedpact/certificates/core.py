@@ -222,11 +222,12 @@ def _judge(outcome: Outcome, groups: GroupProfiles) -> Certificate:
     tol = float(outcome.tolerances.sum())
     reached, most = group_gains(federation, np.zeros(size), groups)
     values = np.append(0.0, reached)
-    target, alone = shapley_values_of(values, size), values[1 << np.arange(size)]
+    alone = values[1 << np.arange(size)]
+    fair = shapley_values_of(_gains_of_parts(values - np.append(0.0, members @ alone), size), size)
     kept = members if getattr(outcome.rules, "keep", "groups") == "groups" else np.eye(size, dtype=np.bool_)
     limits = values[kept @ (1 << np.arange(size))]
-    remainder, lacking, binding = _distance(outcome, target, kept, limits)
-    fair, gains = target - alone, outcome.utilities - alone
+    remainder, lacking, binding = _distance(outcome, alone + fair, kept, limits)
+    gains = outcome.utilities - alone
     counts = fair > outcome.tolerances
     agent = int(np.argmin(np.where(counts, gains / np.where(counts, fair, 1.0), np.inf)))
     witness: dict[str, Any] = about(outcome, agent) | {
@@ -245,6 +246,14 @@ def _judge(outcome: Outcome, groups: GroupProfiles) -> Certificate:
     return Certificate.judge(
         Claim.FAIR_GAINS, -max(remainder, lacking), tol, scope, witness, proven=proven, refuted=proven
     )
+
+
+def _gains_of_parts(gains: FloatArray, size: int) -> FloatArray:
+    """What the best part of every group (2^n,) gains by federating, the others doing without."""
+    best = gains.copy()
+    for group in range(1, 1 << size):  # parts have smaller indices
+        best[group] = max(best[group], *(best[group ^ 1 << i] for i in range(size) if group >> i & 1))
+    return best
 
 
 def shapley_values_of(values: FloatArray, size: int) -> FloatArray:

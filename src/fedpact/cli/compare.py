@@ -73,7 +73,8 @@ def compare(
             screen.say(f"The recommended deal is kept in {output}", path=True)
         elif deal is not None and deal.is_federated:
             options = " --all" if every else "".join(f" -m {name}" for name in mechanisms or ())
-            screen.say(f"To keep this deal in a file: fedpact compare {scenario}{options} -o deal.json", path=True)
+            screen.say("To keep this deal in a file:")
+            screen.say(f"  fedpact compare {scenario}{options} -o deal.json", path=True)
     if output is not None and deal is None:  # nothing is wrong with what was given, and there is no file all the same
         typer.echo(f"No deal is recommended, so {printable(str(output))} was not written.", err=True)
         raise typer.Exit(CLAIM_FAILS)

@@ -43,8 +43,8 @@ ScenarioArgument = Annotated[
 DealArgument = Annotated[
     Path | None,
     typer.Argument(
-        help="A deal: a file of `fedpact compare -o`, of `fedpact negotiate` or of the explorer, or a ledger. By default "
-        "the deal that `fedpact compare` recommends."
+        help="A deal: a file of `fedpact compare -o`, of `fedpact negotiate` or of the explorer, or a ledger. By "
+        "default the deal that `fedpact compare` recommends."
     ),
 ]
 MechanismOption = Annotated[str, typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}.")]

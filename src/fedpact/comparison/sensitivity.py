@@ -1,9 +1,10 @@
 """Which number, if it were wrong, would change the deal first.
 
 Every member's cost, value, cap and joining cost, how useful others' data is to it and its data to others, and the curve
-of all, by its parameter, is made larger and smaller by up to a factor of two, one at a time. What is watched is who should be in, who would leave the
-recommended mechanism, and who contributes nothing under it. The smallest change is looked for on a coarse grid first,
-then by bisection among those that change something there; all federations of a step are solved together.
+of all, by its parameter, is made larger and smaller by up to a factor of two, one at a time. What is watched is who
+should be in, who would leave the recommended mechanism, and who contributes nothing under it. The smallest change is
+looked for on a coarse grid first, then by bisection among those that change something there; all federations of a step
+are solved together.
 
 A change that a larger one undoes may be missed. Who should be in, where data harms or joining costs, takes all groups:
 it is watched up to `MAX_AGENTS_GROUPED` members. Where members have budgets nothing is said: whether a deal keeps them

@@ -274,10 +274,7 @@ def gain_share_texts(outcome: Outcome) -> list[str]:
     """What part of its fair gain every member has; in words where there is no gain to have a part of."""
     if np.isnan(outcome.fair_gains).any():
         return [UNDEFINED] * len(outcome.agents)
-    return [
-        f"fair gain is {'below zero' if fair < -tol else 'zero'}" if np.isnan(share) else share_text(float(share), 1.0)
-        for share, fair, tol in zip(outcome.gain_shares, outcome.fair_gains, outcome.tolerances, strict=True)
-    ]
+    return ["fair gain is zero" if np.isnan(share) else share_text(float(share), 1.0) for share in outcome.gain_shares]
 
 
 def smallest_gain_text(outcome: Outcome, unit: Unit) -> str:

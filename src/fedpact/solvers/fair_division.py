@@ -1,14 +1,16 @@
 """Fair gains, and divisions of what a federation reaches that nobody would leave: the fairest, and the nearest one.
 
-**The fair gain** of a member is the Shapley value of what groups reach by themselves, less what it has alone. With v(X)
-the most a group X reaches by itself (`fedpact.solvers.groups`), it is
+**The fair gain** of a member is the Shapley value of what groups gain by federating. Some members of a group X may
+federate, and the others do without. With v(Y) the most a group Y reaches by itself (`fedpact.solvers.groups`), X gains
 
-    sum over groups X without i of |X|! (n - |X| - 1)! / n! (v(X with i) - v(X))  -  v({i}).
+    G(X) = max over groups Y within X of  v(Y) - sum over i in Y of v({i}),        at least 0, of nobody,
 
-It shares out what federating brings, where reciprocity shares out everything, what each would have had alone included.
-Without harm and joining costs no group loses by taking somebody in, so no fair gain is negative. All groups are solved
-up to `MAX_LISTED_AGENTS` members. Up to `MAX_SEARCHED_AGENTS`, groups are sampled (`fedpact.shapley.measured`) and fair
-gains have standard errors, the same for equals and whatever members are called.
+and the fair gain of i is the sum over groups X without i of |X|! (n - |X| - 1)! / n! (G(X with i) - G(X)). It shares
+out what federating brings, where reciprocity shares out everything, what each would have had alone included. No group
+gains less for one member more, so no fair gain is negative, whatever harm and joining costs there are; where there are
+neither, all of X federate. All groups are solved up to `MAX_LISTED_AGENTS` members. Up to `MAX_SEARCHED_AGENTS`, groups
+are sampled (`fedpact.shapley.measured`), which federate as a whole or not at all, and fair gains have standard errors,
+the same for equals and whatever members are called.
 
 **Divisions.** Members' utilities x add up to W, the largest welfare. No group X may have less than it reaches alone,
 
@@ -245,7 +247,7 @@ def _sampled_fair_gains(federation: Federation) -> FairGains:
 
     def reach(groups: list[tuple[int, ...]]) -> FloatArray:
         members = np.array([np.isin(np.arange(size), order[list(group)]) for group in groups])
-        return group_optima(federation, members).values - members @ alone  # what they have alone would only add noise
+        return np.maximum(group_optima(federation, members).values - members @ alone, 0.0)
 
     found = sample_game(reach, size, budget=GROUPS_PER_MEMBER * size, rng=0, batch=True)
     values, errors = np.empty(size), np.empty(size)
@@ -294,4 +296,8 @@ def fair_gains_of(arrays: FederationArrays) -> FloatArray:
 
 def fair_gains_of_totals(totals: FloatArray, size: int) -> FloatArray:
     """From what every group reaches, (federations, 2^n)."""
-    return values_of_totals(totals, size_coefficients(size)) - totals[:, 1 << np.arange(size)]
+    gains = totals - totals[:, 1 << np.arange(size)] @ all_groups(size).T
+    for member in range(size):  # of a group's parts with and without it, the one that gains more
+        pairs = gains.reshape(len(gains), -1, 2, 1 << member)
+        np.maximum(pairs[:, :, 0], pairs[:, :, 1], out=pairs[:, :, 1])
+    return values_of_totals(gains, size_coefficients(size))
