@@ -19,14 +19,13 @@ from fedpact.deals.diagnosis import budget_sentences
 from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
-from fedpact.fitting.delivery import with_paid_shares
+from fedpact.fitting.delivery import check_run
 from fedpact.negotiation.check import (
     FINISHED,
     Checked,
     CheckedDeal,
     CheckedLedger,
     CheckedTranscript,
-    check_ledger,
     check_transcript,
     violation_text,
 )
@@ -172,7 +171,7 @@ def audit_ledger(
         raise InvalidInput("--keys, --receipt, --signed and --html are for a ledger: fedpact check [SCENARIO] LEDGER")
     inputs.check_output(page, force=False, suffixes=(".html",))
     known = None if keys is None else read_known_keys(keys)
-    found = with_paid_shares(check_ledger(path, keys=known, receipts=receipts, must_be_signed=signed))
+    found = check_run(path, keys=known, receipts=receipts, must_be_signed=signed)
     if page is not None:
         replace_text(page, render_ledger_page(found))
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedpact.deals import Deal, load_deal
+from fedpact.deals import Deal, is_ledger, load_deal
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.deals.deal_file import holds_deal
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
@@ -129,11 +129,14 @@ def checked_deal(scenario: Scenario, path: Path | None, name: str | None, **deta
     Without a file and a name it is the deal that `fedpact compare` recommends.
     """
     from fedpact.comparison import compare  # noqa: PLC0415 - only for deals
+    from fedpact.fitting.delivery import check_run  # noqa: PLC0415 - as above
     from fedpact.negotiation.check import check_deal, check_solved  # noqa: PLC0415 - as above
 
     rules, federation, money = None if name is None else choose_mechanism(name), scenario.federation, scenario.money
     with amounts_in(money):
         if path is not None:
+            if is_ledger(path) and details.get("found") is None:
+                details["found"] = check_run(path)
             return check_deal(path, federation, rules=rules, money=money, **details)
         if rules is not None:
             outcome = rules.solve(federation)

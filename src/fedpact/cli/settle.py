@@ -19,9 +19,9 @@ from fedpact.deals.diagnosis import exceeded_budgets
 from fedpact.deals.ledger import SETTLED
 from fedpact.deals.settlement import PAYOFF_UNIT
 from fedpact.federation import Federation
-from fedpact.fitting.delivery import with_paid_shares
+from fedpact.fitting.delivery import check_run
 from fedpact.mechanisms import mechanism_named
-from fedpact.negotiation.check import FINISHED, CheckedLedger, check_ledger
+from fedpact.negotiation.check import FINISHED, CheckedLedger
 from fedpact.report.numbers import Unit, cents_text, money_text, number_texts
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
@@ -123,7 +123,7 @@ def _finished_run(path: Path | None, options: list[str]) -> CheckedLedger | None
     """What a ledger holds, if the file is one; its record must hold, its run be finished, and no option beside it."""
     if path is None or not is_ledger(path):
         return None
-    found = with_paid_shares(check_ledger(path))
+    found = check_run(path)
     wrong = [claim for claim in found.failed if claim != FINISHED]
     if wrong:
         why = f"{quote_claim(wrong[0])}: {found.findings[wrong[0]].reason}"

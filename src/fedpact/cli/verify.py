@@ -16,9 +16,8 @@ from fedpact.deals import Deal, is_ledger
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.fitting import Delivery, estimate_delivery
-from fedpact.fitting.delivery import agreed_contributions, calibrate_delivery, ledger_calibration
+from fedpact.fitting.delivery import agreed_contributions, calibrate_delivery, check_run, ledger_calibration
 from fedpact.fitting.logs import SUBSET, read_subset_models
-from fedpact.negotiation.check import check_ledger
 from fedpact.report.numbers import given_text
 from fedpact.report.records import delivery_record
 from fedpact.scenario import Scenario
@@ -59,7 +58,7 @@ def verify(
     """
     inputs.check_picture(plot)
     recorded = is_ledger(measured)
-    found_ledger = check_ledger(measured) if recorded and scenario is None and deal is None else None
+    found_ledger = check_run(measured) if recorded and scenario is None and deal is None else None
     known = None if found_ledger is None else ledger_calibration(found_ledger)
     chosen = (
         inputs.read_scenario(scenario or inputs.DEFAULT_EXAMPLE)
@@ -78,7 +77,7 @@ def verify(
         tests = _tests(measured, chosen.federation, agreed)
     earlier = None
     if calibrate is not None:
-        before = check_ledger(calibrate).deal if is_ledger(calibrate) else None
+        before = check_run(calibrate).deal if is_ledger(calibrate) else None
         with error_context(str(calibrate)):
             shown = _tests(calibrate, chosen.federation, before or agreed)
             earlier = calibrate_delivery(chosen.federation, *shown, *ends)

@@ -109,6 +109,7 @@ class Deal:
         What each receives in all, negative if it pays; zero for those who are out.
     prices
         l_ij, what agent i pays per sample of j's, (n, n), or of a lot, (n, lots); None where the mechanism has none.
+        Those who are out pay for nothing and nothing is paid for theirs: zero.
     side_payments
         The part of the payments that does not depend on anybody's contribution.
     excluded
@@ -164,6 +165,15 @@ class Deal:
             if name in excluded and (self.payments[index] or parts["side_payments"][index]):
                 raise InvalidInput(
                     f'payments[{index}] must be 0, got {self.payments[index]:g}: member "{name}" is not in the deal'
+                )
+        if self.prices is not None:
+            is_out = np.array([name in excluded for name in names])
+            strays = np.argwhere((self.prices != 0.0) & (is_out[:, None] | is_out[self.lot_owner_indices]))
+            for index, lot in strays[:1].tolist():
+                name = names[index] if is_out[index] else names[self.lot_owner_indices[lot]]
+                raise InvalidInput(
+                    f"prices[{index}, {lot}] must be 0, got {self.prices[index, lot]:g}: nothing is paid by or to "
+                    f'member "{name}", who is not in the deal'
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:

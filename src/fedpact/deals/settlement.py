@@ -182,6 +182,18 @@ def money_terms(money: Money | None, decimals: int | None = None) -> dict[str, A
     return {"currency": currency, "per_payoff": rate, "decimals": usual if decimals is None else decimals}
 
 
+def check_terms(terms: Any) -> None:
+    """Raise `InvalidInput` unless these are terms of money (`money_terms`), with the decimals of their currency."""
+    if not isinstance(terms, dict) or sorted(terms) != ["currency", "decimals", "per_payoff"]:
+        raise InvalidInput(f"there is no exchange rate in {short_repr(terms)}")
+    check_unit(**terms)
+    currency, decimals = terms["currency"], terms["decimals"]
+    usual = PAYOFF_DECIMALS if currency == PAYOFF_UNIT else currency_decimals(currency)
+    if decimals != usual:
+        rule = f"must be {usual}, as amounts in {short_repr(currency)} have"
+        raise InvalidInput(field="decimals", rule=rule, value=decimals, given=f", got {decimals}")
+
+
 def settle(
     deal: Deal | Outcome,
     *,
@@ -252,6 +264,7 @@ def settle_run(
     in `payments_for_shares`, are what is paid for where they signed to be paid by what arrived.
     """
     _check_prices(deal)
+    check_terms(unit)
     given = np.array([delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
     if shares is None:
         due = payments_for_delivered(deal, given, between_members=between_members)
@@ -424,8 +437,7 @@ def agreed_transfers(deal: Deal) -> FloatArray:
     """(n, n): what the row's member pays the column's for its data if all was delivered, at the deal's prices."""
     if deal.prices is None:
         raise InvalidInput(NO_PRICES)
-    inside = np.array([name not in deal.excluded for name in deal.agents])
-    owed = np.where(inside[:, None] & inside, deal.prices * deal.contributions, 0.0)
+    owed = deal.prices * deal.contributions
     np.fill_diagonal(owed, 0.0)
     return owed
 

@@ -27,7 +27,6 @@ Signatures and digests are hexadecimal. It needs the package cryptography: `pip 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +52,7 @@ from fedpact.deals.ledger import (
 )
 from fedpact.deals.updates import draw_subsets
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
-from fedpact.utils.files import PRIVATE, read_bytes, read_text
+from fedpact.utils.files import PRIVATE, decode_json, read_bytes, read_text
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
@@ -610,11 +609,8 @@ def last_deal(deals: Sequence[SignedDeal]) -> SignedDeal:
 def read_receipt(path: Path) -> dict[str, Any]:
     """What a member has written down of what it has signed last."""
     with error_context(str(path)):
-        text = read_text(path)
-        try:
-            receipt = json.loads(text)
-        except ValueError as error:
-            raise InvalidInput(f"a receipt must be valid JSON: {error}") from error
+        with error_context("a receipt"):
+            receipt = decode_json(read_text(path))
         for key in ("name", "run", "head", "about", "digest"):
             if not isinstance(receipt, dict) or not isinstance(receipt.get(key), str):
                 raise InvalidInput(f"a receipt must say its {key}; nodes write it, as receipt.json")

@@ -28,13 +28,12 @@ from io import BytesIO
 from itertools import count as count_from_zero
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import read_arrays, read_bytes, replace_files
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import decode_json, read_arrays, read_bytes, replace_files
 
 Arrays = Mapping[str, NDArray[Any]]  # by name, in a model's own order
 
@@ -111,10 +110,10 @@ class TrainingUpdates:
                 raise InvalidInput("the file was changed: it does not have the digest in the ledger")
             try:
                 stored = read_arrays(content, "write it anew, as it was", max_bytes=len(content))  # not compressed
-                return cls(rounds=[_stored_round(stored, each) for each in json.loads(str(stored["rounds"]))])
+                return cls(rounds=[_stored_round(stored, each) for each in decode_json(str(stored["rounds"]))])
             except InvalidInput:
                 raise
-            except (BadZipFile, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+            except Exception as error:  # whatever zipfile, zlib and NumPy stumble over
                 raise InvalidInput(f"the file does not hold the updates of a training: {error!r:.120}") from error
 
 
@@ -122,8 +121,11 @@ def _stored_round(stored: Mapping[str, Any], listed: Mapping[str, Any]) -> Round
     def arrays(keys: Mapping[str, str]) -> dict[str, NDArray[Any]]:
         return {name: stored[key] for name, key in keys.items()}
 
-    updates = {name: arrays(keys) for name, keys in listed["updates"].items()}
-    return RoundUpdates(before=arrays(listed["before"]), updates=updates, samples=listed["samples"])
+    before, updates = arrays(listed["before"]), {name: arrays(keys) for name, keys in listed["updates"].items()}
+    for key, array in before.items():
+        if any(update[key].shape != array.shape for update in updates.values()):  # two that are small may spread
+            raise InvalidInput(f"the updates of {short_repr(key)} do not have the shape of the model")
+    return RoundUpdates(before=before, updates=updates, samples=listed["samples"])
 
 
 def model_digest(arrays: Arrays) -> str:

@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from fedpact.deals import Deal, Outcome, Settlement
-from fedpact.deals.ledger import AGREED, SETTLED, TRAINED, VERIFIED
+from fedpact.deals.ledger import AGREED, VERIFIED
 from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle
+from fedpact.deals.signatures import KnownKeys
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
@@ -55,18 +57,18 @@ from fedpact.fitting.logs import stated_models
 from fedpact.fitting.observations import checked_tests
 from fedpact.fitting.parameters import checked_range
 from fedpact.fitting.subset_models import MAX_SHARE, Curves, SharesFit, SubsetModels
-from fedpact.negotiation.check import CheckedLedger, Finding
+from fedpact.negotiation.check import CheckedLedger, check_ledger
 from fedpact.scenario import Money, Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.parallel import run_on_one_thread
 from fedpact.utils.words import count_text, join_names
 
-SHARE_DECIMALS = 6  # machines differ in the last digits of an estimate, and none in these
-SAME_SHARE = 2e-4  # by which two machines' estimates of a share may differ
+# Estimated shares are paid for in these digits, so that machines that differ in later ones come to the same cents.
+SHARE_DECIMALS = 3
+SAME_ESTIMATE = 5e-6  # by which two machines' estimates of a share may differ; measured: less than 4e-7
 PARTS = ("agents", "weights", "payoff", "floors", "ceilings")
-SHARES = "paid shares"
 MAX_CALIBRATED = 12  # members: 144 weights are measured along with the shares
 AGREED_DOUBT = 0.01  # standard error of floors, ceilings and parameter that members agreed on: a test set's luck
 ASSUMED_DOUBTS = 0.05, 0.1  # of floors and ceilings, in accuracy, and of the payoff's parameter, from elsewhere
@@ -145,9 +147,43 @@ class Calibration:
     ) -> list[list[float | None]]:
         """The share of the column's contribution that the row's member pays for; None if it pays nothing.
 
-        It is the share that arrived in effect, estimated without the reports of the two. Where the models (as a
-        ledger's entry of the verification lists them) say too little for that, it is the share by the samples that
-        were counted: `delivered` is what members have delivered by the samples they signed, in units of contribution.
+        It is the share that arrived in effect, estimated without the reports of the two, to `SHARE_DECIMALS`. Where the
+        models (as a ledger's entry of the verification lists them) say too little for that, it is the share by the
+        samples that were counted: `delivered` is what members have delivered by the samples they signed, in units of
+        contribution.
+        """
+        estimated, counted = self.shares_due(deal, models, delivered)
+        shares = np.where(np.isnan(estimated), counted, estimated.round(SHARE_DECIMALS))
+        return [[None if np.isnan(share) else share for share in row] for row in shares.tolist()]
+
+    def check_paid_shares(
+        self, stated: Any, deal: Deal, models: Sequence[Mapping[str, Any]], delivered: Mapping[str, float]
+    ) -> None:
+        """Raise `InvalidInput` unless shares that somebody states are those due (`paid_shares`).
+
+        They must have no more digits, so that nobody can choose them: another machine may come to the next number only
+        where the estimate lies half-way between two, as far as machines agree.
+        """
+        estimated, counted = self.shares_due(deal, models, delivered)
+        try:
+            given = np.array(stated, dtype=np.float64)  # None is NaN
+        except (TypeError, ValueError):
+            given = np.full(1, np.nan)
+        half_way = 0.5 * 10.0**-SHARE_DECIMALS
+        same = given.shape == estimated.shape and np.where(
+            np.isnan(estimated),
+            (given == counted) | (np.isnan(given) & np.isnan(counted)),
+            (given == given.round(SHARE_DECIMALS)) & (np.abs(given - estimated) <= half_way + SAME_ESTIMATE),
+        )
+        if not np.all(same):
+            raise InvalidInput("they are not those that follow from what members measured")
+
+    def shares_due(
+        self, deal: Deal, models: Sequence[Mapping[str, Any]], delivered: Mapping[str, float]
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n, n) each: the shares to pay for as estimated, NaN where the models say too little; and as counted.
+
+        Both are NaN where the row's member pays the column's nothing.
         """
         agreed, wanted = agreed_contributions(deal), owed_by_delivery(deal, self.names) != 0.0
         counts = np.array([delivered.get(name, own) for name, own in zip(deal.agents, agreed, strict=True)])
@@ -158,9 +194,7 @@ class Calibration:
             # All have signed the calibration: whoever sends what fits no curve is not to be judged more gently.
             shares = self.models(tests).leave_out_shares(wanted)
         counted = np.divide(counts, agreed, out=np.zeros_like(counts), where=agreed > 0.0)
-        shares = np.where(np.isnan(shares), counted, shares).round(SHARE_DECIMALS)
-        rows = np.where(wanted, shares, np.nan).tolist()
-        return [[None if np.isnan(share) else share for share in row] for row in rows]
+        return np.where(wanted, shares, np.nan), np.where(wanted, counted, np.nan)
 
 
 def calibrate_delivery(  # noqa: PLR0917 - as `estimate_delivery`
@@ -282,44 +316,31 @@ def check_third_users(deal: Deal, owed: FloatArray, has_third: NDArray[np.bool_]
         )
 
 
-def same_shares(stated: Any, due: Sequence[Sequence[float | None]]) -> bool:
-    """Whether shares that somebody states are those due, as far as machines agree."""
-    try:
-        one, other = np.array(stated, dtype=np.float64), np.array(due, dtype=np.float64)
-    except (TypeError, ValueError):
-        return False
-    return one.shape == other.shape and np.allclose(one, other, rtol=0.0, atol=SAME_SHARE, equal_nan=True)
-
-
 def ledger_calibration(found: CheckedLedger) -> Calibration | None:
     """The calibration that members signed to be judged by, if there is one."""
     agreed = found.entries.get(AGREED)
-    stated = None if agreed is None else (agreed.content.get("verification") or {}).get("calibration")
+    terms = None if agreed is None else agreed.content.get("verification")
+    if not isinstance(terms, Mapping | None):
+        raise InvalidInput(f"a deal's verification must say its terms, got {short_repr(terms)}")
+    stated = None if terms is None else terms.get("calibration")
     return None if stated is None else Calibration.of_record(stated)
 
 
-def with_paid_shares(found: CheckedLedger) -> CheckedLedger:
-    """The ledger with whether the shares that are paid for are those that follow from what members measured."""
-    settled = found.entries.get(SETTLED)
-    if settled is None or "paid_shares" not in settled.content:
-        return found
-    try:
-        holds, reason = _judge_shares(found, settled.content["paid_shares"])
-    except (FedpactError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        holds, reason = False, f"they cannot be worked out anew: {error!s:.200}"
-    return replace(found, more={SHARES: Finding(holds=holds, reason=reason)})
+def check_run(
+    path: Path, *, keys: KnownKeys | None = None, receipts: Sequence[Path] = (), must_be_signed: bool = False
+) -> CheckedLedger:
+    """Check everything that a ledger says (`check_ledger`), with the shares that are paid for, worked out anew."""
+    found = check_ledger(path, keys=keys, receipts=receipts, must_be_signed=must_be_signed)
+    return replace(found, check_shares=_check_shares)
 
 
-def _judge_shares(found: CheckedLedger, stated: Any) -> tuple[bool, str]:
-    """Shares worked out anew from what members measured and the calibration they signed."""
-    trained, verified, calibration = found.entries.get(TRAINED), found.entries.get(VERIFIED), ledger_calibration(found)
-    if trained is None or calibration is None or found.deal is None:
-        return False, "there is no deal, no training or no calibration that they could follow from"
+def _check_shares(found: CheckedLedger, stated: Any) -> None:
+    """Raise `InvalidInput` unless shares follow from what members measured and the calibration they signed."""
+    calibration, verified = ledger_calibration(found), found.entries.get(VERIFIED)
+    if calibration is None:
+        raise InvalidInput("there is no calibration that they could follow from")
     models = [] if verified is None else verified.content["models"]
-    due = calibration.paid_shares(found.deal, models, found.under.delivered())
-    if not same_shares(stated, due):
-        return False, "they are not those that follow from what members measured"
-    return True, "each follows from the calibration and what members measured, without the two parties' reports"
+    calibration.check_paid_shares(stated, found.stated_deal, models, found.under.delivered())
 
 
 def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and between which ends

@@ -47,7 +47,7 @@ import numpy as np
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, is_ledger
 from fedpact.federation.lots import Ownership
 from fedpact.fitting.observations import Observations, Tests
-from fedpact.negotiation.check import CheckedLedger, check_ledger
+from fedpact.negotiation.check import CheckedLedger
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.tables import csv_rows, number_format, read_cells
@@ -374,7 +374,9 @@ def _subset(row: int, cell: str, names: list[str]) -> tuple[str, ...]:
 
 
 def _sound_ledger(path: Path) -> CheckedLedger:
-    found = check_ledger(path)
+    from fedpact.fitting.delivery import check_run  # noqa: PLC0415 - which reads the models that stand in a ledger
+
+    found = check_run(path)
     for claim in found.failed:
         raise InvalidInput(f"this ledger does not hold: {claim}: {found.findings[claim].reason}")
     return found

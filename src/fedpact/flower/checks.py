@@ -37,9 +37,8 @@ import numpy as np
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_from_record, is_number
 from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, chained_entries
-from fedpact.deals.settlement import check_unit, settle_payments, settle_run
+from fedpact.deals.settlement import check_terms, settle_payments, settle_run
 from fedpact.deals.signatures import (
-    MONEY,
     SignedDeal,
     is_signed_by,
     plain_key,
@@ -47,7 +46,7 @@ from fedpact.deals.signatures import (
     settles_by_delivery,
     verification_terms,
 )
-from fedpact.fitting.delivery import Calibration, same_shares
+from fedpact.fitting.delivery import Calibration
 from fedpact.flower.identity import OwnNode, Seat
 from fedpact.mechanisms import MECHANISMS
 from fedpact.negotiation.agent import Agent
@@ -122,14 +121,15 @@ def check_own_part(seat: Seat, asked: Mapping[str, Any]) -> Deal:
     deal = deal_of_document(document)
     given_by_absent = np.delete(deal.contributions, deal.members).any()
     _require("contributions", not given_by_absent, "somebody who is out would contribute")
-    money = document.get("money")
     try:
-        check_unit(**{part: money[part] for part in MONEY})  # type: ignore[index]
-    except (InvalidInput, KeyError, TypeError) as reason:
-        raise Refused(f"money: no exchange rate in {short_repr(money)}: {reason}") from reason
+        check_terms(document.get("money"))
+    except InvalidInput as reason:
+        raise Refused(f"money: {reason}") from reason
     listed = isinstance(prices, list) and len(prices) == seat.size and all(map(is_number, prices))
     if prices is not None and not listed:
         raise Refused(f"prices must be {seat.size} finite numbers, got {short_repr(prices)}")
+    strays = np.delete(prices or np.zeros(seat.size), deal.members).any()
+    _require("prices", not strays, "they name one for the data of somebody who is out")
     if utility is not None and not is_number(utility):
         raise Refused(f"utility must be a finite number, got {short_repr(utility)}")
     return deal
@@ -363,6 +363,9 @@ def check_settlement(
         whole = isinstance(cents, dict) and all(type(amount) is int for amount in cents.values())
         if not isinstance(cents, dict) or not whole or list(cents) != document["agents"] or sum(cents.values()):
             raise Refused("cents must be whole, one number per member, and sum to zero")
+        charged = [name for name in document["excluded"] if cents.get(name)]
+        if charged:
+            raise Refused(f'"{charged[0]}" is not in the deal, and {cents[charged[0]]} cents are settled with it')
         if settles_by_delivery(document):
             if VERIFIED not in under.entries:
                 raise Refused("there is nothing that members measured in what is to be settled")
@@ -431,9 +434,10 @@ def _check_cents_by_delivery(
     if not isinstance(prices, list) or [prices_digest(row) for row in prices] != (document.get("prices") or []):
         raise Refused("the prices are not those of the deal")
     deal = replace(deal_of_document(document), prices=np.asarray(prices, dtype=np.float64))
-    due = Calibration.of_record(calibration).paid_shares(deal, models, delivered)
-    if not isinstance(stated, list) or not same_shares(stated, due):
-        raise Refused("the shares that are paid for are not those that what members measured comes to")
+    try:
+        Calibration.of_record(calibration).check_paid_shares(stated, deal, models, delivered)
+    except InvalidInput as reason:
+        raise Refused(f"the shares that are paid for: {reason}") from reason
     settled = settle_run(deal, delivered, document["money"], shares=stated)
     if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
         raise Refused("the cents are not those due for what arrived")

@@ -31,6 +31,7 @@ from fedpact.deals.signatures import is_signed_by, own_document
 from fedpact.deals.transcript import is_transcript
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates
 from fedpact.federation import Federation
+from fedpact.fitting.delivery import check_run
 from fedpact.flower.messages import (
     RECORD,
     SEAL,
@@ -44,7 +45,7 @@ from fedpact.flower.messages import (
 )
 from fedpact.flower.personal_models import Wants, check_personal, checked_wants, group_members
 from fedpact.flower.run import Lost, SignedRun, begin_run
-from fedpact.negotiation.check import check_record
+from fedpact.negotiation.check import check_transcript
 from fedpact.scenario import Money
 from fedpact.scenario.scenario import PERSONAL
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -373,7 +374,7 @@ def _deal_of(given: Deal | Outcome | Path | str) -> Deal:
     if isinstance(given, Path | str):
         path = Path(given)
         if is_ledger(path) or is_transcript(path):
-            found = check_record(path)
+            found = check_run(path) if is_ledger(path) else check_transcript(path)
             for claim in found.failed:
                 raise InvalidInput(f"{path}: this deal does not hold: {claim}: {found.findings[claim].reason}")
         return load_deal(path)

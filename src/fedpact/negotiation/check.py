@@ -5,9 +5,11 @@ is given a file, the explorer and a ledger's page show what it finds:
 
 * Of a deal in a file, by the scenario (`check_deal`): the certificates of the claims it is held to, and its rows.
 * Of a transcript (`check_transcript`): the deal recomputed from its exchanges alone.
-* Of a ledger (`check_ledger`): the last deal and what follows it, the files beside it, and all signatures. These are
-  verified with the members' public keys and nothing that the coordinator says (`fedpact.deals.signatures`). Without
-  `KnownKeys` somebody could have made up the whole run, members and all.
+* Of a ledger (`fedpact.fitting.delivery.check_run`): the last deal and what follows it, the files beside it, and all
+  signatures. These are verified with the members' public keys and nothing that the coordinator says
+  (`fedpact.deals.signatures`). Without `KnownKeys` somebody could have made up the whole run, members and all.
+  `check_ledger` is the same but for the shares of a run that pays for what arrived: it works out none, so such a
+  settlement does not hold.
 
 A check whose entry or file is not there is left open; that is not a failure, and is said.
 """
@@ -15,6 +17,7 @@ A check whose entry or file is not there is left open; that is not a failure, an
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -53,7 +56,7 @@ from fedpact.deals.ledger import (
     Entry,
     is_end,
 )
-from fedpact.deals.settlement import settle_run
+from fedpact.deals.settlement import money_terms, settle_run
 from fedpact.deals.signatures import (
     KnownKeys,
     SignedDeal,
@@ -77,6 +80,7 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import MAX_NAMES, differing_texts, join_names
 
 STATED, FINISHED, PAYMENTS, LEFT_OUT = "stated", "finished", "payments", "members"  # names of checks
+SHARES, MONEY = "paid shares", "money"
 # What reading an entry raises that has a sound chain and unsound content.
 UNSOUND = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
@@ -261,8 +265,8 @@ def _balanced_text(deal: Deal, tolerance: float) -> str:
 class CheckedLedger(Checked):
     """A ledger, the files beside it and the keys that are known, with what was found in them.
 
-    `keys`, `receipts` and `must_be_signed` are as `check_ledger` takes them. `more` is found by those who know more,
-    such as whether shares follow from a calibration.
+    `keys`, `receipts` and `must_be_signed` are as `check_ledger` takes them. `check_shares` works out anew which shares
+    are paid for, and raises `InvalidInput` where others are stated.
     """
 
     chain: Chain
@@ -270,13 +274,13 @@ class CheckedLedger(Checked):
     keys: KnownKeys = field(default_factory=KnownKeys)
     receipts: Sequence[Mapping[str, Any]] = ()
     must_be_signed: bool = False
-    more: Mapping[str, Finding] = field(default_factory=dict)
+    check_shares: Callable[[CheckedLedger, Any], None] | None = None
 
     @cached_property
     def findings(self) -> Mapping[str, Finding]:  # type: ignore[override]
         """By claim."""
         found = {f"receipt of {each['name']}": _finding(partial(_check_receipt, each), self) for each in self.receipts}
-        return _findings("ledger", self) | found | dict(self.more)
+        return _findings("ledger", self) | found
 
     @cached_property
     def deal(self) -> Deal | None:
@@ -353,8 +357,8 @@ class CheckedLedger(Checked):
         if not isinstance(name, str) or Path(name).name != name:
             raise InvalidInput(f"a ledger names files beside it, got {name!r:.80}")
         path = self.folder / name
-        if not path.exists():
-            raise ClaimOpen(f"{name} is not beside the ledger")
+        if not os.path.exists(path):  # unlike Path.exists, silent about names that are too long
+            raise ClaimOpen(f"{name:.80} is not beside the ledger")
         if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
             raise InvalidInput(f"{name} was changed: it does not have the digest in the ledger")
         return path
@@ -573,6 +577,20 @@ def _check_settlement(found: CheckedLedger) -> str:
     if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
         raise InvalidInput("the cents settled are not those due for what was delivered at the prices agreed")
     return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
+
+
+@_check(
+    "ledger",
+    SHARES,
+    needs="a verification that settles, the calibration",
+    applies=lambda found: SETTLED in found.entries and "paid_shares" in found.entries[SETTLED].content,
+)
+def _check_paid_shares(found: CheckedLedger) -> str:
+    """The shares that are paid for follow from what members measured and the calibration they signed."""
+    if found.check_shares is None:
+        raise InvalidInput("they were not worked out anew")
+    found.check_shares(found, found.entries[SETTLED].content["paid_shares"])
+    return "each follows from the calibration and what members measured, without the two parties' reports"
 
 
 @_check("ledger", "order", needs="the ledger")
@@ -828,10 +846,10 @@ class CheckedDeal(Checked):
 
     @property
     def difference(self) -> str:
-        """What is wrong first of all: the record it comes from, who is left out, a payment, or a claim."""
+        """What is wrong first of all: the record it comes from, who is left out, money, a payment, or a claim."""
         failures = self.failures
         record = self.record.failed if self.record is not None else ()
-        first = [*record, LEFT_OUT, PAYMENTS, *failures]
+        first = [*record, LEFT_OUT, MONEY, PAYMENTS, *failures]
         return next((f"{quote_claim(claim)}: {failures[claim]}" for claim in first if claim in failures), "")
 
 
@@ -988,6 +1006,26 @@ def _check_budgets(found: CheckedDeal) -> str:
 def _check_deal_prices(found: CheckedDeal) -> str:
     """Everybody is paid what its prices say."""
     return _price_text(found.deal)
+
+
+@_check(
+    "deal",
+    MONEY,
+    needs="a ledger, and a scenario with money",
+    applies=lambda found: isinstance(found.record, CheckedLedger) and found.money is not None,
+)
+def _check_money(found: CheckedDeal) -> str:
+    """The run's currency, its exchange rate and its decimals are those of the scenario."""
+    assert isinstance(found.record, CheckedLedger)
+    stated, wanted = found.record.under.document["money"], money_terms(found.money)
+    if stated != wanted:
+        run, scenario = (
+            f"{short_repr(each['currency'])} {short_repr(each['per_payoff'])} per unit of payoff, "
+            f"{short_repr(each['decimals'])} decimals"
+            for each in (stated, wanted)
+        )
+        raise InvalidInput(f"the run is settled at {run}; the scenario says {scenario}")
+    return "currency, exchange rate and decimals of the run are those of the scenario"
 
 
 @_check("deal", STATED, needs="the scenario, and a file")

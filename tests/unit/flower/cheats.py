@@ -18,11 +18,10 @@ from flwr.app import Context
 from scipy.special import ndtr
 
 import fedpact as fp
-from fedpact.fitting.delivery import Calibration
+from fedpact.fitting.delivery import Calibration, check_run
 from fedpact.flower import Score
 from fedpact.flower.run import read_model
 from fedpact.flower.server import conduct, federated_averaging
-from fedpact.negotiation.check import check_ledger
 from unit.flower.in_process import Stage
 
 DIMENSIONS = 300
@@ -177,19 +176,19 @@ TOGETHER: Mapping[str, Cheat] = {
 @contextmanager
 def estimating_once() -> Iterator[None]:
     """Within it nodes of this process share one estimate of the same numbers, which each would make for itself."""
-    original, known = Calibration.paid_shares, {}
+    original, known = Calibration.shares_due, {}
 
-    def paid_shares(self: Calibration, deal: Any, models: Any, delivered: Any) -> Any:
+    def shares_due(self: Calibration, deal: Any, models: Any, delivered: Any) -> Any:
         key = json.dumps([self.record(), models, delivered, deal.contributions.tolist()], sort_keys=True)
         if key not in known:
             known[key] = original(self, deal, models, delivered)
         return known[key]
 
-    Calibration.paid_shares = paid_shares  # type: ignore[method-assign]
+    Calibration.shares_due = shares_due  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Calibration.paid_shares = original  # type: ignore[method-assign]
+        Calibration.shares_due = original  # type: ignore[method-assign]
 
 
 def conduct_run(folder: Path, seed: int, cheat: Cheat, *, once: bool = True, **more: Any) -> Stage:
@@ -214,7 +213,7 @@ def conduct_run(folder: Path, seed: int, cheat: Cheat, *, once: bool = True, **m
 
 def utilities(stage: Stage, seed: int, cheat: Cheat) -> tuple[np.ndarray, np.ndarray]:
     """Everybody's true utility in euros, if what arrived is paid for and if what is counted is."""
-    found = check_ledger(stage.ledger)
+    found = check_run(stage.ledger)
     assert found.failed == [], found.failed
     settled, trained = found.entries.get("settled"), found.entries.get("trained")
     assert found.deal is not None and settled is not None and trained is not None

@@ -14,8 +14,10 @@ import pytest
 from flwr.serverapp.strategy import FedAvg
 
 import fedpact as fp
+from fedpact.deals.deal_file import deal_from_record
+from fedpact.deals.settlement import settle_run
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
-from fedpact.fitting.delivery import Calibration, ledger_calibration, with_paid_shares
+from fedpact.fitting.delivery import check_run, ledger_calibration
 from fedpact.fitting.logs import read_logs, read_verified
 from fedpact.flower import UnderDeal
 from fedpact.negotiation.check import check_ledger
@@ -40,7 +42,7 @@ def ledger(cheated: Stage, tmp_path: Path) -> Path:
 
 
 def test_a_verified_run_is_sound_and_pays_for_what_arrived(ledger: Path) -> None:
-    found = with_paid_shares(check_ledger(ledger))
+    found = check_run(ledger)
     assert found.failed == [] and found.findings["paid shares"].holds
     assert found.findings["verified"].holds and found.findings["updates"].holds
     assert sorted(p.name for p in found.signed_parts if p.about == "verification") == sorted(MEMBERS)
@@ -156,31 +158,44 @@ def test_a_file_that_holds_no_updates_is_said_so(ledger: Path) -> None:
     assert "does not hold the updates of a training" in check_ledger(ledger).findings["updates"].reason
 
 
-@pytest.mark.slow
-def test_shares_that_do_not_follow_are_found(ledger: Path) -> None:
-    """Even if all members had signed them: the shares are worked out anew."""
+def move_shares(entries: Entries, step: float) -> None:
+    """All that Ada is paid for moved, and the cents with it: at 10,000 EUR a point a little of a share is money."""
+    settled, deal = content(entries, "settled"), deal_from_record(content(entries, "agreed")["deal"])
+    for row in settled["paid_shares"][1:]:
+        row[0] = round(row[0] + step, 6)
+    unit = {part: entries[0]["content"][part] for part in ("currency", "per_payoff", "decimals")}
+    delivered = dict(zip(deal.agents, deal.contributions.tolist(), strict=True))
+    due = settle_run(deal, delivered, unit, shares=settled["paid_shares"])
+    settled["cents"] = dict(zip(due.names, due.cents, strict=True))
+
+
+@pytest.mark.parametrize("step", [0.9, 0.001, 1.9e-4, 1e-6])
+def test_shares_that_do_not_follow_are_found(ledger: Path, step: float) -> None:
+    """Even if members had signed them: the shares are worked out anew, in the digits in which machines agree."""
+    before = content(entries_of(ledger), "settled")["cents"]
+    attacked(ledger, lambda entries: move_shares(entries, step))
+    found = check_run(ledger)
+    assert "settlement" not in found.failed and found.findings["paid shares"].holds is False
+    assert step < 1e-4 or content(entries_of(ledger), "settled")["cents"] != before
+    assert found.paid is None and found.paid_shares is None
+
+
+def test_what_is_not_worked_out_is_not_paid(ledger: Path) -> None:
     found = check_ledger(ledger)
-    settled = found.entries.get("settled")
-    assert settled is not None
-    settled.content["paid_shares"][1][0] = 1.0  # type: ignore[index]
-    assert with_paid_shares(found).findings["paid shares"].holds is False
+    assert found.failed == ["paid shares"] and found.paid is None
+    assert check_run(ledger).paid is not None
 
 
 @pytest.mark.slow
 def test_a_node_disputes_cents_that_do_not_follow(tmp_path: Path) -> None:
     """A coordinator that would pay Ada in full is found by every node."""
 
-    original, calls = Calibration.paid_shares, []
-
-    def paid_shares(self: Calibration, deal: Any, models: Any, delivered: Any) -> Any:
-        calls.append(1)
-        if len(calls) > 1:  # a node
-            return original(self, deal, models, delivered)
+    def paid_shares(*_: Any) -> Any:  # which nodes do not ask
         return [[None if row == column else 1.0 for column in range(5)] for row in range(5)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unit.flower.cheats.Calibration.paid_shares", paid_shares)
-        with pytest.raises(fp.InvalidInput, match="the shares that are paid for are not those"):
+        with pytest.raises(fp.InvalidInput, match="the shares that are paid for: they are not those"):
             conduct_run(tmp_path, SEED, Cheat(updates={0: sent_back}), once=False)
     assert "the settlement is disputed" in json.dumps(entries_of(tmp_path / "record" / "ledger.jsonl")[-1])
 
