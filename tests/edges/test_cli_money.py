@@ -125,10 +125,11 @@ def test_what_nobody_signed_moves_no_money(run: Run, tmp_path: Path, monkeypatch
     def stating_more(run: Any, kind: str, content: Any) -> None:
         note(run, kind, content | ({"asked": {"City": 100}} if kind == "trained" else {}))
 
-    honest = Stage(HOSPITALS.federation, tmp_path / "honest")
+    money = {"currency": HOSPITALS.money.currency, "per-payoff": HOSPITALS.money.per_payoff}
+    honest = Stage(HOSPITALS.federation, tmp_path / "honest", run_config=money)
     honest.conduct()
     monkeypatch.setattr(run_module.SignedRun, "note", stating_more)
-    forged = Stage(HOSPITALS.federation, tmp_path / "forged")
+    forged = Stage(HOSPITALS.federation, tmp_path / "forged", run_config=money)
     forged.conduct()
     assert '"asked":{"City":100}' in forged.ledger.read_text(encoding="utf-8")
     receipts = [
@@ -142,11 +143,31 @@ def test_what_nobody_signed_moves_no_money(run: Run, tmp_path: Path, monkeypatch
 def test_a_run_is_settled_in_its_own_money_whatever_is_asked(run: Run, tmp_path: Path) -> None:
     stage = Stage(HOSPITALS.federation, tmp_path / "stage", run_config={"currency": "CHF", "per-payoff": 2e6})
     stage.conduct()
-    settled = run("settle", "hospitals", stage.ledger, "--json").record
+    fp.save_scenario(fp.Scenario(federation=HOSPITALS.federation), tmp_path / "no-money.toml")
+    settled = run("settle", "no-money.toml", stage.ledger, "--json").record
     assert (settled["currency"], settled["per_payoff"]) == ("CHF", 2e6)
     for options in (["--delivered", "City=0"], ["--sponsor", "Bank"]):
-        refused = run("settle", "hospitals", stage.ledger, *options)
+        refused = run("settle", "no-money.toml", stage.ledger, *options)
         assert refused.code == 2 and f"leave out {options[0]}" in refused.err
+
+
+@pytest.mark.parametrize("money", [fp.Money("USD", HOSPITALS.money.per_payoff), fp.Money("EUR", 7000.0)])
+def test_a_run_in_other_money_than_the_scenario_says(run: Run, tmp_path: Path, money: fp.Money) -> None:
+    """The ledger agrees with itself: only the scenario shows that everybody is paid by another rate."""
+    write_signed_ledger(tmp_path / "ledger.jsonl", SOLVED.deal, money=money, per_unit=1000.0)
+    assert run("check", "ledger.jsonl").code == 0
+    checked = run("check", "hospitals", "ledger.jsonl", "--json")
+    assert checked.code == 1 and checked.record["failed"] == ["money"]
+    refused = run("settle", "hospitals", "ledger.jsonl")
+    assert refused.code == 2 and f"the run is settled at '{money.currency}' {money.per_payoff}" in refused.err
+    assert run("settle", "hospitals", "ledger.jsonl", "--unchecked", "--json").record["currency"] == money.currency
+
+
+def test_decimals_that_are_not_the_currencys(run: Run, tmp_path: Path) -> None:
+    yen = {"currency": "JPY", "decimals": 2}
+    write_ledger(tmp_path / "ledger.jsonl", changed={"begun": yen})
+    assert "decimals must be 0, as amounts in 'JPY' have, got 2" in run("check", "ledger.jsonl").words
+    assert run("settle", "hospitals", "ledger.jsonl").code == 2
 
 
 @pytest.mark.slow

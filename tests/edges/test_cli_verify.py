@@ -101,6 +101,10 @@ def test_a_ledger_holds_the_deal_and_the_models(run, scenario: Path, tmp_path: P
     nothing = run("verify", "early.jsonl", scenario)
     assert nothing.code == 2
     assert "early.jsonl: this ledger records no models made of subsets" in nothing.err
+    write_signed_ledger(tmp_path / "odd.jsonl", deal, until="agreed", changed={"agreed": {"verification": 1}})
+    odd = run("verify", "odd.jsonl")
+    assert run("check", "odd.jsonl").code == 1
+    assert odd.code == 2 and "odd.jsonl: a deal's verification must say its terms, got 1" in odd.err
     path, seen = tmp_path / "ledger.jsonl", {name: rng.uniform(0.3, 0.6, 7).tolist() for name in NAMES}
     write_signed_ledger(
         path, deal, until="verified", subsets=7, measure=lambda subsets, name: (seen[name][: len(subsets)], 300)

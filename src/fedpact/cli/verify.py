@@ -59,7 +59,8 @@ def verify(
     inputs.check_picture(plot)
     recorded = is_ledger(measured)
     found_ledger = check_run(measured) if recorded and scenario is None and deal is None else None
-    known = None if found_ledger is None else ledger_calibration(found_ledger)
+    with error_context(str(measured)):
+        known = None if found_ledger is None else ledger_calibration(found_ledger)
     chosen = (
         inputs.read_scenario(scenario or inputs.DEFAULT_EXAMPLE)
         if known is None

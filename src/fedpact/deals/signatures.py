@@ -275,8 +275,10 @@ def deal_document(entries: Sequence[Entry], agreed: Entry) -> dict[str, Any]:
     }
 
 
-def verification_terms(stated: Mapping[str, Any]) -> dict[str, Any]:
+def verification_terms(stated: Any) -> dict[str, Any]:
     """What members sign of how delivery is verified, and whether that is what is paid for; the calibration's digest."""
+    if not isinstance(stated, Mapping):
+        raise InvalidInput(f"a deal's verification must say its terms, got {short_repr(stated)}")
     calibration = stated.get("calibration")
     digest = None if calibration is None else hashlib.sha256(canonical_json(calibration)).hexdigest()
     return {"subsets": stated.get("subsets"), "settles": stated.get("settles"), "calibration": digest}

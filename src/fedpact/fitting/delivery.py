@@ -49,7 +49,7 @@ from scipy.special import stdtr, stdtrit
 from fedpact.deals import Deal, Outcome, Settlement
 from fedpact.deals.ledger import AGREED, VERIFIED
 from fedpact.deals.settlement import agreed_transfers, payments_for_shares, settle
-from fedpact.deals.signatures import KnownKeys
+from fedpact.deals.signatures import KnownKeys, verification_terms
 from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
@@ -320,10 +320,9 @@ def ledger_calibration(found: CheckedLedger) -> Calibration | None:
     """The calibration that members signed to be judged by, if there is one."""
     agreed = found.entries.get(AGREED)
     terms = None if agreed is None else agreed.content.get("verification")
-    if not isinstance(terms, Mapping | None):
-        raise InvalidInput(f"a deal's verification must say its terms, got {short_repr(terms)}")
-    stated = None if terms is None else terms.get("calibration")
-    return None if stated is None else Calibration.of_record(stated)
+    if terms is None or verification_terms(terms)["calibration"] is None:
+        return None
+    return Calibration.of_record(terms["calibration"])
 
 
 def check_run(

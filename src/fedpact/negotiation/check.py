@@ -447,12 +447,14 @@ def _check_entries(found: CheckedLedger) -> str:
 
 
 def _has_its_parts(entry: Entry) -> bool:
-    """Whether an entry has the parts of its kind, and accuracies are from 0 to 1."""
+    """Whether an entry has the parts of its kind, a verification is its terms, and accuracies are from 0 to 1."""
     content, (fields, _) = entry.content, PHASES.get(entry.kind, ({}, ()))
     models = content["models"] if entry.kind == VERIFIED else [content] if entry.kind == MEASURED else []
     scores = [said.get("accuracy") for model in models for said in model["accuracies"].values()]
-    return all(isinstance(content[key], kind) for key, kind in fields.items()) and all(
-        score is None or 0.0 <= score <= 1.0 for score in scores
+    return (
+        all(isinstance(content[key], kind) for key, kind in fields.items())
+        and isinstance(content.get("verification"), dict | None)
+        and all(score is None or 0.0 <= score <= 1.0 for score in scores)
     )
 
 
@@ -1018,6 +1020,8 @@ def _check_money(found: CheckedDeal) -> str:
     """The run's currency, its exchange rate and its decimals are those of the scenario."""
     assert isinstance(found.record, CheckedLedger)
     stated, wanted = found.record.under.document["money"], money_terms(found.money)
+    if stated == money_terms(None):
+        raise ClaimOpen("the run says nothing of money: its amounts are units of payoff")
     if stated != wanted:
         run, scenario = (
             f"{short_repr(each['currency'])} {short_repr(each['per_payoff'])} per unit of payoff, "

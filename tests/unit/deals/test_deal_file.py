@@ -183,3 +183,28 @@ def test_a_deal_against_its_own_prices_is_settled_by_those_who_insist() -> None:
     with pytest.raises(fp.InvalidInput, match=r"payments must be what the deal's prices come to: member .* unchecked"):
         fp.settle(moved)
     assert sum(fp.settle(moved, unchecked=True).cents) == 0
+
+
+@pytest.mark.parametrize("prices", [[[0, 0, 0], [0, 0, 0], [3, -6, 0]], [[-1, 2, 4], [1, -2, -4], [0, 0, 0]]])
+def test_nothing_is_paid_by_or_to_who_is_out(prices: Any) -> None:
+    """What is agreed comes to nothing, and a shortfall of the others would be charged to somebody who signs nothing."""
+    terms = {"agents": ("Ann", "Ben", "Out"), "contributions": [10.0, 5.0, 0.0], "payments": [0.0, 0.0, 0.0]}
+    with pytest.raises(fp.InvalidInput, match=r'prices\[., .\] must be 0, .* by or to member "Out"'):
+        Deal(mechanism="externality", **terms, prices=prices, excluded={"Out": "it was late"})
+    prices = [[-1.0, 2.0, 0.0], [1.0, -2.0, 0.0], [0.0, 0.0, 0.0]]
+    deal = Deal(mechanism="externality", **terms, prices=prices, excluded={"Out": "it was late"})
+    assert fp.settle(deal, delivered=[5.0, 5.0, 0.0]).cents[2] == 0
+
+
+def test_prices_of_lots_of_who_is_out() -> None:
+    lots = {"lot_owners": ("Ann", "Out", "Ann"), "lot_names": ("x", "x", "y")}
+    with pytest.raises(fp.InvalidInput, match=r'prices\[0, 1\] must be 0, .* by or to member "Out"'):
+        Deal(
+            mechanism="externality",
+            agents=("Ann", "Out"),
+            contributions=[1.0, 0.0, 1.0],
+            payments=[0.0, 0.0],
+            prices=[[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]],
+            excluded={"Out": "it was late"},
+            **lots,
+        )

@@ -57,6 +57,14 @@ def spoiled(key: str, place: int, factor: float) -> dict[str, Any]:
     return SOUND | {key: numbers}
 
 
+def out(name: str) -> dict[str, Any]:
+    """Somebody out of the deal, and its price as it was."""
+    index = SOUND["agents"].index(name)
+    given = [*SOUND["contributions"]]
+    given[index] = 0.0
+    return SOUND | {"contributions": given, "excluded": [name]}
+
+
 def with_payment(given: dict[str, Any]) -> dict[str, Any]:
     """Its payment made to fit its prices."""
     return given | {"payment": -float(np.dot(given["prices"], given["contributions"])), "utility": None}
@@ -132,6 +140,8 @@ def test_solved_deals_of_all_kinds_are_signed(seed: int) -> None:
         (SOUND | {"money": SOUND["money"] | {"per_payoff": 0.0}}, "money"),
         (SOUND | {"money": SOUND["money"] | {"decimals": True}}, "money"),
         (SOUND | {"money": SOUND["money"] | {"currency": 3}}, "money"),
+        (SOUND | {"money": SOUND["money"] | {"decimals": 3}}, "money: decimals must be 2"),
+        (out("Clinic"), "prices: they name one for the data of somebody who is out"),
         ({}, "place"),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 from flwr.serverapp.strategy import FedAvg
 
 import fedpact as fp
+from edges.command_line import run_main
 from fedpact.deals.deal_file import deal_from_record
 from fedpact.deals.settlement import settle_run
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
@@ -178,6 +179,22 @@ def test_shares_that_do_not_follow_are_found(ledger: Path, step: float) -> None:
     assert "settlement" not in found.failed and found.findings["paid shares"].holds is False
     assert step < 1e-4 or content(entries_of(ledger), "settled")["cents"] != before
     assert found.paid is None and found.paid_shares is None
+
+
+def test_every_command_works_the_shares_out(
+    cheated: Stage, ledger: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ledger.parent)  # where errors go by a short name
+    scenario, name = str(cheated.folder / "calibration.toml"), ledger.name
+    assert run_main(["check", scenario, name]) == run_main(["settle", scenario, name]) == 0
+    attacked(ledger, lambda entries: move_shares(entries, 0.9))
+    capsys.readouterr()
+    assert run_main(["check", scenario, name, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["failed"] == ["paid shares", "confirmed"]
+    for command in (["settle", scenario, name], ["settle", scenario, name, "--unchecked"], ["verify", name]):
+        assert run_main(command) == 2 and "paid shares" in capsys.readouterr().err
+    with pytest.raises(fp.InvalidInput, match="paid shares"):
+        UnderDeal(FedAvg(), ledger)
 
 
 def test_what_is_not_worked_out_is_not_paid(ledger: Path) -> None:

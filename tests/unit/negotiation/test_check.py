@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zipfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +158,91 @@ def test_payments_are_by_the_prices_and_what_does_not_depend_on_contributions(pa
     other = path.with_name("other.jsonl")
     run_ledger(other, until=AGREED, agreed={"deal": DEAL | side | {"payments": [1.6, -1.6]}})
     assert check_ledger(other).failed == ["prices"]
+
+
+def test_prices_of_who_is_out_are_found(path: Path) -> None:
+    """By them somebody without a key or a signature pays what the others fall short of."""
+    deal = {
+        "mechanism": "externality",
+        "agents": ["A", "B", "Out"],
+        "contributions": [10.0, 5.0, 0.0],
+        "payments": [0.0, 0.0, 0.0],
+        "prices": [[-3.0, 6.0, 0.0], [0.0, 0.0, 0.0], [3.0, -6.0, 0.0]],
+        "excluded": {"Out": "it was late"},
+    }
+    sound = deal | {"prices": [[0.0, 0.0, 0.0]] * 3}
+    write_signed_ledger(path, sound, used={"A": [10], "B": [1]}, changed={AGREED: {"deal": deal}})
+    found = check_ledger(path)
+    assert {"prices", "settlement"} <= set(found.failed) and found.paid is None
+    assert 'nothing is paid by or to member "Out"' in found.findings["prices"].reason
+
+
+def test_decimals_are_those_of_the_currency(path: Path) -> None:
+    run_ledger(path, begun={"currency": "JPY"})
+    assert "decimals must be 0, as amounts in 'JPY' have, got 2" in check_ledger(path).findings["settlement"].reason
+
+
+def test_a_name_of_a_file_that_is_too_long(path: Path) -> None:
+    run_ledger(path, trained={"model": {"file": "m" * 5000, "sha256": "0"}})
+    finding = check_ledger(path).findings["model"]
+    assert finding.holds is None and finding.reason == f"{'m' * 80} is not beside the ledger"
+
+
+def zipped(content: bytes, **flags: int) -> bytes:
+    """An archive with one array, whose header in the archive may say anything."""
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("rounds.npy", content)
+    made = bytearray(file.getvalue())
+    listed = made.find(b"PK\x01\x02")
+    made[6] |= flags.get("encrypted", 0)
+    made[listed + 8] |= flags.get("encrypted", 0)
+    made[8] = made[listed + 10] = flags.get("method", 0)
+    return bytes(made)
+
+
+def stored(rounds: str, **arrays: Any) -> bytes:
+    file = BytesIO()
+    np.savez(file, *arrays.values(), rounds=np.array(rounds))
+    return file.getvalue()
+
+
+def header(shape: tuple[int, ...]) -> bytes:
+    file = BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return file.getvalue()
+
+
+SPREADING = '[{"before": {"w": "arr_0"}, "updates": {"A": {"w": "arr_1"}}, "samples": {"A": 10}}]'
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (stored("[" * 100_000), "must not nest lists or objects so deeply"),
+        (stored(SPREADING, before=np.zeros((1, 9)), update=np.zeros((9, 1))), "'w' do not have the shape of the model"),
+        (zipped(b"\x93NUMPY\x01\x00v\x00" + b"[" * 118), "does not hold the updates of a training"),
+        (zipped(header((10**13,))), "does not hold the updates of a training"),
+        (zipped(b"abc", method=99), "does not hold the updates of a training"),
+        (zipped(b"abc", encrypted=1), "does not hold the updates of a training"),
+    ],
+    ids=["nested", "spreading", "header", "shape", "method", "encrypted"],
+)
+def test_whatever_lies_beside_a_ledger_is_a_finding(path: Path, content: bytes, reason: str) -> None:
+    path.with_name("updates.npz").write_bytes(content)
+    kept = {"file": "updates.npz", "sha256": hashlib.sha256(content).hexdigest()}
+    measured = {"subsets": 2, "measure": lambda subsets, _: ([0.5] * len(subsets), 10)}
+    write_signed_ledger(path, DEAL, changed={TRAINED: {"updates": kept}}, **measured)
+    finding = check_ledger(path).findings["updates"]
+    assert finding.holds is False and reason in finding.reason
+
+
+def test_a_receipt_of_nested_lists(path: Path) -> None:
+    run_ledger(path)
+    receipt = path.with_name("receipt.json")
+    receipt.write_text("[" * 200_000, encoding="utf-8")
+    with pytest.raises(fp.InvalidInput, match=r"receipt\.json: a receipt: must not nest lists or objects so deeply"):
+        check_ledger(path, receipts=[receipt])
 
 
 def test_a_ledger_that_was_changed_stands_as_far_as_its_chain(path: Path) -> None:
