@@ -23,7 +23,7 @@ from fedpact.utils.files import check_writable, choose_format, replace_files
 from fedpact.utils.words import printable
 
 if TYPE_CHECKING:
-    from fedpact.negotiation.check import CheckedDeal
+    from fedpact.negotiation.check import CheckedDeal, CheckedLedger
 
 DEFAULT_EXAMPLE = "hospitals"
 DEFAULT_MECHANISM = "externality"
@@ -149,7 +149,14 @@ def checked_deal(scenario: Scenario, path: Path | None, name: str | None, **deta
         return check_solved(rules, recommended, deal, money=money, claims=details.get("claims"))
 
 
-def choose_deal(scenario: Scenario, path: Path | None, name: str | None, *, unchecked: bool = False) -> Deal:
+def choose_deal(
+    scenario: Scenario,
+    path: Path | None,
+    name: str | None,
+    *,
+    unchecked: bool = False,
+    ledger: CheckedLedger | None = None,
+) -> Deal:
     """The deal to carry out: that of a file, the one that a mechanism makes, or the one that is recommended.
 
     Parameters
@@ -158,6 +165,8 @@ def choose_deal(scenario: Scenario, path: Path | None, name: str | None, *, unch
         The mechanism that makes it; of a file with several deals, which one.
     unchecked
         Whether to take a deal that does not hold, or is one of another scenario.
+    ledger
+        The ledger that the file is, where it was checked already.
 
     Raises
     ------
@@ -169,7 +178,7 @@ def choose_deal(scenario: Scenario, path: Path | None, name: str | None, *, unch
     if unchecked and stated is not None:
         deal = replace(stated, scenario=None)
     else:
-        found = checked_deal(scenario, path, name)
+        found = checked_deal(scenario, path, name, found=ledger)
         if found.failures and not unchecked:
             what, argument = (path, path) if path else (f"the deal of {found.rules.name}", f"-m {found.rules.name}")
             raise InvalidInput(

@@ -58,7 +58,7 @@ def settle(
     chosen = inputs.read_scenario(scenario)
     options = {"--sponsor": sponsor, "--delivered": delivered}
     run = _finished_run(deal, [option for option, given in options.items() if given is not None])
-    agreed = inputs.choose_deal(chosen, deal, name, unchecked=unchecked)
+    agreed = inputs.choose_deal(chosen, deal, name, unchecked=unchecked, ledger=run)
     money, given = chosen.money, _delivered(agreed, delivered or [])
     if run is not None:  # as it stands there, in the order of its members
         agreed, given = run.stated_deal, run.delivered

@@ -611,8 +611,7 @@ def last_deal(deals: Sequence[SignedDeal]) -> SignedDeal:
 def read_receipt(path: Path) -> dict[str, Any]:
     """What a member has written down of what it has signed last."""
     with error_context(str(path)):
-        with error_context("a receipt"):
-            receipt = decode_json(read_text(path))
+        receipt = decode_json(read_text(path))
         for key in ("name", "run", "head", "about", "digest"):
             if not isinstance(receipt, dict) or not isinstance(receipt.get(key), str):
                 raise InvalidInput(f"a receipt must say its {key}; nodes write it, as receipt.json")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.flower.checks import OWN_PART, Refused, check_by_private_file, check_own_part
+from fedpact.deals import read_ledger
+from fedpact.flower.checks import OWN_PART, Refused, check_by_private_file, check_own_part, check_settlement
 from fedpact.flower.identity import Seat
 from fedpact.mechanisms import personal_prices, resolve_mechanism
 from fedpact.negotiation import Agent
 from old_hospitals import example
+from signed_ledgers import write_signed_ledger
 from strategies import random_federations
 
 
@@ -185,3 +188,32 @@ def test_why_it_does_not_sign_quotes_no_number_of_its_own(given: dict[str, Any])
         checked(AGENT, SOUND | {"prices": None} | given)
     stated = str(refused.value).replace("payment: 7 does", "")
     assert not any(character.isdigit() for character in stated), stated
+
+
+def test_no_settlement_that_charges_who_is_out_is_signed(tmp_path: Path) -> None:
+    """Nobody sees everybody's prices: a row for somebody who is out could have any shortfall charged to it."""
+    prices = [[-6.0, 6.0, 6.0, 0.0], [3.0, -9.0, 4.0, 0.0], [3.0, 3.0, -10.0, 0.0], [0.0] * 4]
+    given = np.array([100.0, 50.0, 20.0, 0.0])
+    deal = fp.Deal(
+        mechanism="externality",
+        agents=("Ann", "Ben", "Cat", "Out"),
+        contributions=given,
+        payments=-(np.array(prices) @ given),
+        prices=prices,
+        excluded={"Out": "it was late"},
+    )
+    used = {"Ann": [100], "Ben": [10], "Cat": [20]}
+    document = write_signed_ledger(tmp_path / "ledger.jsonl", deal, money=fp.Money("EUR", 1.0), used=used)
+    entries = read_ledger(tmp_path / "ledger.jsonl").entries
+    index = next(entry.seq for entry in entries if entry.kind == "agreed")
+    asked = {
+        "head": entries[-2].hash,
+        "delivered": {"Ann": 100.0, "Ben": 10.0, "Cat": 20.0},
+        "cents": dict(entries[-1].content["cents"]),
+        "entries": [vars(entry) for entry in entries[index + 1 : -1]],
+    }
+    cat = {"document": document, "place": 2, "prices": prices[2], "calibration": None}
+    assert check_settlement(cat, asked, {}) == asked["delivered"]
+    asked["cents"] |= {"Ann": asked["cents"]["Ann"] + 24000, "Out": -24000}
+    with pytest.raises(Refused, match='"Out" is not in the deal, and -24000 cents are settled with it'):
+        check_settlement(cat, asked, {})

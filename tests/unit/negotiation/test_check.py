@@ -241,7 +241,7 @@ def test_a_receipt_of_nested_lists(path: Path) -> None:
     run_ledger(path)
     receipt = path.with_name("receipt.json")
     receipt.write_text("[" * 200_000, encoding="utf-8")
-    with pytest.raises(fp.InvalidInput, match=r"receipt\.json: a receipt: must not nest lists or objects so deeply"):
+    with pytest.raises(fp.InvalidInput, match=r"receipt\.json: must not nest lists or objects so deeply"):
         check_ledger(path, receipts=[receipt])
 
 
