@@ -158,6 +158,7 @@ def test_a_run_in_other_money_than_the_scenario_says(run: Run, tmp_path: Path, m
     assert run("check", "ledger.jsonl").code == 0
     checked = run("check", "hospitals", "ledger.jsonl", "--json")
     assert checked.code == 1 and checked.record["failed"] == ["money"]
+    assert "the scenario says 'EUR'" in run("check", "hospitals", "ledger.jsonl").words
     refused = run("settle", "hospitals", "ledger.jsonl")
     assert refused.code == 2 and f"the run is settled at '{money.currency}' {money.per_payoff}" in refused.err
     assert run("settle", "hospitals", "ledger.jsonl", "--unchecked", "--json").record["currency"] == money.currency

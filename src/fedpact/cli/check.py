@@ -22,10 +22,12 @@ from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.fitting.delivery import check_run
 from fedpact.negotiation.check import (
     FINISHED,
+    MONEY,
     Checked,
     CheckedDeal,
     CheckedLedger,
     CheckedTranscript,
+    Finding,
     check_transcript,
     violation_text,
 )
@@ -110,6 +112,8 @@ def _show(scenario: Scenario, found: CheckedDeal) -> None:
         screen.say()
     if found.record is not None:
         show_findings(found.record)
+    if MONEY in found.findings:
+        _show_finding(MONEY, found.findings[MONEY])
     show_certificates(found.outcome, details=True)
     screen.say()
     screen.say(f"Held to: {_list_claims(found.claims)}")
@@ -200,8 +204,12 @@ def show_record(path: Path, ledger: CheckedLedger | None, *, as_json: bool) -> l
 def show_findings(found: Checked) -> None:
     """Claim by claim, in words."""
     for claim, finding in found.findings.items():
-        verdict, colour = VERDICTS[finding.holds]
-        screen.say((f"{quote_claim(claim)} {verdict}", colour), f": {finding.reason}.", path=True)
+        _show_finding(claim, finding)
+
+
+def _show_finding(claim: str, finding: Finding) -> None:
+    verdict, colour = VERDICTS[finding.holds]
+    screen.say((f"{quote_claim(claim)} {verdict}", colour), f": {finding.reason}.", path=True)
 
 
 def _ledger_record(found: CheckedLedger) -> dict[str, Any]:

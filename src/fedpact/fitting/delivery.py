@@ -167,7 +167,7 @@ class Calibration:
         estimated, counted = self.shares_due(deal, models, delivered)
         try:
             given = np.array(stated, dtype=np.float64)  # None is NaN
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             given = np.full(1, np.nan)
         half_way = 0.5 * 10.0**-SHARE_DECIMALS
         same = given.shape == estimated.shape and np.where(
