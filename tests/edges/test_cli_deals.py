@@ -304,7 +304,7 @@ def test_a_fair_deal_is_solved_checked_and_settled_from_its_file(run: Any, tmp_p
 
 def test_side_payments_are_said_when_money_moves(run: Any) -> None:
     settled = run("settle", "hospitals", "-m", "fair")
-    assert "fixed whatever anybody contributes: Clinic -7,540" in " ".join(settled.out.split())
+    assert "fixed whatever anybody contributes: Clinic -8,048" in " ".join(settled.out.split())
     assert len(run("settle", "hospitals", "-m", "fair", "--json").record["side_payments"]) == 5
 
 

@@ -58,13 +58,12 @@ def test_prices(compared: fp.Comparison, text: str) -> None:
 def test_gains_against_fair_gains(compared: fp.Comparison, text: str) -> None:
     fairness = text[text.index("Gains against fair gains") : text.index("Welfare is the net benefits")]
     outcome = compared["externality"]
-    assert outcome.fair_gains[3] < 0 < outcome.fair_gains[1]
+    assert outcome.fair_gains[3] == 0 and outcome.ir_gaps[3] < 0 < outcome.fair_gains[1]
     sued = f"Sued {outcome.fair_gains[1]:,.0f} {outcome.ir_gaps[1]:+,.0f} {outcome.gain_shares[1]:.0%}".replace(
         "%", " %"
     )
     assert sued in fairness
-    berg = f"Berg −{-outcome.fair_gains[3]:,.0f} −{-outcome.ir_gaps[3]:,.0f} fair gain is below zero"
-    assert berg in fairness
+    assert f"Berg 0 −{-outcome.ir_gaps[3]:,.0f} fair gain is zero" in fairness
     assert "−%" not in fairness.replace(" ", "")
 
 
