@@ -368,3 +368,19 @@ def test_what_would_be_recommended_is_looked_at(run, tmp_path: Path) -> None:
     recommended = run("compare", "tight.toml", "--json").record["recommendation"]["mechanism"]
     found = run("sweep", "tight.toml", "--vary", "beta=0.3,0.4", "--json").record["mechanisms"]
     assert list(found) == ["externality", "shapley", recommended]
+
+
+def test_values_in_another_unit_are_asked_about(run, tmp_path: Path) -> None:
+    values = fp.load_scenario("hospitals").federation.values[1]
+    for times, asked in ((0.01, True), (1.0, False)):
+        vary = f"values[City]={times * values:g},{1.1 * times * values:g}"
+        found = run("sweep", "hospitals", "--vary", vary, "-m", "externality", "-o", tmp_path / "t.csv", "--force")
+        assert found.code == 0 and ("question: values[City] is" in found.err) is asked
+
+
+def test_thousands_and_decimals_that_may_be_either_are_asked_about(run, tmp_path: Path) -> None:
+    swept = run("sweep", "hospitals", "--vary", "caps[City]=1.000:2.000:3", "-o", tmp_path / "t.csv")
+    assert swept.code == 2 and "'1.000' can be read as 1 or as 1000; write 1 or 1000" in swept.err
+    assert run("solve", "hospitals", "-o", tmp_path / "deal.json").code == 0
+    settled = run("settle", "hospitals", tmp_path / "deal.json", "--delivered", "City=1.000")
+    assert settled.code == 2 and "--delivered: '1.000' can be read as 1 or as 1000" in settled.err
