@@ -196,6 +196,9 @@ def new(
         replace_text(path, scenario_text(ask_for_scenario(names)) if ask else template(chosen, **kinds))
     if as_json:
         screen.print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
+    elif ask:
+        curve = f"The curve, how fast quality rises with data, is assumed: change it in {path} if you know it."
+        typer.echo(f"{path} written. {curve} Now run: fedpact compare {path}")
     else:
         typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")
 

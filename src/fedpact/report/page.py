@@ -61,7 +61,10 @@ MAX_DIAGNOSED, MAX_HARM_SENTENCES = 8, 3
 MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
 MAX_SHADE = 0.55  # the strongest shade of a weight; text stays readable on it
 MAX_ROOMY_COLUMNS = 12  # tables of weights with more columns are set tighter
-STATED = "How useful data is, what it is worth and what it costs is as the members say; no pilot has measured it."
+STATED = (
+    "How useful data is, what it is worth and what it costs is as the members say, and how quality rises with data, the "
+    "{}, is as the file says; no pilot has measured it."
+)
 ASSUMED = "That members deliver what they agreed to, and told the truth about their costs and what the model is worth."
 PAYOFF_DECIMALS = 6  # of transfers without money
 
@@ -205,7 +208,9 @@ def _terms(view: View, deal: Outcome, out: Sequence[str]) -> ResultTable:
 def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
     """The rule of the deal, who pays whom, and what the deal rests on: measured or stated, certified, assumed."""
     measured, settlement = view.measured, view.settlements[deal.mechanism]
-    numbers = ("Stated", STATED) if measured is None else ("Measured", measured.advice)
+    numbers = (
+        ("Stated", STATED.format(_curve_text(view.federation))) if measured is None else ("Measured", measured.advice)
+    )
     proved = [claim_title(claim) for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
     facts = [("Rule", view.comparison.mechanism(deal.mechanism).description)]
     if settlement is not None and 0 < len(settlement.transfers) <= MAX_SIGNATURES:
