@@ -188,10 +188,7 @@ def _run() -> None:
 
 @contextmanager
 def _ending_quietly_with_the_reader() -> Iterator[None]:
-    """When a reader such as `head` has seen enough, end like other commands, not with a failed claim's exit code.
-
-    Until then the signal stays ignored: that an agent's process has ended is no reason to stop.
-    """
+    """When a reader such as `head` has seen enough, end like other commands, not with a failed claim's exit code."""
     try:
         output = os.dup(sys.stdout.fileno())
     except (OSError, ValueError):  # no output, or one that is no file

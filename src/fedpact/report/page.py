@@ -341,7 +341,9 @@ def deals(view: View) -> Section:
         notes += shared_cap_sentences(outcome, unit) if outcome is view.chosen else []
     return Section(
         heading="The deals in full",
-        intro=["Every number of each mechanism's deal. What was delivered is paid for at the prices."],
+        intro=[
+            "Every number of each mechanism's deal. Where there are prices, what was delivered is paid for at them."
+        ],
         tables=tables,
         notes=notes,
     )
