@@ -62,8 +62,8 @@ MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
 MAX_SHADE = 0.55  # the strongest shade of a weight; text stays readable on it
 MAX_ROOMY_COLUMNS = 12  # tables of weights with more columns are set tighter
 STATED = (
-    "How useful data is, what it is worth and what it costs is as the members say, and how quality rises with data, the "
-    "{}, is as the file says; no pilot has measured it."
+    "How useful data is, what it is worth and what it costs is as the members say, and how quality rises with data, "
+    "the {}, is as the file says; no pilot has measured it."
 )
 ASSUMED = "That members deliver what they agreed to, and told the truth about their costs and what the model is worth."
 PAYOFF_DECIMALS = 6  # of transfers without money
