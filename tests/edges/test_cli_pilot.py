@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edges.command_line import run_main
+from fedpact.fitting.pilots.built_in import built_in_pilot
 from fedpact.utils import threads
 
 pytest.importorskip("sklearn")
@@ -158,8 +159,13 @@ def test_a_column_that_one_member_lacks_names_the_option(folder: Path, capsys: p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["digits", "breast-cancer", "wine", "diabetes"])
+@pytest.mark.parametrize("name", ["breast-cancer", "wine", "diabetes"])  # a pilot of digits takes minutes
 def test_built_in_pilots_end_in_an_answer(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_main(["pilot", name, "-o", str(tmp_path / "out"), "--models", "7", "--splits", "2"]) == 0
     assert "Mislabelled" in capsys.readouterr().out
     assert run_main(["compare", str(tmp_path / "out" / "scenario.toml")]) == 0
+
+
+def test_the_digits_are_dealt_to_members() -> None:
+    data = built_in_pilot("digits", seed=0)
+    assert len(data.names) == 5 and len(data.classes) == 10 and sum(map(len, data.records)) > 1790
