@@ -1,8 +1,8 @@
 """The errors fedpact raises on purpose.
 
 Every message names the argument and the agent, the rule, what was given and the way out. The command line turns
-`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` into exit code 3, `NoFairDeal` into
-exit code 1: that there is no such deal is an answer.
+`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` into exit code 3, `NoFairDeal` and
+`DealFails` into exit code 1: that there is no such deal, or that it does not hold, is an answer.
 """
 
 from __future__ import annotations
@@ -153,6 +153,10 @@ class ErrorCollector:
         """Raise the first error, with all of them in `errors`, if there is any."""
         if self.errors:
             raise InvalidInput.first_of(self.errors)
+
+
+class DealFails(InvalidInput):
+    """A deal, or the ledger of a run, does not hold: a claim fails, as `fedpact check` says too."""
 
 
 class Refusal(InvalidInput):
