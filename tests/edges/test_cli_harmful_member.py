@@ -68,10 +68,10 @@ def test_shares_of_the_whole_are_those_above_zero(run, banks: str) -> None:
 def test_the_report_and_the_page_of_the_member_say_it_in_words(run, banks: str, tmp_path: Path) -> None:
     assert run("compare", banks, "--html", "report.html").code == 0
     text = _text(tmp_path / "report.html")
-    assert "Lowest fair gain" in text
+    assert "Lowest share of a fair gain" in text
     assert f"{OF_SHARE} (Shapley share −EUR 45,527), and it pays EUR 12,151." in text
     assert not NEGATIVE_PERCENTAGE.search(text)
-    assert run("compare", banks, "--html", "member.html", "--member", "Kueste").code == 0
+    assert run("compare", banks, "--html", "member.html", "--member", "Kueste", "-m", "fair-reciprocity").code == 0
     page = _text(tmp_path / "member.html")
     assert "Of its Shapley share it gets back share is below zero its data takes away more than it adds for all" in page
 

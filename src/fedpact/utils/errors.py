@@ -207,5 +207,5 @@ class MissingExtra(FedpactError, ImportError):
     """An optional part of fedpact is not installed."""
 
     def __init__(self, what: str, extra: str, *, how: str | None = None) -> None:
-        install = how or f'pip install "fedpact[{extra}]"'
+        install = how or f'pip install ".[{extra}]" in a clone of fedpact, with the Python that runs it'
         super().__init__(f"{what} is not installed: {install}")
