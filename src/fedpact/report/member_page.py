@@ -69,8 +69,8 @@ def render_member_page(
     if outcome is None:
         raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
     index, rules = outcome.agents.index(name), view.comparison.mechanism(outcome.mechanism)
-    promised = rules.promises(outcome.federation)
-    claims = claims_table({"verdict": (outcome, promised)}, None, without={Claim.RECIPROCITY}.difference(promised))
+    without = () if _is_by_shares(outcome) else (Claim.RECIPROCITY,)
+    claims = claims_table({"verdict": (outcome, rules.promises(outcome.federation))}, None, without=without)
     return str(
         render(
             "member.html",
@@ -87,6 +87,11 @@ def render_member_page(
             not_certified=NOT_CERTIFIED,
         )
     )
+
+
+def _is_by_shares(outcome: Outcome) -> bool:
+    """Whether the deal is about Shapley shares of everything; beside another deal they say nothing to who signs it."""
+    return Claim.RECIPROCITY in outcome.promised or getattr(outcome.rules, "by", "") == "reciprocity"
 
 
 def _lead(view: View, outcome: Outcome, index: int) -> Markup:
@@ -119,8 +124,8 @@ def _rows(view: View, outcome: Outcome, index: int) -> list[tuple[str, str, str]
     ]
     own = "its own model, from which gains count" if federation.home is not None else "with its own data only"
     for head, (label, note) in SHEET.items():
-        if head in OF_RECIPROCITY and Claim.RECIPROCITY not in outcome.promised:
-            continue  # another measure than that of the deal
+        if head in OF_RECIPROCITY and not _is_by_shares(outcome):
+            continue
         texts = MEMBER_COLUMNS[head](outcome, unit)
         if len(texts):
             text = texts[index] if head in RATIOS else unit.labelled(texts[index])
