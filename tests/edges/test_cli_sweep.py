@@ -175,11 +175,11 @@ def test_without_matplotlib_there_are_only_numbers(run, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     asked = run("sweep", *ONE, "--plot", "p.png")
     assert asked.code == 2
-    assert 'matplotlib is not installed: pip install "fedpact[plot]"' in asked.err
+    assert 'matplotlib is not installed: pip install ".[plot]"' in asked.err
     assert list(tmp_path.iterdir()) == [], "told before any work"
     unasked = run("sweep", *ONE)
     assert unasked.code == 0
-    assert 'no picture sweep.png: matplotlib is not installed: pip install "fedpact[plot]"' in unasked.err
+    assert 'no picture sweep.png: matplotlib is not installed: pip install ".[plot]"' in unasked.err
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.csv"]
 
 

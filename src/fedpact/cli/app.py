@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup  # Typer may bring a copy of Click of its own: only its names are used
 
 from fedpact import __version__
-from fedpact.utils.errors import FedpactError, InvalidInput, NoFairDeal, NotConverged
+from fedpact.utils.errors import DealFails, FedpactError, InvalidInput, NoFairDeal, NotConverged
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
 
@@ -164,7 +164,7 @@ def _run() -> None:
     except NotConverged as error:
         _fail(error, NOT_CONVERGED)
     except FedpactError as error:
-        _fail(error, BAD_INPUT)
+        _fail(error, CLAIM_FAILS if isinstance(error, DealFails) else BAD_INPUT)
     except MemoryError:
         _fail("this takes more memory than there is; try fewer members or a smaller file", BAD_INPUT)
     except OSError as error:

@@ -91,7 +91,11 @@ def _ask(interview: _Interview, names: str | None) -> ScenarioAnswers:
         value = ask(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", paid)
         values.append(f"{decimal_text(value)} {currency}/point")
     home = ask("Do members use all of their own data anyway, at no further cost? yes or no", "yes", _yes_or_no)
-    joining = ask(f"What does taking part cost each member once, in {currency}?", "0", lambda text: _not_negative(text.strip().removesuffix(currency)))
+    joining = ask(
+        f"What does taking part cost each member once, in {currency}?",
+        "0",
+        lambda text: _not_negative(text.strip().removesuffix(currency)),
+    )
     useful = "How useful is {}'s data to {}? 1: as its own, 0.5: half, 0: not at all, below 0: it harms"
     weights = [
         [1.0 if receiver == giver else ask(useful.format(giver, receiver), "0.5", _weight) for giver in members]

@@ -116,7 +116,8 @@ def _show(found: Sweep, unit: Unit) -> None:
     for metric in metrics:
         _show_metric(found, metric, unit)
     if unit.is_money and any(unit_of(metric) == "payoff" for metric in metrics):
-        screen.say(f"The file counts in units of payoff, each worth {unit.label} {unit.per_payoff:,.10g}.")
+        worth = f"units of payoff, each worth {unit.label} {unit.per_payoff:,.10g}"
+        screen.say(f"Amounts in the file are in {unit.label if unit.per_payoff == 1.0 else worth}.")
     _show_flags(found)
 
 
@@ -189,4 +190,4 @@ def _show_flags(found: Sweep) -> None:
         if solved.any():
             bound = percent(float(found.on_boundary[mechanism][solved].any(axis=-1).mean()))
             those = "the points" if solved.all() else "the others"
-            screen.say(f"{title}: somebody contributes nothing or its cap at {bound} of {those}")
+            screen.say(f"{title}: somebody shares nothing or all it has at {bound} of {those}")

@@ -263,8 +263,7 @@ def gains(view: View) -> Section:
 
 def _story(view: View, outcome: Outcome) -> list[str]:
     """Who would leave and what would keep them, what is reached together, and whose data takes away from all."""
-    share = percent(view.comparison.share_of_best(outcome.welfare))
-    reached = f"Welfare {view.unit.text(outcome.welfare)}, {share} of the best."
+    reached = f"{_welfare_text(view, outcome.welfare, 'Welfare')}."
     if not outcome.federated:
         return [reached, "Everybody keeps exactly what it makes, so there is nothing to share."]
     said = diagnose(outcome, view.unit.text)
@@ -292,8 +291,13 @@ def _departure_story(view: View, outcome: Outcome, settled: StableFederation | N
         return f"{len(outcome.leavers):,} would leave; not followed for a baseline."
     rounds = "; then ".join(_who(departure.leavers, "leave") for departure in settled.departures)
     end = _who(settled.members, "stay") if settled.members else "nobody is left"
-    share = percent(view.comparison.share_of_best(settled.welfare))
-    return f"{rounds}; {end}: welfare {view.unit.text(settled.welfare)}, {share} of the best."
+    return f"{rounds}; {end}: {_welfare_text(view, settled.welfare, 'welfare')}."
+
+
+def _welfare_text(view: View, welfare: float, noun: str) -> str:
+    """A welfare, and which part of the best it is where that says something."""
+    share = view.comparison.share_of_best(welfare)
+    return f"{noun} {view.unit.text(welfare)}{f', {percent(share)} of the best' if share >= 0.0 else ''}"
 
 
 def _who(names: Sequence[str], verb: str) -> str:
