@@ -71,7 +71,7 @@ def test_many_agents_are_counted_and_money_is_told(run, tmp_path: Path) -> None:
     assert max(map(len, result.out.splitlines())) <= 80
     paid = run("sweep", "crowd.toml", "--vary", "costs=0.05,0.06", "-m", "standalone", "--metric", "welfare")
     assert "welfare (EUR) over all points" in paid.words
-    assert "The file counts in units of payoff, each worth EUR 1,234.5." in paid.words
+    assert "Amounts in the file are in units of payoff, each worth EUR 1,234.5." in paid.words
     total = float(rows(tmp_path / "sweep.csv")[0]["welfare"])
     assert f"{1234.5 * total:,.4g}" in paid.words
 

@@ -81,14 +81,17 @@ def _ask(interview: _Interview, names: str | None) -> ScenarioAnswers:
     each = f"{'' if one.count == 1 else f'{one.count:g} '}{one.noun}{'' if one.count == 1 else 's'}"
     caps, costs, values = [], [], []
 
-    def paid(text: str) -> float:
+    def amount(text: str) -> float:
+        return _not_negative(text.strip().removesuffix(currency))
+
+    def price(text: str) -> float:
         return _positive(text.strip().removesuffix(currency))
 
     for name in members:
         caps.append(ask(f"{name}: how much data can it give, in {unit}?", "100", _positive))
-        cost = ask(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "30", paid)
+        cost = ask(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "30", price)
         costs.append(f"{decimal_text(cost)} {currency}/{each}")
-        value = ask(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", paid)
+        value = ask(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", price)
         values.append(f"{decimal_text(value)} {currency}/point")
     home = ask("Do members use all of their own data anyway, at no further cost? yes or no", "yes", _yes_or_no)
     joining = ask(
