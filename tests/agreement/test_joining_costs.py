@@ -93,5 +93,5 @@ def test_amounts_are_at_least_zero(field: str, given: float) -> None:
 def test_shares_of_no_gain_are_not_numbers() -> None:
     """Where joining costs eat up what a member adds, it has no fair gain to have a share of."""
     outcome = fp.ExternalityMechanism().solve(FREE.replace(joining_costs=1.0))
-    assert (outcome.fair_gains < 0).all() and np.isnan(outcome.gain_shares).all()
+    assert (outcome.fair_gains == 0).all() and np.isnan(outcome.gain_shares).all()
     assert np.isnan(outcome.lowest_gain_share)

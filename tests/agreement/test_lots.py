@@ -165,7 +165,7 @@ def test_prices_pay_for_every_lot() -> None:
         assert prices is not None and prices.shape == (fed.n_agents, fed.n_lots)
         close(-(prices @ outcome.contributions), outcome.payments, 1e-9)
         np.testing.assert_allclose(prices.sum(axis=0), 0.0, atol=1e-12 * float(np.abs(prices).max()))
-        assert outcome.deal.price_contradiction == ""
+        assert outcome.deal.price_contradiction() == ""
 
 
 def test_the_core_by_prices_and_by_groups() -> None:

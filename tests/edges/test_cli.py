@@ -209,8 +209,8 @@ def test_check_a_good_and_a_spoiled_deal(run, tmp_path: Path) -> None:
     deal.write_text(json.dumps(record), encoding="utf-8")
     result = run("check", "hospitals", deal)
     assert result.code == 1
-    assert '"Nobody gains by giving more or less" is violated by 0.01: member University' in result.words
-    assert '"Everybody gets back its Shapley share" is violated by 0.01: member University' in result.words
+    assert '"Nobody gains by giving more or less" is violated by EUR 0.01: member University' in result.words
+    assert '"Everybody gets back its Shapley share" is violated by EUR 0.01: member University' in result.words
     assert '"The payments balance" is violated' not in result.words
     spoiled = run("check", "hospitals", deal, "--json")
     assert spoiled.code == 1

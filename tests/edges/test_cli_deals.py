@@ -129,13 +129,11 @@ def test_a_deal_is_checked_settled_and_trained_from_every_file(run, plans: list[
 def test_a_deal_that_was_tampered_with_is_refused(run, plans: list[Plan], file: Path, tmp_path: Path) -> None:
     spoil(file)
     checked = run("check", "hospitals", file, *which(file))
-    if is_ledger(file):  # an entry that was changed is none
-        assert checked.code == 2 and "was changed" in checked.err
-    else:
-        assert checked.code == 1
+    assert checked.code == 1
+    assert not is_ledger(file) or "was changed" in checked.err  # an entry that was changed is none
     for command in ("settle", "train"):
         refused = run(command, "hospitals", file, *which(file))
-        assert refused.code == 2 and refused.out == ""
+        assert refused.code == (1 if "does not hold" in refused.err else 2) and refused.out == ""
         assert "does not hold" in refused.err or "was changed" in refused.err
     assert not plans
 
@@ -144,7 +142,7 @@ def test_who_insists_may_carry_it_out(run, plans: list[Plan], tmp_path: Path) ->
     solved(run, tmp_path / "deal.json")
     spoil(tmp_path / "deal.json")
     refused = run("settle", "hospitals", "deal.json")
-    difference = 'member "University" is paid 83992.5, by the rules of externality 73992.5 (units of payoff); `fedpact'
+    difference = 'member "University" is paid EUR 83992.5, by the rules of externality EUR 73992.5; `fedpact'
     assert difference in refused.err
     settled = run("settle", "hospitals", "deal.json", "--unchecked", "--json")
     assert settled.code == 0
@@ -159,7 +157,7 @@ def test_contributions_that_were_tampered_with(run, tmp_path: Path) -> None:
     record["payments"] = fp.ExternalityMechanism().outcome_at(FEDERATION, record["contributions"]).payments.tolist()
     (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
     refused = run("settle", "hospitals", "deal.json")
-    assert refused.code == 2
+    assert refused.code == 1
     assert "this deal does not hold: payments: up to EUR 2,340.74 is in the wrong pocket" in refused.err
 
 
@@ -177,7 +175,7 @@ def test_contributions_a_little_off_are_no_loss_but_money_in_the_wrong_pocket(ru
     np.testing.assert_allclose(record["payment_errors"], off, atol=1e-10)
     assert record["payment_error"] == max(record["payment_errors"]) > record["payment_tolerance"]
     refused = run("settle", "hospitals", "deal.json")
-    assert refused.code == 2 and "payments: up to EUR 7.89 is in the wrong pocket" in refused.err
+    assert refused.code == 1 and "payments: up to EUR 7.89 is in the wrong pocket" in refused.err
     assert run("check", "hospitals", "deal.json", "--claim", "budget-balance").code == 0
 
 
@@ -188,9 +186,9 @@ def test_a_forged_ledger_whose_chain_holds(run, tmp_path: Path) -> None:
     chained(run, tmp_path / "deal.jsonl", record)
     assert {"prices", "settlement"} <= set(run("check", "deal.jsonl", "--json").record["failed"])
     refused = run("settle", "hospitals", "deal.jsonl")
-    assert refused.code == 2
+    assert refused.code == 1
     assert re.search(
-        r'prices: member "(University|City)" is paid [0-9.]+, by its prices', refused.err
+        r'prices: member "(University|City)" is paid [A-Z0-9. ]+, by its prices', refused.err
     )  # both are as far off
 
 
@@ -201,8 +199,8 @@ def test_a_small_difference_is_shown_in_digits_that_differ(run, tmp_path: Path) 
     record["payments"][1] -= moved
     (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
     refused = run("settle", "hospitals", "deal.json")
-    assert refused.code == 2
-    texts = re.search(r'"University" is paid ([\d.]+), by the rules of externality ([\d.]+)', refused.err)
+    assert refused.code == 1
+    texts = re.search(r'"University" is paid EUR ([\d.]+), by the rules of externality EUR ([\d.]+)', refused.err)
     assert texts is not None and float(texts[1]) - float(texts[2]) == pytest.approx(moved, rel=0.5)
     assert f"{payment:.6g}" in texts[2]
 
@@ -238,7 +236,7 @@ def test_those_who_stayed_have_a_deal(run, plans: list[Plan], tmp_path: Path) ->
     np.testing.assert_array_equal(plan.used[out], plan.own[out])
     spoil(tmp_path / "deal.json")
     assert run("check", "hospitals", "deal.json").code == 1
-    assert run("settle", "hospitals", "deal.json").code == 2
+    assert run("settle", "hospitals", "deal.json").code == 1
 
 
 def test_where_everybody_left_there_is_no_deal(run, tmp_path: Path) -> None:
@@ -304,7 +302,7 @@ def test_a_fair_deal_is_solved_checked_and_settled_from_its_file(run: Any, tmp_p
 
 def test_side_payments_are_said_when_money_moves(run: Any) -> None:
     settled = run("settle", "hospitals", "-m", "fair")
-    assert "fixed whatever anybody contributes: Clinic -7,540" in " ".join(settled.out.split())
+    assert "fixed whatever anybody contributes: Clinic -8,048" in " ".join(settled.out.split())
     assert len(run("settle", "hospitals", "-m", "fair", "--json").record["side_payments"]) == 5
 
 

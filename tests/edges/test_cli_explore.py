@@ -39,7 +39,7 @@ def test_without_the_extra_it_says_what_to_install(run, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     result = run("explore", "--no-browser")
-    assert result.code == 2 and 'pip install "fedpact[explore]"' in result.err
+    assert result.code == 2 and 'pip install ".[explore]"' in result.err
 
 
 @pytest.mark.slow

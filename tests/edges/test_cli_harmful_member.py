@@ -57,6 +57,18 @@ def test_solve_says_it_in_words_with_the_money(run, banks: str) -> None:
     assert not NEGATIVE_PERCENTAGE.search(result.words)
 
 
+def test_a_welfare_below_zero_is_no_part_of_the_best(run, tmp_path: Path) -> None:
+    weights = [[1.0, 0.9], [0.9, 1.0]]
+    federation = fp.Federation(
+        weights, costs=0.01, caps=5.0, payoff=fp.PowerLaw(0.5), names=BANKS[:2], home="all", joining_costs=0.01
+    )
+    fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "pair.toml")
+    assert fp.compare(federation)["voluntary"].welfare < 0.0
+    assert run("compare", "pair.toml", "--html", "report.html").code == 0
+    text = _text(tmp_path / "report.html")
+    assert "of the best" in text and not NEGATIVE_PERCENTAGE.search(text)
+
+
 def test_shares_of_the_whole_are_those_above_zero(run, banks: str) -> None:
     shown = run("shapley", banks, "-m", "externality")
     assert shown.code == 0 and not NEGATIVE_PERCENTAGE.search(shown.words)
@@ -68,10 +80,10 @@ def test_shares_of_the_whole_are_those_above_zero(run, banks: str) -> None:
 def test_the_report_and_the_page_of_the_member_say_it_in_words(run, banks: str, tmp_path: Path) -> None:
     assert run("compare", banks, "--html", "report.html").code == 0
     text = _text(tmp_path / "report.html")
-    assert "Lowest fair gain" in text
+    assert "Lowest share of a fair gain" in text
     assert f"{OF_SHARE} (Shapley share −EUR 45,527), and it pays EUR 12,151." in text
     assert not NEGATIVE_PERCENTAGE.search(text)
-    assert run("compare", banks, "--html", "member.html", "--member", "Kueste").code == 0
+    assert run("compare", banks, "--html", "member.html", "--member", "Kueste", "-m", "fair-reciprocity").code == 0
     page = _text(tmp_path / "member.html")
     assert "Of its Shapley share it gets back share is below zero its data takes away more than it adds for all" in page
 

@@ -94,7 +94,7 @@ def test_a_failure_after_the_deal(run: Run, tmp_path: Path, is_settled: bool) ->
     assert checked.code == 1 and "Nobody is paid: the run failed (train): City was killed" in checked.words
     for options in ([], ["--unchecked"]):
         refused = run("settle", "hospitals", "ledger.jsonl", *options)
-        assert refused.code == 2 and refused.out == ""
+        assert refused.code == 1 and refused.out == ""
     assert run("settle", "hospitals", "deal.json", "--delivered", "City=0").code == 0, "the members may still agree to"
 
 
@@ -112,7 +112,7 @@ def test_a_ledger_of_unsound_entries_pays_nobody(run: Run, tmp_path: Path, kind:
     assert run("check", "ledger.jsonl").code == 1
     for options in ([], ["--unchecked"]):
         refused = run("settle", "hospitals", "ledger.jsonl", *options)
-        assert refused.code == 2 and refused.out == "" and "fedpact itself" not in refused.err
+        assert refused.code == 1 and refused.out == "" and "fedpact itself" not in refused.err
 
 
 # What nobody has signed
@@ -232,7 +232,7 @@ def test_a_deal_that_cannot_be_checked_is_refused(run: Run, tmp_path: Path) -> N
     assert checked.code == 1 and "Whether the payments are right cannot be said" in checked.words
     assert "payments" in run("check", "harm.toml", "deal.json", "--json").record["failed"]
     refused = run("settle", "harm.toml", "deal.json")
-    assert refused.code == 2 and refused.out == "" and "--unchecked" in refused.err
+    assert refused.code == 1 and refused.out == "" and "--unchecked" in refused.err
     assert run("settle", "harm.toml", "deal.json", "--unchecked").code == 0
 
 
@@ -267,7 +267,7 @@ def test_prices_are_checked_in_any_order_and_in_ledgers(
     write_signed_ledger(tmp_path / "ledger.jsonl", record, money=HOSPITALS.money, per_unit=1000.0)
     for arguments in (["deal.json", "--delivered", "County=0"], ["ledger.jsonl"]):
         paid = run("settle", "hospitals", *arguments)
-        assert paid.code == (2 if is_forged else 0), arguments
+        assert paid.code == (1 if is_forged else 0), arguments
         assert run("check", "hospitals", arguments[0]).code == (1 if is_forged else 0)
         assert not is_forged or "prices" in paid.err
 
@@ -296,7 +296,7 @@ def test_who_is_left_out_without_a_word_is_named(run: Run, four: dict[str, Any],
     assert "members" in run("check", "hospitals", "deal.json", "--json").record["failed"]
     for command in ("settle", "train"):
         refused = run(command, "hospitals", "deal.json")
-        assert refused.code == 2 and refused.out == ""
+        assert refused.code == 1 and refused.out == ""
         assert "Clinic is in the scenario and not in the deal, which does not say why" in refused.err
 
 

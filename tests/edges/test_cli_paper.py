@@ -109,6 +109,6 @@ def test_without_matplotlib_figures_say_how_to_get_it(run, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = run("paper", "fig1", "-o", "out")
     assert result.code == 2
-    assert 'matplotlib is not installed: pip install "fedpact[plot]"' in result.err
+    assert 'matplotlib is not installed: pip install ".[plot]"' in result.err
     assert list(tmp_path.iterdir()) == []
     assert run("paper", "table1", "-o", "out").code == 0, "tables need no pictures"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edges.command_line import run_main
+from fedpact.fitting.pilots.built_in import built_in_pilot
 from fedpact.utils import threads
 
 pytest.importorskip("sklearn")
@@ -157,9 +158,42 @@ def test_a_column_that_one_member_lacks_names_the_option(folder: Path, capsys: p
     assert 'member "North" has no column' in shown and "--member" not in shown and "(--ignore Alter)" in shown
 
 
+def test_a_row_with_more_fields_than_the_header_is_refused_by_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A decimal comma between commas; pandas would move the fields of the row."""
+    text = (folder / "North.csv").read_text(encoding="utf-8-sig").replace(",", ".").replace(";", ",")
+    head, first, *others = text.splitlines()
+    (folder / "North.csv").write_text("\n".join([head, first.replace(".", ",", 1), *others]), encoding="utf-8")
+    assert run_main(["pilot", str(folder), "--target", "krank"]) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "North.csv: line 2: 4 fields, the header has 3; is it a decimal comma? write a point" in shown
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["digits", "breast-cancer", "wine", "diabetes"])
+def test_the_first_screen_says_what_was_assumed_and_how_to_repeat_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main(["pilot", str(folder), "--target", "krank", "--models", "4"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.index("Costs are a placeholder, ") < shown.index("With everything shared")
+    assert "splits (repeat with --splits " in shown and "summed over members" in shown
+    assert "One model is taken: one model is measured to be better" in shown or "Own choice is taken:" in shown
+    assert run_main(["pilot", str(folder), *QUICK, "--cost", "0,5", "--arrangement", "one model"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Sharing a record costs 0.5 points, as said without money." in shown
+    for unsaid in ("repeat with", "is taken:", "What the others gain"):
+        assert unsaid not in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["breast-cancer", "wine", "diabetes"])  # a pilot of digits takes minutes
 def test_built_in_pilots_end_in_an_answer(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_main(["pilot", name, "-o", str(tmp_path / "out"), "--models", "7", "--splits", "2"]) == 0
     assert "Mislabelled" in capsys.readouterr().out
     assert run_main(["compare", str(tmp_path / "out" / "scenario.toml")]) == 0
+
+
+def test_the_digits_are_dealt_to_members() -> None:
+    data = built_in_pilot("digits", seed=0)
+    assert len(data.names) == 5 and len(data.classes) == 10 and sum(map(len, data.records)) > 1790

@@ -98,10 +98,23 @@ def test_a_difference_is_named_and_fails(run, tmp_path: Path) -> None:
     assert "is proved" not in checked.out
     found = run("check", "hospitals", "deal.json", "--json").record
     assert found["failed"] == [STATED] and len(found["contradictions"]) == 2
-    assert run("settle", "hospitals", "deal.json").code == 2
+    assert run("settle", "hospitals", "deal.json").code == 1
 
 
 def test_what_check_writes_can_be_checked(run, tmp_path: Path) -> None:
     (tmp_path / "deal.json").write_text(run("solve", "hospitals", "--json").out, encoding="utf-8")
     (tmp_path / "checked.json").write_text(run("check", "hospitals", "deal.json", "--json").out, encoding="utf-8")
     assert run("check", "hospitals", "checked.json").code == 0
+
+
+def test_of_many_differences_the_first_are_told_and_all_amounts_are_in_money(run, tmp_path: Path) -> None:
+    record = run("solve", "hospitals", "--json").record
+    record["payments"][0] += 1000.0
+    record["payments"][1] -= 1000.0
+    (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
+    checked = run("check", "hospitals", "deal.json")
+    assert checked.code == 1 and "(margins in EUR)" in checked.words and "payoff" not in checked.words
+    assert checked.words.count("Stated wrongly") == 5 and "more of what the file states beside" in checked.words
+    assert "utility EUR " in checked.words and "index" not in checked.words
+    assert 'prices contradict payments: member "University" is paid EUR ' in checked.words
+    assert max(map(len, checked.out.splitlines())) <= 80

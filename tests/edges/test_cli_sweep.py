@@ -71,7 +71,7 @@ def test_many_agents_are_counted_and_money_is_told(run, tmp_path: Path) -> None:
     assert max(map(len, result.out.splitlines())) <= 80
     paid = run("sweep", "crowd.toml", "--vary", "costs=0.05,0.06", "-m", "standalone", "--metric", "welfare")
     assert "welfare (EUR) over all points" in paid.words
-    assert "The file counts in units of payoff, each worth EUR 1,234.5." in paid.words
+    assert "Amounts in the file are in units of payoff, each worth EUR 1,234.5." in paid.words
     total = float(rows(tmp_path / "sweep.csv")[0]["welfare"])
     assert f"{1234.5 * total:,.4g}" in paid.words
 
@@ -175,11 +175,11 @@ def test_without_matplotlib_there_are_only_numbers(run, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     asked = run("sweep", *ONE, "--plot", "p.png")
     assert asked.code == 2
-    assert 'matplotlib is not installed: pip install "fedpact[plot]"' in asked.err
+    assert 'matplotlib is not installed: pip install ".[plot]"' in asked.err
     assert list(tmp_path.iterdir()) == [], "told before any work"
     unasked = run("sweep", *ONE)
     assert unasked.code == 0
-    assert 'no picture sweep.png: matplotlib is not installed: pip install "fedpact[plot]"' in unasked.err
+    assert 'no picture sweep.png: matplotlib is not installed: pip install ".[plot]"' in unasked.err
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.csv"]
 
 
@@ -368,3 +368,19 @@ def test_what_would_be_recommended_is_looked_at(run, tmp_path: Path) -> None:
     recommended = run("compare", "tight.toml", "--json").record["recommendation"]["mechanism"]
     found = run("sweep", "tight.toml", "--vary", "beta=0.3,0.4", "--json").record["mechanisms"]
     assert list(found) == ["externality", "shapley", recommended]
+
+
+def test_values_in_another_unit_are_asked_about(run, tmp_path: Path) -> None:
+    values = fp.load_scenario("hospitals").federation.values[1]
+    for times, asked in ((0.01, True), (1.0, False)):
+        vary = f"values[City]={times * values:g},{1.1 * times * values:g}"
+        found = run("sweep", "hospitals", "--vary", vary, "-m", "externality", "-o", tmp_path / "t.csv", "--force")
+        assert found.code == 0 and ("question: values[City] is" in found.err) is asked
+
+
+def test_thousands_and_decimals_that_may_be_either_are_asked_about(run, tmp_path: Path) -> None:
+    swept = run("sweep", "hospitals", "--vary", "caps[City]=1.000:2.000:3", "-o", tmp_path / "t.csv")
+    assert swept.code == 2 and "'1.000' can be read as 1 or as 1000; write 1 or 1000" in swept.err
+    assert run("solve", "hospitals", "-o", tmp_path / "deal.json").code == 0
+    settled = run("settle", "hospitals", tmp_path / "deal.json", "--delivered", "City=1.000")
+    assert settled.code == 2 and "--delivered: '1.000' can be read as 1 or as 1000" in settled.err

@@ -26,7 +26,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason='pip install "fedpact[browser]"')
+    playwright = pytest.importorskip("playwright.sync_api", reason='pip install ".[browser]"')
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
         yield opened

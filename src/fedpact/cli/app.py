@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup  # Typer may bring a copy of Click of its own: only its names are used
 
 from fedpact import __version__
-from fedpact.utils.errors import FedpactError, InvalidInput, NoFairDeal, NotConverged
+from fedpact.utils.errors import DealFails, FedpactError, InvalidInput, NoFairDeal, NotConverged
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
 
@@ -164,7 +164,7 @@ def _run() -> None:
     except NotConverged as error:
         _fail(error, NOT_CONVERGED)
     except FedpactError as error:
-        _fail(error, BAD_INPUT)
+        _fail(error, CLAIM_FAILS if isinstance(error, DealFails) else BAD_INPUT)
     except MemoryError:
         _fail("this takes more memory than there is; try fewer members or a smaller file", BAD_INPUT)
     except OSError as error:
@@ -188,10 +188,7 @@ def _run() -> None:
 
 @contextmanager
 def _ending_quietly_with_the_reader() -> Iterator[None]:
-    """When a reader such as `head` has seen enough, end like other commands, not with a failed claim's exit code.
-
-    Until then the signal stays ignored: that an agent's process has ended is no reason to stop.
-    """
+    """When a reader such as `head` has seen enough, end like other commands, not with a failed claim's exit code."""
     try:
         output = os.dup(sys.stdout.fileno())
     except (OSError, ValueError):  # no output, or one that is no file

@@ -41,6 +41,7 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import join_names, printable
 
 DIGITS = 6
+MAX_CONTRADICTIONS = 5  # shown, the terms of a deal first: all else follows from them
 VERDICTS = {True: ("holds", "blue"), False: ("is violated", "red"), None: ("is open", "dim")}
 
 
@@ -106,15 +107,15 @@ def _show(scenario: Scenario, found: CheckedDeal) -> None:
     screen.say((scenario.title or "Federation", "bold"), f" under {found.outcome.mechanism}")
     screen.say()
     for name, reason in found.out.items():  # before anything is said of the others
-        screen.say(f"{name} is out: {printable(reason) or 'the deal does not say why':.400}.", path=True)
+        screen.say(f"{name} is out: {printable(reason) or 'the deal does not say why':.400}.")
     if found.out:
-        screen.say(f"All that follows is about {join_names(found.outcome.agents)} alone.", path=True)
+        screen.say(f"All that follows is about {join_names(found.outcome.agents)} alone.")
         screen.say()
     if found.record is not None:
         show_findings(found.record)
     if MONEY in found.findings:
         _show_finding(MONEY, found.findings[MONEY])
-    show_certificates(found.outcome, details=True)
+    show_certificates(found.outcome, Unit.of(found.money, found.outcome.payoffs), details=True)
     screen.say()
     screen.say(f"Held to: {_list_claims(found.claims)}")
     _show_verdicts(found)
@@ -122,14 +123,16 @@ def _show(scenario: Scenario, found: CheckedDeal) -> None:
     screen.say((f"{found.payment_text[:1].upper()}{found.payment_text[1:]}.", "red" if wrong else ""))
     for sentence in budget_sentences(found.outcome, found.amount):
         screen.say((sentence, "red"))
-    for text in found.contradictions:
-        screen.say(("Stated wrongly", "red"), f": {text}.", path=True)
+    for text in found.contradictions[:MAX_CONTRADICTIONS]:
+        screen.say(("Stated wrongly", "red"), f": {text}.")
+    if (more := len(found.contradictions) - MAX_CONTRADICTIONS) > 0:
+        screen.say(f"... and {more} more of what the file states beside; --json has all.")
     if found.unchecked:
         said = ", ".join(found.unchecked)
         screen.say(f"Stated, not checked: {said}; the transcript of the negotiation shows them.")
     screen.say((NOT_CERTIFIED, "dim"))
     if found.failed:
-        screen.say(("This deal does not hold", "red"), f": {_list_claims(found.failed)}.", path=True)
+        screen.say(("This deal does not hold", "red"), f": {_list_claims(found.failed)}.")
 
 
 def _show_verdicts(found: CheckedDeal) -> None:
@@ -139,11 +142,10 @@ def _show_verdicts(found: CheckedDeal) -> None:
         if certificate.verdict is not Verdict.VIOLATED or claim not in found.claims:
             continue
         said = violation_sentence(found.outcome, Claim(claim), unit)
-        amount = f"; {unit.text(-certificate.margin)}" if unit.is_money else ""
-        numbers = f" {violation_text(certificate)} (units of payoff{amount})"
-        screen.say((f"{quote_claim(claim)} is violated", "red"), f": {said}" if said else numbers)
-    if found.deal.price_contradiction:
-        screen.say(("prices contradict payments", "red"), f": {found.deal.price_contradiction}")
+        shown = f": {said}" if said else f" {violation_text(certificate, found.amount)}"
+        screen.say((f"{quote_claim(claim)} is violated", "red"), shown)
+    if found.price_contradiction:
+        screen.say(("prices contradict payments", "red"), f": {found.price_contradiction}")
     if found.is_proved:
         screen.say("Every claim it is held to is proved.")
 
@@ -209,7 +211,7 @@ def show_findings(found: Checked) -> None:
 
 def _show_finding(claim: str, finding: Finding) -> None:
     verdict, colour = VERDICTS[finding.holds]
-    screen.say((f"{quote_claim(claim)} {verdict}", colour), f": {finding.reason}.", path=True)
+    screen.say((f"{quote_claim(claim)} {verdict}", colour), f": {finding.reason}.")
 
 
 def _ledger_record(found: CheckedLedger) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fedpact.deals.deal_file import holds_deal
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
 from fedpact.scenario import EXAMPLES, Money, Scenario, example, load_scenario
 from fedpact.scenario.members_words import weight_questions
-from fedpact.utils.errors import InvalidInput, MissingExtra, NoFairDeal, error_context
+from fedpact.utils.errors import DealFails, InvalidInput, MissingExtra, NoFairDeal, error_context
 from fedpact.utils.files import check_writable, choose_format, replace_files
 from fedpact.utils.words import printable
 
@@ -171,7 +171,9 @@ def choose_deal(
     Raises
     ------
     InvalidInput
-        If the deal is one of another scenario, or does not hold, with the difference.
+        If the deal is one of another scenario.
+    DealFails
+        If it does not hold, with the difference.
     """
     rules = None if name is None else choose_mechanism(name)
     stated = None if path is None else load_deal(path, mechanism=None if rules is None else rules.name)
@@ -181,7 +183,7 @@ def choose_deal(
         found = checked_deal(scenario, path, name, found=ledger)
         if found.failures and not unchecked:
             what, argument = (path, path) if path else (f"the deal of {found.rules.name}", f"-m {found.rules.name}")
-            raise InvalidInput(
+            raise DealFails(
                 f"{what}: this deal does not hold: {found.difference}; `fedpact check SCENARIO {argument}` shows "
                 f"everything, --unchecked takes the deal as it is"
             )

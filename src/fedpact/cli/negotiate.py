@@ -77,7 +77,9 @@ def negotiate(
         return
     _show(deal, Unit.of(chosen.money, [deal.provenance.welfare], data=chosen.unit))
     if chosen.federation.joining_costs.any():
-        screen.say("This welfare does not count joining costs; whoever would gain less than its own has refused.")
+        screen.say("This welfare is before joining costs; a member whose gain is below its own has refused.")
+    if deal.excluded:
+        screen.say("Another deal may be better for all: fedpact compare says which one it recommends.")
     amount = chosen.money.text if chosen.money is not None else units_text
     rounding = dict.fromkeys(deal.agents, PAYMENT_TOLERANCE * deal.turnover)
     for sentence in exceeded_budgets(chosen.federation, deal.agents, deal.payments, amount, rounding):

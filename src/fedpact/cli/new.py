@@ -80,14 +80,25 @@ def _ask(interview: _Interview, names: str | None) -> ScenarioAnswers:
     one = DataUnit.parse(unit)
     each = f"{'' if one.count == 1 else f'{one.count:g} '}{one.noun}{'' if one.count == 1 else 's'}"
     caps, costs, values = [], [], []
+
+    def amount(text: str) -> float:
+        return _not_negative(text.strip().removesuffix(currency))
+
+    def price(text: str) -> float:
+        return _positive(text.strip().removesuffix(currency))
+
     for name in members:
         caps.append(ask(f"{name}: how much data can it give, in {unit}?", "100", _positive))
-        cost = ask(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "30", _positive)
+        cost = ask(f"{name}: what does it cost to share one unit ({unit}), in {currency}?", "30", price)
         costs.append(f"{decimal_text(cost)} {currency}/{each}")
-        value = ask(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", _positive)
+        value = ask(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", price)
         values.append(f"{decimal_text(value)} {currency}/point")
     home = ask("Do members use all of their own data anyway, at no further cost? yes or no", "yes", _yes_or_no)
-    joining = ask(f"What does taking part cost each member once, in {currency}?", "0", _not_negative)
+    joining = ask(
+        f"What does taking part cost each member once, in {currency}?",
+        "0",
+        lambda text: _not_negative(text.strip().removesuffix(currency)),
+    )
     useful = "How useful is {}'s data to {}? 1: as its own, 0.5: half, 0: not at all, below 0: it harms"
     weights = [
         [1.0 if receiver == giver else ask(useful.format(giver, receiver), "0.5", _weight) for giver in members]
@@ -196,6 +207,9 @@ def new(
         replace_text(path, scenario_text(ask_for_scenario(names)) if ask else template(chosen, **kinds))
     if as_json:
         screen.print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
+    elif ask:
+        curve = f"The curve, how fast quality rises with data, is assumed: change it in {path} if you know it."
+        typer.echo(f"{path} written. {curve} Now run: fedpact compare {path}")
     else:
         typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fedpact.federation.lots import lots_by_name, stated_by_name
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.tables import typed_number
 
 MAX_LISTED_NAMES = 6  # names in a message
 Each = list[str] | None  # a number for all, one per member with commas, or NAME=NUMBER; may be repeated
@@ -67,7 +68,9 @@ def _kind(names: Sequence[str]) -> str:
 
 def _number(option: str, text: str, rule: Rule, entry: str) -> float:
     try:
-        number = float(text)
+        number = typed_number(text)
+    except InvalidInput as error:
+        raise error.within(option) from error
     except ValueError as error:
         raise InvalidInput(f"{option} must be NUMBER, NUMBER,NUMBER,... or NAME=NUMBER, got {entry!r:.60}") from error
     if not rule[0](number):

@@ -15,6 +15,7 @@ from fedpact.cli.app import INTERRUPTED
 from fedpact.cli.per_agent import Each, entries_by_name
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
+from fedpact.fitting.pilots.arrangements import OWN_CHOICE
 from fedpact.fitting.pilots.study import PROFILES, amount_text
 from fedpact.report.numbers import Unit
 from fedpact.report.records import pilot_record
@@ -71,8 +72,11 @@ def pilot(
     splits: Annotated[
         int | None, Option("--splits", help="How often to split; by default what a minute allows.", min=2)
     ] = None,
-    seed: inputs.Seed = 0,
+    seed: Annotated[
+        int, Option("--seed", help="With the same --splits, the same seed gives the same numbers.", min=0)
+    ] = 0,
     source: Annotated[Path | None, Option("--from", help="A folder with the files of the pilot heart.")] = None,
+    force: Annotated[bool, Option("--force", "-f", help="Replace another pilot in the folder.")] = False,
     as_json: inputs.AsJson = False,
 ) -> None:
     """Measure whether members gain by sharing data, make the deal, and train it before it is recommended.
@@ -105,6 +109,7 @@ def pilot(
                 splits=splits,
                 seed=seed,
                 output=output,
+                force=force,
                 source=source,
                 progress=tell,
             )
@@ -120,31 +125,37 @@ def pilot(
     if as_json:
         screen.print_json(pilot_record(found) | {"files": files})
         return
-    _show(found)
+    _show(found, timed=splits is None, chosen=arrangement is None)
     screen.say_written(files)
     if files and found.verdict == FEDERATE:
         screen.say(f"Next: fedpact compare {output}/scenario.toml", path=True)
 
 
-def _show(found: PilotStudy) -> None:
+def _show(found: PilotStudy, *, timed: bool, chosen: bool) -> None:
+    """The first screen; whether splits were chosen by the time they take, and the arrangement by what was measured."""
     data = found.data
     about = f"{len(data.names)} members, {found.model.label}, {found.score.words}, {count_text(found.splits, 'split')}"
-    screen.say((found.title, "bold"), f": {about}")
+    screen.say((found.title, "bold"), f": {about}", f" (repeat with --splits {found.splits})" if timed else "")
     screen.say(f"Predicted: {data.predicted}.")
+    screen.say_all(filter(None, [found.terms.words]))
     screen.say((found.advice, "bold"))
     screen.say()
     screen.say_measured(found.measured, found.federation, Unit.of(found.terms.money, found.terms.worth))
+    if chosen:
+        is_own = found.arrangement == OWN_CHOICE
+        better = "is not measured to be better" if is_own else "is measured to be better than own choice"
+        screen.say(f"{found.arrangement.capitalize()} is taken: one model {better} beyond chance.")
     alone = [
         f"{name} {amount_text(amount, found.currency)}"
         for name, amount in zip(data.names, found.brings, strict=True)
         if not math.isnan(amount)  # not measured where a member has several lots
     ]
-    if alone:
+    if alone and found.arrangement == OWN_CHOICE:  # one model of one member's records alone helps nobody
         screen.say()
         screen.say(f"What the others gain where one alone shares everything: {', '.join(alone)}.")
     if found.confirmation is None:
         screen.say("There is no deal: nobody is asked to share anything.")
-    screen.say_all(f"What would change it: {remedy}." for remedy in found.remedies)
+    screen.say_all(found.remedies)
     for warning in found.warnings:
         screen.say(("Warning", "red"), f": {warning}.")
-    screen.say_all(f"Note: {note}." for note in (*data.notes, *found.terms.words))
+    screen.say_all(f"Note: {note}." for note in data.notes)

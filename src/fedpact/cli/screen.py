@@ -187,7 +187,7 @@ def say_imbalance(outcome: Outcome, unit: Unit, title: str) -> None:
 def say_excluded(deal: Deal) -> None:
     """Who is out, and why; where nobody federates all are."""
     for name, reason in deal.excluded.items() if deal.is_federated else ():
-        say(f"{name} is out: {printable(reason):.400}.", path=True)
+        say(f"{name} is out: {printable(reason):.400}.")
 
 
 # Progress

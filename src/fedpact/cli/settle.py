@@ -25,7 +25,7 @@ from fedpact.negotiation.check import FINISHED, CheckedLedger
 from fedpact.report.numbers import Unit, cents_text, money_text, number_texts
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import DealFails, InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import count_text, join_names
 
@@ -127,7 +127,7 @@ def _finished_run(path: Path | None, options: list[str]) -> CheckedLedger | None
     wrong = [claim for claim in found.failed if claim != FINISHED]
     if wrong:
         why = f"{quote_claim(wrong[0])}: {found.findings[wrong[0]].reason}"
-        raise InvalidInput(f"{path}: this ledger does not hold: {why}; `fedpact check {path}` shows everything")
+        raise DealFails(f"{path}: this ledger does not hold: {why}; `fedpact check {path}` shows everything")
     if not found.is_finished:
         raise InvalidInput(
             f"{path}: nobody is paid: {found.findings[FINISHED].reason}. If the members agree to pay all the same: "

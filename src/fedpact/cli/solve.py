@@ -79,7 +79,7 @@ def _show_outcome(outcome: Outcome, unit: Unit, *, details: bool) -> None:
     screen.say(f"Welfare {unit.text(outcome.welfare)}; {smallest_gain_text(outcome, unit)}; {reciprocity}")
     screen.say_imbalance(outcome, unit, "It")
     screen.say()
-    show_certificates(outcome, details=details)
+    show_certificates(outcome, unit, details=details)
     for claim in (Claim.CORE, Claim.SPLIT_PROOF):
         if outcome.certificates[claim].verdict is Verdict.VIOLATED:
             screen.say_all(filter(None, [violation_sentence(outcome, claim, unit)]))
@@ -102,24 +102,24 @@ def _show_theory(outcome: Outcome) -> None:
     screen.say(f"Equilibrium: {outcome.equilibria.note}.")
 
 
-def show_certificates(outcome: Outcome, *, details: bool) -> None:
-    """Every claim with its verdict; in detail, with its margin and what was searched too."""
+def show_certificates(outcome: Outcome, unit: Unit, *, details: bool) -> None:
+    """Every claim with its verdict; in detail, with its margin in a unit and what was searched too."""
     title, heads = "Certificates (--details shows margins and what was searched)", ["claim", "verdict"]
     if details:
-        title, heads = "Certificates (margins in units of payoff)", [*heads, "margin", "scope"]
+        title, heads = f"Certificates (margins in {unit.label})", [*heads, "margin", "scope"]
     rows = []
     for found in outcome.certificates.values():
         verdict = found.verdict.value
         if found.verdict is Verdict.VIOLATED and found.claim not in outcome.rules.promises(outcome.federation):
             verdict += ", not promised"
-        rows.append((claim_title(found.claim), verdict, _margin_text(found), found.scope)[: len(heads)])
+        rows.append((claim_title(found.claim), verdict, _margin_text(found, unit), found.scope)[: len(heads)])
     screen.print_rows(title, heads, rows, words=("verdict", "scope"))
 
 
-def _margin_text(certificate: Certificate) -> str:
-    """A margin in two digits; a dash where nothing was found to work it out from."""
+def _margin_text(certificate: Certificate, unit: Unit) -> str:
+    """A margin; a dash where nothing was found to work it out from."""
     looked = certificate.verdict in (Verdict.HOLDS, Verdict.VIOLATED) or np.isfinite(certificate.margin)
-    return (f"{certificate.margin:+.1e}" if certificate.margin else "0") if looked else "-"
+    return unit.column([certificate.margin], signed=True)[0] if looked else "-"
 
 
 def violation_sentence(outcome: Outcome, claim: Claim, unit: Unit) -> str:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import typer
 from typer import Argument, Option
 
 from fedpact.certificates.claims import Claim
 from fedpact.cli import inputs, screen
 from fedpact.comparison import Sweep, compare
 from fedpact.comparison import sweep as run_sweep
+from fedpact.comparison.axes import Axis
 from fedpact.comparison.sweeps import MARGINS, METRICS, unit_of
 from fedpact.mechanisms import DEFAULT_MECHANISMS, compared_mechanisms
 from fedpact.report.numbers import Unit, number_text, percent
@@ -22,12 +24,14 @@ from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.tables import write_table
+from fedpact.utils.words import printable
 
 OF_NO_SHARE = (
     "Ratios below zero count in the column of that name only: of a share below zero no part is got back, and who loses "
     "by the deal has no part of it."
 )
 MAX_ROWS = 12
+FAR = 20.0  # times as large or as small as it stands: mostly another unit
 USUAL = Path("sweep.csv")  # made anew each time, as nobody has named it
 
 
@@ -70,6 +74,8 @@ def sweep(
         found = run_sweep(
             read, vary, metrics=metrics or ["ir_gaps"], mechanisms=rules, progress=report, checkpoint=partial
         )
+    for axis in found.axes:
+        _ask_about_units(axis, read)
     write_table(output, found.columns())
     inputs.write_picture(found, picture, money=read.money, data=read.unit)
     remove_pieces(partial)
@@ -79,6 +85,17 @@ def sweep(
         return
     _show(found, Unit.of(read.money, data=read.unit))
     screen.say_written(files)
+
+
+def _ask_about_units(axis: Axis, scenario: Scenario) -> None:
+    """Ask about values that are all far from what the scenario says, where they are in other units than its file's."""
+    if axis.field not in ("values", "linear"):
+        return
+    now = getattr(scenario.federation.given_arrays, axis.field)[axis.indices]
+    if axis.points.max() * FAR < now.min() or 0 < now.max() * FAR < axis.points.min():
+        is_now = f"{now.min():.6g}" if now.min() == now.max() else f"{now.min():.6g} to {now.max():.6g}"
+        units = "a value counts per payoff of 1, a hundred points; a cost per unit of data"
+        typer.echo(f"question: {printable(axis.label)} is {is_now} as it stands. Is it meant so? ({units})", err=True)
 
 
 def _usual_mechanisms(scenario: Scenario) -> list[str]:
@@ -99,7 +116,8 @@ def _show(found: Sweep, unit: Unit) -> None:
     for metric in metrics:
         _show_metric(found, metric, unit)
     if unit.is_money and any(unit_of(metric) == "payoff" for metric in metrics):
-        screen.say(f"The file counts in units of payoff, each worth {unit.label} {unit.per_payoff:,.10g}.")
+        worth = f"units of payoff, each worth {unit.label} {unit.per_payoff:,.10g}"
+        screen.say(f"Amounts in the file are in {unit.label if unit.per_payoff == 1.0 else worth}.")
     _show_flags(found)
 
 
@@ -172,4 +190,4 @@ def _show_flags(found: Sweep) -> None:
         if solved.any():
             bound = percent(float(found.on_boundary[mechanism][solved].any(axis=-1).mean()))
             those = "the points" if solved.all() else "the others"
-            screen.say(f"{title}: somebody contributes nothing or its cap at {bound} of {those}")
+            screen.say(f"{title}: somebody shares nothing or all it has at {bound} of {those}")

@@ -32,7 +32,7 @@ LOTS_REFUSED = (
 
 
 def verify(
-    measured: Annotated[Path, Argument(help="A .csv file with a row per subset model, or a ledger.")],
+    measured: Annotated[Path, Argument(help="A .csv file with a row per subset model, or a ledger.", metavar="FILE")],
     scenario: Annotated[
         str | None, Argument(help="A scenario; a calibrated ledger needs none.", metavar="[SCENARIO]")
     ] = None,

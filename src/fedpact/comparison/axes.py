@@ -40,6 +40,7 @@ from fedpact.scenario import Money
 from fedpact.scenario.members_words import SUMS, parse_sum
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.tables import typed_number
 
 EXAMPLE = 'write for example "weights[0,1]=-3:3:121" or "costs=0.001,0.01,0.1"'
 EVERYBODY = "*"
@@ -296,7 +297,9 @@ def _parse_number(label: str, written: str, money: Money | None = None) -> float
             raise _values_error(label, f"sums must be in {money.currency}", written, f", got {written.strip()!r}")
         return stated[0] / money.per_payoff
     try:
-        number = float(written)
+        number = typed_number(written)
+    except InvalidInput as error:
+        raise error.within(label) from error
     except ValueError as error:
         why = f"{short_repr(written.strip())} is not a number"
         sums = f', or sums such as "50000 {money.currency}"' if money is not None else ""

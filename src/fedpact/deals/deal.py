@@ -6,7 +6,7 @@ Everything after the mathematics takes a `Deal` and nothing else: training, real
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import partial
@@ -219,9 +219,11 @@ class Deal:
         """How far from zero rounding may bring the sum of the payments."""
         return DEAL_ROUNDING * self.turnover
 
-    @property
-    def price_contradiction(self) -> str:
-        """Who is paid something else than its prices come to, in words; empty if nobody is, or there are no prices."""
+    def price_contradiction(self, texts: Callable[[float, float], tuple[str, str]] = differing_texts) -> str:
+        """Who is paid something else than its prices come to, in words; empty if nobody is, or there are no prices.
+
+        `texts` are how two amounts are written that differ.
+        """
         if self.prices is None:
             return ""
         due = self.side_payments - (self.prices * self.contributions).sum(axis=1)
@@ -229,7 +231,7 @@ class Deal:
         index = int(off.argmax())
         if off[index] <= self.balance_tolerance:
             return ""
-        paid, priced = differing_texts(self.payments[index], due[index])
+        paid, priced = texts(float(self.payments[index]), float(due[index]))
         return f'member "{self.agents[index]}" is paid {paid}, by its prices {priced}'
 
     @property

@@ -190,6 +190,8 @@ def _from_ledger(path: Path) -> Deal:
 def read_record(path: Path, *, mechanism: str | None = None) -> dict[str, Any]:
     """All that a JSON file states of a deal: of one, where it holds the outcomes of several mechanisms."""
     with error_context(str(path)):
+        if path.suffix.lower() == ".html":
+            raise InvalidInput("this is a page; the deal is the .json that -o writes")
         record = DECODERS[".json"](read_text(path))
         if not isinstance(record, dict):
             raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")

@@ -274,8 +274,8 @@ def settle_run(
 
 
 def _check_prices(deal: Deal) -> None:
-    if deal.price_contradiction:
-        difference = f": {deal.price_contradiction}; unchecked=True settles it as it is"
+    if contradiction := deal.price_contradiction():
+        difference = f": {contradiction}; unchecked=True settles it as it is"
         rule = "must be what the deal's prices come to"
         raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
 

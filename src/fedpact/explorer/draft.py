@@ -40,7 +40,7 @@ WORD_FIELDS = (
     "money.per_payoff",
 )
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
-FIRST_PARAMETERS = {"beta": "0.3", "rate": "0.05", "half": "20"}
+STARTING_PARAMETERS = {"beta": "0.3", "rate": "0.05", "half": "20"}
 MAX_FIELD_LENGTH = 10_000  # characters of a field
 NUMBERED = re.compile(r"\[(\d+)(?:,(\d+))?\]$")
 
@@ -154,7 +154,9 @@ def draft_of(scenario: Scenario) -> Draft:
         texts |= {f"{label}[{agent}]": typed_text(number) for agent, number in enumerate(numbers)}
     weights = np.ndenumerate(federation.weights)
     texts |= {f"weights[{row},{column}]": typed_text(weight) for (row, column), weight in weights}
-    starts = {f"payoff.{label}": FIRST_PARAMETERS.get(label, "1") for known in PARAMETERS.values() for label in known}
+    starts = {
+        f"payoff.{label}": STARTING_PARAMETERS.get(label, "1") for known in PARAMETERS.values() for label in known
+    }
     return Draft(n_agents=federation.n_agents, own_curves=own, texts=starts | texts)
 
 

@@ -25,9 +25,9 @@ PARAMETER_KINDS: Mapping[str, str] = {
     "joining_costs": "Joining cost",
 }
 FROM_NOTHING = ("caps", "quadratic", "home", "joining_costs")  # ranges that begin at 0
-WIDE = 3.0  # a range goes from nothing, or nearly, to this many times what there is now
-NEARLY = 0.1
-AROUND = 1.0  # weights vary this much to both sides at least
+RANGE_END = 3.0  # a range goes from nothing, or nearly, to this many times what there is now
+RANGE_START = 0.1
+MIN_WEIGHT_SPAN = 1.0  # weights vary this much to both sides at least
 STEP_DIGITS = 3  # of the distance between points
 
 
@@ -108,11 +108,11 @@ class Parameter:
         """A range worth looking at around its value."""
         now = self.now(federation)
         if self.kind == "weights" and (None in self.who or len(set(self.who)) == 2):
-            around = max(AROUND, abs(now))
+            around = max(MIN_WEIGHT_SPAN, abs(now))
             return _short(now - around), _short(now + around)
         if not np.isfinite(now) or now == 0:
             return 0.0, 100.0 if self.kind in ("caps", "home") else 0.001
-        return (0.0 if self.kind in FROM_NOTHING else _short(NEARLY * now)), _short(WIDE * now)
+        return (0.0 if self.kind in FROM_NOTHING else _short(RANGE_START * now)), _short(RANGE_END * now)
 
 
 def kinds_of(federation: Federation) -> Sequence[str]:

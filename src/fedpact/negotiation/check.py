@@ -74,7 +74,7 @@ from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.negotiation.coordinator import recompute
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError, InvalidInput, error_context, short_repr
+from fedpact.utils.errors import DealFails, FedpactError, InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import MAX_NAMES, differing_texts, join_names
@@ -85,6 +85,7 @@ SHARES, MONEY = "paid shares", "money"
 UNSOUND = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
 CENT = 0.01  # of the currency
+NO_AMOUNTS = ("contribution", "deviation", "worst_ratio")  # of what shows that a claim is violated
 NO_PAYMENTS = "by these rules nobody pays"
 COMPARED = "compared with an equilibrium worked out a second time"
 UNKNOWN = "not known: no equilibrium was found to compare with"
@@ -492,16 +493,16 @@ def _check_prices(found: CheckedLedger) -> str:
     deal = found.stated_deal
     if deal.prices is None:
         raise ClaimOpen("the deal does not say its prices")
-    paid = _price_text(deal)
+    paid = _price_text(deal.price_contradiction())
     sums = deal.prices.sum(axis=0) * deal.contributions
     if not np.abs(sums).max(initial=0.0) <= deal.balance_tolerance:
         raise InvalidInput("what members pay for somebody's data is not what it is paid for it")
     return f"{paid}, and what one pays for data another receives"
 
 
-def _price_text(deal: Deal) -> str:
-    if deal.price_contradiction:
-        raise InvalidInput(deal.price_contradiction)
+def _price_text(contradiction: str) -> str:
+    if contradiction:
+        raise InvalidInput(contradiction)
     return "everybody is paid what its prices say"
 
 
@@ -745,13 +746,13 @@ class PaymentCheck:
         return not self.error <= self.tol
 
 
-def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float | None = None) -> PaymentCheck:
+def check_payments(mechanism: Mechanism, outcome: Outcome, *, money: Money | None = None) -> PaymentCheck:
     """How far the payments of an outcome are from those that are due under a mechanism's rules.
 
     They are compared with those of an equilibrium that is worked out a second time: where there are several, with one
     close to the deal's own contributions. A profile that misses the equilibrium a little costs its members next to
     nothing, to second order; the payments move with it to first order, so that certificates of the profile do not show
-    it. A unit of payoff is worth `per_payoff` of money; None where there is no money.
+    it.
     """
     due, method = np.zeros(len(outcome.agents)), NO_PAYMENTS
     if mechanism.has_payments:
@@ -762,16 +763,24 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
     errors, turnover = np.abs(outcome.payments - due), outcome.deal.turnover
     sizes = np.nan_to_num(errors)
     worst = int(np.argmax(sizes >= sizes.max() * (1.0 - BALANCE_TOLERANCE)))  # the first of those that are as far off
-    paid, rule = differing_texts(outcome.payments[worst], due[worst])
+    paid, rule = _differing_amounts(money, float(outcome.payments[worst]), float(due[worst]))
     # Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
     rounding = BALANCE_TOLERANCE * max(turnover, float(np.abs(outcome.payoffs).sum()))
     return PaymentCheck(
         errors=np.where(np.isfinite(errors), errors, np.nan),
-        tol=max(rounding, PAYMENT_TOLERANCE * turnover if per_payoff is None else CENT / per_payoff),
+        tol=max(rounding, PAYMENT_TOLERANCE * turnover if money is None else CENT / money.per_payoff),
         method=method,
-        paid=f'member "{outcome.agents[worst]}" is paid {paid}, by the rules of {mechanism.name} {rule} '
-        "(units of payoff)",
+        paid=f'member "{outcome.agents[worst]}" is paid {paid}, by the rules of {mechanism.name} {rule}',
     )
+
+
+def _differing_amounts(money: Money | None, one: float, other: float) -> tuple[str, str]:
+    """Two amounts as texts that differ, in money where there is money."""
+    if money is None:
+        texts = differing_texts(one, other)
+        return f"{texts[0]} of payoff", f"{texts[1]} of payoff"
+    texts = differing_texts(one * money.per_payoff, other * money.per_payoff)
+    return f"{money.currency} {texts[0]}", f"{money.currency} {texts[1]}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -817,7 +826,7 @@ class CheckedDeal(Checked):
     @cached_property
     def payment_check(self) -> PaymentCheck:
         """How much of its money can be in the wrong pocket."""
-        return check_payments(self.rules, self.outcome, per_payoff=self.money.per_payoff if self.money else None)
+        return check_payments(self.rules, self.outcome, money=self.money)
 
     @property
     def holds_payments(self) -> bool:
@@ -827,8 +836,13 @@ class CheckedDeal(Checked):
     def amount(self, payoff: float) -> str:
         """An amount in money where there is money, in units of payoff otherwise."""
         if self.money is None:
-            return f"{payoff:.3g} of payoff"
+            return f"{payoff:.4g} of payoff"
         return f"{self.money.currency} {payoff * self.money.per_payoff:,.2f}"
+
+    @property
+    def price_contradiction(self) -> str:
+        """Who is paid something else than its prices come to, in words; empty if nobody is."""
+        return self.deal.price_contradiction(partial(_differing_amounts, self.money))
 
     @property
     def payment_text(self) -> str:
@@ -876,7 +890,8 @@ def check_deal(
         if known is None:
             why = "there is no deal in this ledger yet"
             why = next((f"the ledger was changed: {reason}" for reason in record.failures.values()), why)
-            raise InvalidInput(f"{path}: {why}; `fedpact check {path}` shows what it holds")
+            kind = DealFails if record.failed else InvalidInput
+            raise kind(f"{path}: {why}; `fedpact check {path}` shows what it holds")
         deal = known
     else:
         stated_in = read_record(path, mechanism=None if rules is None else rules.name)
@@ -946,19 +961,23 @@ def _contradictions(
     return [*contradictions(stated, due), *(contradictions(beside, due) if beside else [])]
 
 
-def violation_text(certificate: Certificate) -> str:
-    """By how much a claim is violated, and what shows it."""
+def violation_text(certificate: Certificate, amount: Callable[[float], str]) -> str:
+    """By how much a claim is violated, and what shows it; amounts as `amount` writes them."""
     named = {key: join_names(part) if key == "group" else part for key, part in certificate.witness.items()}
     words = {key: "member" if key == "agent" else key.replace("_", " ") for key in named}
-    simple = [(words[key], part) for key, part in named.items() if isinstance(part, str | float | int)]
-    shown = ", ".join(f"{name} {part:.6g}" if isinstance(part, float) else f"{name} {part}" for name, part in simple)
-    return f"by {-certificate.margin:.3g}: {shown}"
+    shown = []
+    for key, part in named.items():
+        if isinstance(part, float):
+            shown.append(f"{words[key]} {f'{part:.6g}' if key in NO_AMOUNTS else amount(part)}")
+        elif isinstance(part, str):
+            shown.append(f"{words[key]} {part}")
+    return f"by {amount(-certificate.margin)}: {', '.join(shown)}"
 
 
 def _check_certificate(claim: Claim, found: CheckedDeal) -> str:
     proof = found.outcome.certificates[claim]
     if proof.verdict is Verdict.VIOLATED:
-        raise InvalidInput(f"violated {violation_text(proof)}")
+        raise InvalidInput(f"violated {violation_text(proof, found.amount)}")
     if proof.verdict is Verdict.NOT_REFUTED and np.isnan(proof.margin):
         raise InvalidInput("it could not be worked out")
     if not proof.holds:
@@ -1007,7 +1026,7 @@ def _check_budgets(found: CheckedDeal) -> str:
 @_check("deal", "prices", needs="a deal with prices", applies=lambda found: found.deal.prices is not None)
 def _check_deal_prices(found: CheckedDeal) -> str:
     """Everybody is paid what its prices say."""
-    return _price_text(found.deal)
+    return _price_text(found.price_contradiction)
 
 
 @_check(

@@ -62,7 +62,7 @@ def member_agent(found: Fit, member: str, *, costs: Costs, caps: ArrayLike = np.
 
 
 def member_intervals(found: Fit, agent: Agent, level: float) -> dict[str, FloatArray]:
-    """Of "weights" (members, 2), "value" and "beta", as far as they were fitted; none of a member with lots."""
+    """The intervals of what was fitted, by name; none for a member with lots."""
     if agent.has_lots:
         return {}
     intervals = found.intervals(level)

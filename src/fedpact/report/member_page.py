@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from markupsafe import Markup
 
+from fedpact.certificates import Claim
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.comparison import Comparison
 from fedpact.comparison.recommendation import addition_text
@@ -39,6 +40,7 @@ SHEET: Mapping[str, tuple[str, str]] = {
     "share back": ("Of its Shapley share it gets back", ""),
 }
 RATIOS = ("of its fair gain", "share back")
+OF_RECIPROCITY = ("Shapley share", "share back")
 
 
 def render_member_page(
@@ -64,7 +66,8 @@ def render_member_page(
     if outcome is None:
         raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
     index, rules = outcome.agents.index(name), view.comparison.mechanism(outcome.mechanism)
-    claims = claims_table({"verdict": (outcome, rules.promises(outcome.federation))}, None)
+    without = () if _is_by_shares(outcome) else (Claim.RECIPROCITY,)
+    claims = claims_table({"verdict": (outcome, rules.promises(outcome.federation))}, None, without=without)
     return str(
         render(
             "member.html",
@@ -81,6 +84,11 @@ def render_member_page(
             not_certified=NOT_CERTIFIED,
         )
     )
+
+
+def _is_by_shares(outcome: Outcome) -> bool:
+    """Whether the deal is about Shapley shares of everything; beside another deal they say nothing to who signs it."""
+    return Claim.RECIPROCITY in outcome.promised or getattr(outcome.rules, "by", "") == "reciprocity"
 
 
 def _lead(view: View, outcome: Outcome, index: int) -> Markup:
@@ -113,6 +121,8 @@ def _rows(view: View, outcome: Outcome, index: int) -> list[tuple[str, str, str]
     ]
     own = "its own model, from which gains count" if federation.home is not None else "with its own data only"
     for head, (label, note) in SHEET.items():
+        if head in OF_RECIPROCITY and not _is_by_shares(outcome):
+            continue
         texts = MEMBER_COLUMNS[head](outcome, unit)
         if len(texts):
             text = texts[index] if head in RATIOS else unit.labelled(texts[index])
@@ -142,7 +152,14 @@ def _price_rows(view: View, outcome: Outcome, index: int) -> list[tuple[str, str
         for lot in federation.lots_of(index)
     ]
     paid = prices_paid_text(outcome, index, unit)
-    return [*rows, ("Prices it pays for others' data", paid, f"{unit.per_data}, as delivered")] if paid else rows
+    return (
+        [
+            *rows,
+            ("Prices it pays for others' data", paid, f"{unit.per_data.removeprefix(f'{unit.label} ')}, as delivered"),
+        ]
+        if paid
+        else rows
+    )
 
 
 def _share_note(outcome: Outcome, index: int) -> str:

@@ -61,7 +61,10 @@ MAX_DIAGNOSED, MAX_HARM_SENTENCES = 8, 3
 MAX_TRANSFERS = 500  # beyond these they are left to `fedpact settle`
 MAX_SHADE = 0.55  # the strongest shade of a weight; text stays readable on it
 MAX_ROOMY_COLUMNS = 12  # tables of weights with more columns are set tighter
-STATED = "How useful data is, what it is worth and what it costs is as the members say; no pilot has measured it."
+STATED = (
+    "How useful data is, what it is worth and what it costs is as the members say, and how quality rises with data, "
+    "the {}, is as the file says; no pilot has measured it."
+)
 ASSUMED = "That members deliver what they agreed to, and told the truth about their costs and what the model is worth."
 PAYOFF_DECIMALS = 6  # of transfers without money
 
@@ -205,7 +208,9 @@ def _terms(view: View, deal: Outcome, out: Sequence[str]) -> ResultTable:
 def _rests_on(view: View, deal: Outcome) -> list[tuple[str, str]]:
     """The rule of the deal, who pays whom, and what the deal rests on: measured or stated, certified, assumed."""
     measured, settlement = view.measured, view.settlements[deal.mechanism]
-    numbers = ("Stated", STATED) if measured is None else ("Measured", measured.advice)
+    numbers = (
+        ("Stated", STATED.format(_curve_text(view.federation))) if measured is None else ("Measured", measured.advice)
+    )
     proved = [claim_title(claim) for claim, found in deal.certificates.items() if found.verdict is Verdict.HOLDS]
     facts = [("Rule", view.comparison.mechanism(deal.mechanism).description)]
     if settlement is not None and 0 < len(settlement.transfers) <= MAX_SIGNATURES:
@@ -258,8 +263,7 @@ def gains(view: View) -> Section:
 
 def _story(view: View, outcome: Outcome) -> list[str]:
     """Who would leave and what would keep them, what is reached together, and whose data takes away from all."""
-    share = percent(view.comparison.share_of_best(outcome.welfare))
-    reached = f"Welfare {view.unit.text(outcome.welfare)}, {share} of the best."
+    reached = f"{_welfare_text(view, outcome.welfare, 'Welfare')}."
     if not outcome.federated:
         return [reached, "Everybody keeps exactly what it makes, so there is nothing to share."]
     said = diagnose(outcome, view.unit.text)
@@ -287,8 +291,13 @@ def _departure_story(view: View, outcome: Outcome, settled: StableFederation | N
         return f"{len(outcome.leavers):,} would leave; not followed for a baseline."
     rounds = "; then ".join(_who(departure.leavers, "leave") for departure in settled.departures)
     end = _who(settled.members, "stay") if settled.members else "nobody is left"
-    share = percent(view.comparison.share_of_best(settled.welfare))
-    return f"{rounds}; {end}: welfare {view.unit.text(settled.welfare)}, {share} of the best."
+    return f"{rounds}; {end}: {_welfare_text(view, settled.welfare, 'welfare')}."
+
+
+def _welfare_text(view: View, welfare: float, noun: str) -> str:
+    """A welfare, and which part of the best it is where that says something."""
+    share = view.comparison.share_of_best(welfare)
+    return f"{noun} {view.unit.text(welfare)}{f', {percent(share)} of the best' if share >= 0.0 else ''}"
 
 
 def _who(names: Sequence[str], verb: str) -> str:
@@ -336,7 +345,9 @@ def deals(view: View) -> Section:
         notes += shared_cap_sentences(outcome, unit) if outcome is view.chosen else []
     return Section(
         heading="The deals in full",
-        intro=["Every number of each mechanism's deal. What was delivered is paid for at the prices."],
+        intro=[
+            "Every number of each mechanism's deal. Where there are prices, what was delivered is paid for at them."
+        ],
         tables=tables,
         notes=notes,
     )

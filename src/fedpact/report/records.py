@@ -396,6 +396,7 @@ def pilot_record(study: PilotStudy) -> dict[str, Any]:
         "model": study.model.label,
         "records": [len(own) for own in data.records],
         "lots": data.lot_names if data.has_lots else None,
+        "question": study.question,
         "splits": study.splits,
         "profiles": len(study.profiles),
         "curves": {"family": study.curves.shape.family, "errors_left_out": study.curves.errors}
@@ -403,7 +404,7 @@ def pilot_record(study: PilotStudy) -> dict[str, Any]:
         "costs": study.terms.costs,
         "worth": study.terms.worth,
         "currency": None if study.terms.money is None else study.terms.money.currency,
-        "notes": [*study.warnings, *data.notes, *study.terms.words],
+        "notes": [*study.warnings, *data.notes, *filter(None, [study.terms.words])],
     }
     plain: dict[str, Any] = jsonable(record)
     return plain

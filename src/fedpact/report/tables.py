@@ -9,7 +9,7 @@ each of the others pays its part of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,8 +47,8 @@ LIES = (
     f"{len(FACTORS)} factors tried"
 )
 TWO_MEASURES = (
-    "Lowest fair gain: how much of its fair share of the gain the worst-off member gets. Reciprocity: the same for its "
-    "Shapley share of everything, which includes what it would have had alone."
+    "Lowest share of a fair gain: how much of its fair share of the gain the worst-off member gets. Reciprocity: the "
+    "same for its Shapley share of everything, which includes what it would have had alone."
 )
 PROPERTY_WORDS = {Verdict.HOLDS: "yes", Verdict.NOT_REFUTED: "open", Verdict.UNDEFINED: "-", Verdict.VIOLATED: "no"}
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
@@ -203,9 +203,11 @@ def prices_paid_text(outcome: Outcome, agent: int, unit: Unit) -> str:
     )
 
 
-def claims_table(given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Unit | None) -> ResultTable:
+def claims_table(
+    given: Mapping[str, tuple[Outcome, Sequence[Claim]]], unit: Unit | None, *, without: Collection[Claim] = ()
+) -> ResultTable:
     """Claims by outcomes with what is promised of each: verdicts, whether they were promised, and margins in a unit."""
-    claims = list(next(iter(given.values()))[0].certificates) if given else []
+    claims = [claim for claim in next(iter(given.values()))[0].certificates if claim not in without] if given else []
     columns = {
         title: [verdict_text(outcome, outcome.certificates[claim], promised, unit) for claim in claims]
         for title, (outcome, promised) in given.items()
@@ -266,10 +268,11 @@ def gains_table(comparison: Comparison, unit: Unit, *, with_shares: bool = False
 def mechanisms_table(comparison: Comparison, unit: Unit) -> ResultTable:
     """The mechanisms at a glance."""
     outcomes = list(comparison)
+    shares = [comparison.share_of_best(outcome.welfare) for outcome in outcomes]
     columns = {
         "welfare": unit.column([outcome.welfare for outcome in outcomes]),
-        "of best": [percent(comparison.share_of_best(outcome.welfare)) for outcome in outcomes],
-        "lowest fair gain": [lowest_gain_share_text(outcome) for outcome in outcomes],
+        "of best": [percent(share) if share >= 0.0 else "" for share in shares],
+        "lowest share of a fair gain": [lowest_gain_share_text(outcome) for outcome in outcomes],
         "reciprocity": [lowest_share_text(outcome) for outcome in outcomes],
         "promises": [_promises_text(comparison, outcome) for outcome in outcomes],
     }

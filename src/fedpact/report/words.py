@@ -85,7 +85,7 @@ GLOSSARY: Mapping[str, str] = {
     "Gain": "Net benefit in the federation minus net benefit alone. Below zero the member would rather leave.",
     "Fair gain": (
         "What a member adds to what groups of members can gain by federating, averaged over all orders in which they "
-        "could have joined. The lowest fair gain is the smallest part of its fair gain that anybody gets."
+        "could have joined. The lowest share of a fair gain is the smallest part of its own that anybody gets."
     ),
     "Endowment": "The subsidy that would just keep a member who would otherwise leave.",
     "Shapley share": (

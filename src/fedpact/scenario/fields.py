@@ -52,7 +52,9 @@ def name_list(field: str, given: Any) -> list[str]:
 def number(field: str, given: Any, rule: str = "a number", *, index: Index = ()) -> float:
     """One number; booleans and texts are none."""
     if isinstance(given, bool) or not isinstance(given, int | float):
-        remedy = "; write numbers without quotes" if isinstance(given, str) else ""
+        is_percent = isinstance(given, str) and given.strip().endswith("%")
+        remedy = "; write 60 % as 0.6, without quotes" if is_percent else "; write numbers without quotes"
+        remedy = remedy if isinstance(given, str) else ""
         raise _refusal(field, index, f"must be {rule}", given, remedy)
     try:
         return float(given)

@@ -1,8 +1,8 @@
 """The errors fedpact raises on purpose.
 
 Every message names the argument and the agent, the rule, what was given and the way out. The command line turns
-`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` into exit code 3, `NoFairDeal` into
-exit code 1: that there is no such deal is an answer.
+`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` into exit code 3, `NoFairDeal` and
+`DealFails` into exit code 1: that there is no such deal, or that it does not hold, is an answer.
 """
 
 from __future__ import annotations
@@ -155,6 +155,10 @@ class ErrorCollector:
             raise InvalidInput.first_of(self.errors)
 
 
+class DealFails(InvalidInput):
+    """A deal, or the ledger of a run, does not hold: a claim fails, as `fedpact check` says too."""
+
+
 class Refusal(InvalidInput):
     """Why a member does not answer: the text goes to the coordinator, and quotes no number of the member's."""
 
@@ -203,5 +207,5 @@ class MissingExtra(FedpactError, ImportError):
     """An optional part of fedpact is not installed."""
 
     def __init__(self, what: str, extra: str, *, how: str | None = None) -> None:
-        install = how or f'pip install "fedpact[{extra}]"'
+        install = how or f'pip install ".[{extra}]" in a clone of fedpact, with the Python that runs it'
         super().__init__(f"{what} is not installed: {install}")

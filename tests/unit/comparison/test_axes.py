@@ -274,7 +274,7 @@ def test_ends_are_exact() -> None:
         ("0:inf:3", "a range needs finite ends, got '0:inf:3'; list the values instead"),
         ("0:1:3:log", "a logarithmic range needs positive ends, got '0:1:3:log'; leave out :log"),
         ("a:1:3", "'a' is not a number"),
-        ("1,,2", "x: '' is not a number"),
+        ("1,,2", "x: values must be numbers, got ''"),
         ("one", "x: 'one' is not a number; write \"start:stop:count\""),
         ("1,nan", "values must be numbers, got 'nan'"),
         ("1,2,1", "x: values must differ, got 1 more than once in '1,2,1'"),

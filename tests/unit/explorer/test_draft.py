@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from fedpact.explorer.draft import (
-    FIRST_PARAMETERS,
     MAX_MEMBERS,
+    STARTING_PARAMETERS,
     Draft,
     draft_of,
     field_names,
@@ -148,7 +148,7 @@ def test_records_of_another_shape_are_refused(record):
 def test_every_family_is_known():
     from fedpact.federation.payoffs import FAMILIES
 
-    assert set(FIRST_PARAMETERS) == {name for family in FAMILIES.values() for name in family.parameter_names()}
+    assert set(STARTING_PARAMETERS) == {name for family in FAMILIES.values() for name in family.parameter_names()}
 
 
 def four_banks(**changes) -> fp.Scenario:

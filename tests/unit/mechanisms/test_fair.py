@@ -43,7 +43,7 @@ def test_what_it_keeps_of_the_externality_mechanism(rules: fp.FairMechanism) -> 
             assert fair.certificates[claim].verdict is Verdict.HOLDS, (claim, fair.certificates[claim])
         if rules.by == "reciprocity" and np.isfinite(plain.reciprocity):
             assert fair.reciprocity >= plain.reciprocity - 1e-9
-        assert fair.deal.price_contradiction == ""
+        assert fair.deal.price_contradiction() == ""
         np.testing.assert_array_equal(fair.deal.side_payments, fair.side_payments)
 
 

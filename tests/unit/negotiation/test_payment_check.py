@@ -25,7 +25,7 @@ def by_name(mechanism: fp.Mechanism) -> str:
 
 @pytest.mark.parametrize("mechanism", [*WITH_PAYMENTS, fp.Voluntary(), fp.Standalone()], ids=by_name)
 def test_a_solved_deal_is_right_to_a_cent(mechanism: fp.Mechanism) -> None:
-    found = check_payments(mechanism, mechanism.solve(FEDERATION), per_payoff=EUR)
+    found = check_payments(mechanism, mechanism.solve(FEDERATION), money=SCENARIO.money)
     assert found.error * EUR < 1e-5 and not found.exceeds
 
 
@@ -35,7 +35,7 @@ def test_contributions_a_little_off_put_money_in_the_wrong_pocket(mechanism: fp.
     solved = mechanism.solve(FEDERATION)
     forged = mechanism.outcome_at(FEDERATION, solved.contributions * (1.0 + moved * SIGNS))
     assert all(forged.certificates[claim].holds for claim in mechanism.claims)  # second order: nobody loses by it
-    found = check_payments(mechanism, forged, per_payoff=EUR)
+    found = check_payments(mechanism, forged, money=SCENARIO.money)
     assert found.exceeds and found.method == check.COMPARED
     np.testing.assert_allclose(found.errors * EUR, np.abs(forged.payments - solved.payments) * EUR, atol=1e-4)
 
@@ -46,7 +46,7 @@ def test_two_cents_moved_from_one_to_another_are_found(mechanism: fp.Mechanism) 
     payments = solved.payments + np.array([0.02, -0.02, 0.0, 0.0, 0.0]) / EUR
     forged = mechanism.outcome_at(FEDERATION, solved.contributions, payments)
     assert forged.certificates["budget-balance"].holds
-    found = check_payments(mechanism, forged, per_payoff=EUR)
+    found = check_payments(mechanism, forged, money=SCENARIO.money)
     assert found.exceeds and found.error * EUR == pytest.approx(0.02, abs=1e-4)
     assert any(f'member "{name}" is paid' in found.paid for name in FEDERATION.names[:2])
 
@@ -56,14 +56,14 @@ def test_half_a_cent_is_rounding() -> None:
     solved = mechanism.solve(FEDERATION)
     payments = solved.payments + np.array([0.005, -0.005, 0.0, 0.0, 0.0]) / EUR
     forged = mechanism.outcome_at(FEDERATION, solved.contributions, payments)
-    assert not check_payments(mechanism, forged, per_payoff=EUR).exceeds
+    assert not check_payments(mechanism, forged, money=SCENARIO.money).exceeds
 
 
 def test_money_where_the_rules_have_none() -> None:
     mechanism = fp.Voluntary()
     payments = np.array([0.02, -0.02, 0.0, 0.0, 0.0]) / EUR
     forged = mechanism.outcome_at(FEDERATION, mechanism.solve(FEDERATION).contributions, payments)
-    found = check_payments(mechanism, forged, per_payoff=EUR)
+    found = check_payments(mechanism, forged, money=SCENARIO.money)
     assert found.exceeds and found.method == check.NO_PAYMENTS
 
 
@@ -79,9 +79,9 @@ def test_without_money_it_is_judged_by_the_turnover() -> None:
 def test_any_of_many_optima_is_as_good() -> None:
     mechanism = fp.ExternalityMechanism()
     other = mechanism.solve(EQUAL).contributions + np.array([1.0, -1.0, 0.0])
-    found = check_payments(mechanism, mechanism.outcome_at(EQUAL, other), per_payoff=EUR)
+    found = check_payments(mechanism, mechanism.outcome_at(EQUAL, other), money=SCENARIO.money)
     assert not found.exceeds and found.method == check.COMPARED
-    wrong = check_payments(mechanism, mechanism.outcome_at(EQUAL, other * (1.0 + 1e-4)), per_payoff=EUR)
+    wrong = check_payments(mechanism, mechanism.outcome_at(EQUAL, other * (1.0 + 1e-4)), money=SCENARIO.money)
     assert wrong.exceeds
 
 
@@ -101,6 +101,6 @@ def test_other_rules_are_checked_by_their_own_payments() -> None:
 
     mechanism = Taxed()
     solved = mechanism.solve(FEDERATION)
-    assert check_payments(mechanism, solved, per_payoff=EUR).method == check.COMPARED
+    assert check_payments(mechanism, solved, money=SCENARIO.money).method == check.COMPARED
     forged = mechanism.outcome_at(FEDERATION, solved.contributions, solved.payments / 0.9)
-    assert check_payments(mechanism, forged, per_payoff=EUR).exceeds
+    assert check_payments(mechanism, forged, money=SCENARIO.money).exceeds

@@ -111,7 +111,7 @@ def test_the_coordinator_hears_caps_keys_masked_numbers_payments_and_consent_onl
 def test_without_cryptography_it_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     channel = Listening(agents_of(dense(4)))
-    with pytest.raises(ImportError, match=r'pip install "fedpact\[sums\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[sums\]"'):
         coordinate(channel, protocol="sums")
     assert not channel.heard
 

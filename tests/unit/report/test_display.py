@@ -174,7 +174,9 @@ class TestFrames:
     ) -> None:
         shown = pick(hospital_comparison)
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(MissingExtra, match=r'^pandas is not installed: pip install "fedpact\[frame\]"$'):
+        with pytest.raises(
+            MissingExtra, match=r'^pandas is not installed: pip install "\.\[frame\]" in a clone of fedpact'
+        ):
             shown.to_frame()
 
 

@@ -42,8 +42,9 @@ def test_the_deal_in_two_sentences(compared, member, mechanism, said):
 def test_its_own_numbers_and_nobody_elses(compared, read):
     source = render_member_page(compared, "County", hospitals())
     page, text = read(source), plain(source)
-    for number in ("11.36 thousand records", "of at most 60", "−EUR 45,872", "+EUR 96,391", "110 %"):
+    for number in ("11.36 thousand records", "of at most 60", "−EUR 45,872", "+EUR 96,391"):
         assert number in text, text
+    assert " per thousand records, as delivered" in text and "EUR per thousand records, as delivered" not in text
     assert "To settle it, County pays University EUR 23,526.78 , pays City EUR 22,344.76" in text
     before, prices = text.split("Prices it pays for others' data")
     after = prices.partition("as delivered")[2]
@@ -54,6 +55,13 @@ def test_its_own_numbers_and_nobody_elses(compared, read):
     assert "Everybody does at least as well as alone" in text and "Not certified" in text
     assert "smallest gain" not in text and "margin" not in text[text.index("Verdicts") :], "they are others' numbers"
     assert not page.tags & {"script", "img", "link"} and "http" not in source
+
+
+def test_shapley_shares_are_said_where_they_are_promised(compared):
+    for mechanism, is_said in (("externality", False), ("shapley", True)):
+        text = plain(render_member_page(compared, "County", hospitals(), mechanism=mechanism))
+        for words in ("Of its Shapley share it gets back", "Everybody gets back its Shapley share"):
+            assert (words in text) == is_said
 
 
 def test_fixed_sums_are_named(compared):

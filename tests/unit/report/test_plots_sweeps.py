@@ -158,7 +158,7 @@ class TestMaps:
         undefined = {"reciprocity_ratios": np.where(some, np.inf, 1.0)[..., None].repeat(2, axis=-1)}
         for sweep, expected in (
             (plain, []),
-            (marked(plain, on_boundary=np.stack([some, none], axis=-1)), ["somebody contributes nothing or its cap"]),
+            (marked(plain, on_boundary=np.stack([some, none], axis=-1)), ["somebody shares nothing or all it has"]),
             (marked(plain, in_domain=~some), ["a coalition leaves the domain"]),
             (marked(plain, solved=~some, in_domain=~some), ["no equilibrium"]),
             (made([0.0, 1.0], [0.0, 1.0], metrics=undefined), ["undefined or infinite"]),

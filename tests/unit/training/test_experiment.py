@@ -245,7 +245,7 @@ def test_the_fingerprint_is_of_all_that_matters(images: Images, experiment: Expe
 
 def test_without_jax_it_says_so(images: Images, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedpact.training.experiment.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r'Training is not installed: pip install "fedpact\[train\]"'):
+    with pytest.raises(MissingExtra, match=r'Training is not installed: pip install "\.\[train\]"'):
         Experiment(images, samples=30)
 
 

@@ -146,6 +146,7 @@ def _fit(
         n = int(mine.sum())
         start = np.append(max(float(known.max()), MIN_SPREAD), np.full(n, FULL / n))
         lowest = np.append(0.0, np.full(n, -MOST if allowed is None else 0.0))
-        found = least_squares(residuals, start, jac=jacobian, bounds=(lowest, MOST), x_scale="jac")
+        with np.errstate(all="ignore"):  # a step along which nothing changes
+            found = least_squares(residuals, start, jac=jacobian, bounds=(lowest, MOST), x_scale="jac")
         values[member], weights[member, mine] = found.x[0], found.x[1:]
     return values, weights

@@ -247,7 +247,7 @@ class ScoreFunction:
         from sklearn.metrics import get_scorer, get_scorer_names  # noqa: PLC0415 - slow to import
 
         chosen = DEFAULT_SCORES[task] if name is None else name
-        if not isinstance(chosen, str) and not callable(chosen):
+        if not isinstance(chosen, str) and (not callable(chosen) or isinstance(chosen, type)):
             raise InvalidInput(f"score must be a name or a scorer of scikit-learn, got {short_repr(chosen)}")
         self.name = str(chosen)
         self._scorer: Any = chosen
@@ -277,7 +277,7 @@ class ScoreFunction:
         return float(self.measure(predictions, truth, np.ones((1, len(truth))))[0])
 
     def measure(self, predictions: FloatArray, truth: FloatArray, kept: FloatArray) -> FloatArray:
-        """The score of all records, and what `difference` needs to know beside it: here a score for each row of `kept`.
+        """The score of all records first, then what `difference` needs to know: here a score for each row of `kept`.
 
         `kept`, (1 + G, N), is 1 for records that count and 0 for others (`kept_records`); in its first row all count.
         """

@@ -188,10 +188,17 @@ def read_table(path: Path) -> DataFrame:
         try:
             content = read_text(path)
             separator, skipped = find_separator(content)
-            sample = text_cells(content, max_rows=SAMPLED)
-            head = [cell.strip() for cell in sample[0][1] if cell.strip()] if sample else []
-            for twice in sorted({name for name in head if head.count(name) > 1}):
+            rows = text_cells(content)
+            sample = rows[:SAMPLED]
+            head = [cell.strip() for cell in rows[0][1]] if rows else []
+            while head and not head[-1]:
+                head.pop()
+            for twice in sorted({name for name in head if name and head.count(name) > 1}):
                 raise InvalidInput(f"column {short_repr(twice)} appears twice; keep one of them")
+            for line, cells in rows:  # pandas takes the first cell for an index, and moves the others
+                if any(map(str.strip, cells[len(head) :])):
+                    comma = "; is it a decimal comma? write a point" if separator == "," else ""
+                    raise InvalidInput(f"line {line}: {len(cells)} fields, the header has {len(head)}{comma}")
             decimal = "," if number_format(sample).comma == "decimal" else "."
             options = {"sep": separator, "skiprows": skipped, "decimal": decimal, "na_values": list(MISSING)}
             table = pd.read_csv(StringIO(content), skipinitialspace=True, **options)

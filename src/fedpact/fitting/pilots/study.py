@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -46,7 +47,7 @@ from fedpact.scenario.members_words import DataUnit, Price, is_price, one_curren
 from fedpact.utils.arrays import FloatArray, whole_number
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput, short_repr
-from fedpact.utils.files import replace_files
+from fedpact.utils.files import read_text, replace_files
 from fedpact.utils.tables import csv_rows, typed_number
 from fedpact.utils.words import MAX_NAMES, join_names
 
@@ -76,13 +77,13 @@ Progress = Callable[[str, int, int], None]  # what is being done, how much of it
 class PilotTerms:
     """Costs per record of each member (lot) and worth of an accuracy of 1 to each member; costs of None are to be set.
 
-    `words` say what was assumed.
+    `words` say what sharing costs where that is assumed, or was said without money.
     """
 
     costs: FloatArray | None
     worth: FloatArray
     money: Money | None
-    words: tuple[str, ...] = ()
+    words: str = ""
 
     def completed(self, worth: float, caps: FloatArray) -> PilotTerms:
         """With costs, if none were said, such that sharing everything costs a tenth of what all can gain by it."""
@@ -90,9 +91,9 @@ class PilotTerms:
             return self
         least = 0.01 * float(self.worth.mean())  # a point
         rate = float(f"{0.1 * max(worth, least) / caps.sum():.1g}")
-        unit = "" if self.money is None else f" {self.money.currency}"
-        words = f"costs are a placeholder ({rate:g}{unit} a record): say what sharing a record costs"
-        return replace(self, costs=np.full(len(caps), rate), words=(*self.words, words))
+        unit = PAYOFF_UNIT if self.money is None else self.money.currency
+        words = f"Costs are a placeholder, {rate:g} {unit} a record: say what sharing a record costs."
+        return replace(self, costs=np.full(len(caps), rate), words=words)
 
 
 def pilot_terms(data: PilotData, cost: Stated | None, value: Stated | None) -> PilotTerms:
@@ -109,19 +110,23 @@ def pilot_terms(data: PilotData, cost: Stated | None, value: Stated | None) -> P
         raise InvalidInput('value is in money: say the cost in money too, such as cost "0.02 EUR/record"')
     in_money = [entry for found in prices.values() for entry in found or () if isinstance(entry, Price)]
     money = Money(one_currency([price.currency for price in in_money], "cost and value"), 1.0) if in_money else None
-    costs, worth = None, np.full(len(data.names), 100.0)
+    costs, words, worth = None, "", np.full(len(data.names), 100.0)
     if prices["value"] is None:  # amounts are points of the score
         money = Money(POINTS, 1.0)
     if prices["cost"] is not None:
         each = (entry.per_unit(ONE_RECORD, "cost") if isinstance(entry, Price) else entry for entry in prices["cost"])
         costs = np.array(list(each))
+        if not in_money:
+            ends = " to ".join(f"{end:g}" for end in np.unique([costs.min(), costs.max()]))
+            unit = PAYOFF_UNIT if money is None else money.currency
+            words = f"Sharing a record costs {ends} {unit}, as said without money."
     if prices["value"] is not None:
         worth = np.array(
             [entry.per_payoff("value") if isinstance(entry, Price) else entry for entry in prices["value"]]
         )
     if not np.isfinite(worth).all():
         raise InvalidInput("value must be below 1.8e308 for a score of 1; say it in larger units")
-    return PilotTerms(costs=costs, worth=worth, money=money)
+    return PilotTerms(costs=costs, worth=worth, money=money, words=words)
 
 
 def _stated(label: str, given: Stated | None, names: Sequence[str]) -> list[Price | float] | None:
@@ -140,6 +145,8 @@ def _amount(label: str, entry: Any) -> Price | float:
     if isinstance(entry, str) and is_price(entry):
         return Price.parse(entry, label)
     try:
+        if isinstance(entry, str) and "%" in entry:
+            raise ValueError("a percentage of what?")
         number = typed_number(entry) if isinstance(entry, str) else float(entry)
     except InvalidInput as error:
         raise error.within(label) from error
@@ -174,24 +181,24 @@ class Confirmation(MeasuredGains):
         amounts = (self.total, *self.total_interval, float(self.promised.sum()))
         total, low, high, promised = (amount_text(amount, self.currency) for amount in amounts)
         found = (
-            f"The deal of the {self.mechanism} mechanism, trained on fresh splits, brings all members together "
-            f"{total} (90 % interval {low} to {high}); the curves promised {promised}."
+            f"The deal of the {self.mechanism} mechanism, trained on fresh splits, brings {total} summed over members "
+            f"(90 % interval {low} to {high}); the curves promised {promised}."
         )
         if self.losers:
             return f"{found} {join_names(self.losers, most=MAX_NAMES)} would be worse off than alone."
         return f"{found} That is no more than chance may bring." if self.verdict == NOT_ENOUGH else found
 
     def remedies(self) -> list[str]:
-        """What would change the verdict, by these numbers."""
+        """What would change the verdict, by these numbers; sentences."""
         found, spent, doubt = [], float(self.costs.sum()), NORMAL_QUANTILE * self.total_error
         gross = self.total + spent
         if self.verdict != FEDERATE and not self.losers and spent > 0.0 and gross > doubt:
             price = (gross - doubt) / float(self.shared.sum())
-            found.append(f"at a cost of sharing below {price:.3g} {self.currency} a record it pays beyond doubt")
+            found.append(f"At a cost of sharing below {price:.3g} {self.currency} a record it pays beyond doubt.")
         if self.verdict == NOT_ENOUGH and self.total > 0.0 and (times := (doubt / self.total) ** 2) <= MOST_TIMES_MORE:
-            found.append(f"{times:.1f} times as many records to test with would tell, if the gain stays what it is")
+            found.append(f"To find out: {times:.1f} times as many records to test with, if the gain stays what it is.")
         if self.losers:
-            found.append(f"{join_names(self.losers, most=MAX_NAMES)} would have to pay less, or stay out")
+            found.append(f"{join_names(self.losers, most=MAX_NAMES)} would have to pay less, or stay out.")
         return found
 
 
@@ -203,6 +210,7 @@ class PilotStudy:
     model: PilotModel
     score: ScoreFunction
     terms: PilotTerms  # costs and values
+    question: str  # a text that tells what was asked from other questions
     splits: int  # how often records were split anew
     arrangement: str  # that the deal is for: "own choice" or "one model"
     measurements: Mapping[str, Measurement]  # by arrangement, alone included, with everything shared
@@ -232,10 +240,11 @@ class PilotStudy:
         if self.confirmation is not None:
             return f"{said} {self.confirmation.reason}"
         gain, error = self.total_gain(self.arrangement)
-        why = "By the curves nobody gains by sharing at these costs" if self.curves.predicts else "No curve fits"
+        these = "at a placeholder for costs" if self.terms.words.startswith("Costs are") else "at these costs"
+        why = f"By the curves nobody gains by sharing {these}" if self.curves.predicts else "No curve fits"
         total, low, high = (amount_text(each, self.currency) for each in (gain, *gain_intervals(gain, error)))
         return (
-            f"{said} {why}. With everything shared, {self.arrangement} brings all members together {total} (90 % "
+            f"{said} {why}. With everything shared, {self.arrangement} brings {total} summed over members (90 % "
             f"interval {low} to {high}) before costs."
         )
 
@@ -292,14 +301,15 @@ class PilotStudy:
 
     @property
     def remedies(self) -> list[str]:
-        """What would change the verdict."""
+        """What would change the verdict; sentences."""
         found = [] if self.confirmation is None else self.confirmation.remedies()
         other = ONE_MODEL if self.arrangement == OWN_CHOICE else OWN_CHOICE
         (now, _), (then, error) = self.total_gain(self.arrangement), self.total_gain(other)
         if self.confirmation is None and self.verdict == NOT_ENOUGH:
-            found.append("more records, more splits or a lower cost of sharing would tell")
+            found.append("To find out: more records, more splits, or a lower cost of sharing.")
         if then - error > max(now, 0.0):
-            found.append(f"{other} brings more than {self.arrangement} with everything shared (arrangement {other!r})")
+            said = f"{other.capitalize()} brings more than {self.arrangement} with everything shared"
+            found.append(f"{said} (arrangement {other!r}).")
         return found
 
     @cached_property
@@ -393,6 +403,7 @@ def pilot(
     splits: int | None = None,
     seed: int = 0,
     output: str | os.PathLike[str] | None = None,
+    force: bool = False,
     source: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> PilotStudy:
@@ -417,8 +428,9 @@ def pilot(
     unless the latter is measured to be better. `models` says how many profiles of sharing are measured, `splits` how
     often records are split anew, by default what a minute of training allows, and `seed` what is random.
 
-    Everything is kept in the folder `output`; started again with it, a pilot goes on where it was. `progress` is told
-    what is being done, how much of it, and of how much.
+    Everything is kept in the folder `output`; started again with it, a pilot goes on where it was. A pilot of other
+    data, or with other costs, does not replace what is there unless `force` says so. `progress` is told what is being
+    done, how much of it, and of how much.
 
     Examples
     --------
@@ -440,10 +452,11 @@ def pilot(
     trained = PilotModel.of(model, records.task, len(records.classes), seed)
     terms, shapes = pilot_terms(records, cost, value), shapes_of(family)
     tell = progress or (lambda doing, done, total: None)
-    kept = None
+    kept, trainings = None, json.dumps([records.fingerprint, trained.label, judged.name, seed])
+    question = _digest(trainings, cost, value, floor, family, arrangement)
     if output is not None:
-        _check_folder(Path(output))
-        kept = Checkpoint(Path(output) / PIECES, json.dumps([records.fingerprint, trained.label, judged.name, seed]))
+        _check_folder(Path(output), question, force=force)
+        kept = Checkpoint(Path(output) / PIECES, trainings)
     laboratory = Laboratory(Trainer(records, trained, judged, seed), kept, tell)
     n_splits = splits or _affordable_splits(laboratory, models + CONFIRMING)
     nothing, everything = ((share,) * len(records.caps) for share in (0.0, 1.0))
@@ -468,6 +481,7 @@ def pilot(
             model=trained,
             score=judged,
             terms=terms.completed(float((terms.worth * curves.values).sum()), records.caps),
+            question=question,
             splits=n_splits,
             arrangement=used,
             measurements=by_arrangement,
@@ -607,10 +621,20 @@ def _records(data: Any, target: str | None, *, source: Any, seed: int, **options
     return pilot_data(tables, target, notes=notes, **options)
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder that holds something else."""
+def _digest(*asked: Any) -> str:
+    return hashlib.sha256(repr(asked).encode()).hexdigest()[:32]
+
+
+def _check_folder(folder: Path, question: str, *, force: bool) -> None:
+    """Refuse a folder that holds something else, and the results of another question unless they may go."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file; name a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / PIECES).is_dir():
         raise InvalidInput(f"{folder} holds other files and is of no pilot; name a new folder")
+    record = folder / RECORD
+    if record.is_file() and not force and f'"question": "{question}"' not in read_text(record):
+        raise InvalidInput(
+            f"{folder} holds another pilot: its data, costs, values, model, score, seed or arrangement are not these; "
+            "name another folder, or say --force to replace it (force=True)"
+        )
     folder.mkdir(parents=True, exist_ok=True)

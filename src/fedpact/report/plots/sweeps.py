@@ -170,7 +170,7 @@ def _regions(sweep: Sweep, mechanism: str) -> list[tuple[str, str, np.ndarray]]:
     solved = sweep.solved[mechanism]
     boundary = solved & sweep.on_boundary[mechanism].any(axis=-1)
     return [
-        ("somebody contributes nothing or its cap", BOUNDARY, boundary),
+        ("somebody shares nothing or all it has", BOUNDARY, boundary),
         ("a coalition leaves the domain", OUTSIDE, solved & ~sweep.in_domain[mechanism]),
         ("no equilibrium", UNSOLVED, ~solved),
     ]

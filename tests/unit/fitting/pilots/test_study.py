@@ -101,8 +101,8 @@ def test_the_verdict_is_what_was_measured(measured: list[float], errors: list[fl
 def test_remedies_name_the_price_at_which_it_pays_and_how_many_records_would_tell() -> None:
     found = confirmation([20.0, 0.0], [20.0, 0.0], costs=np.array([30.0, 10.0]))
     price, records = found.remedies()
-    assert price == "at a cost of sharing below 1.36 EUR a record it pays beyond doubt"  # (60 - 1.645 * 20) / 20
-    assert records.startswith("2.7 times as many records")
+    assert price == "At a cost of sharing below 1.36 EUR a record it pays beyond doubt."  # (60 - 1.645 * 20) / 20
+    assert records.startswith("To find out: 2.7 times as many records")
     assert confirmation([100.0, -60.0], [10.0, 10.0]).remedies()[-1].startswith("B would have to pay less")
 
 
@@ -145,6 +145,12 @@ def test_a_pilot_is_the_same_again_and_goes_on_where_it_was(tmp_path: Path) -> N
     np.testing.assert_array_equal(first.gains, again.gains)
     assert seen == ["writing the report"]  # nothing was trained anew
     assert fp.load_scenario(tmp_path / "out" / "scenario.toml").federation == first.federation
+    dearer = options | {"cost": 0.002}
+    with pytest.raises(fp.InvalidInput, match=r"out holds another pilot: .* say --force"):
+        fp.pilot(tables(), "ill", output=tmp_path / "out", **dearer)
+    assert json.loads((tmp_path / "out" / "pilot.json").read_text())["costs"] == [0.001] * 3
+    fp.pilot(tables(), "ill", output=tmp_path / "out", force=True, **dearer)
+    assert json.loads((tmp_path / "out" / "pilot.json").read_text())["costs"] == [0.002] * 3
 
 
 @pytest.mark.slow
@@ -197,6 +203,7 @@ def test_oddities_are_listed_by_member_and_column() -> None:
         ({"arrangement": "all"}, "arrangement must be one of own choice, one model"),
         ({"groups": "ill"}, "groups must be another column than target"),
         ({"cost": "5 EUR/record"}, "cost is in money: say what accuracy is worth too"),
+        ({"cost": "5%"}, "cost must be a positive number, or money such as"),
     ],
 )
 def test_what_is_refused(options: dict[str, object], message: str) -> None:
