@@ -181,7 +181,7 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
     protocol = PROTOCOLS[header.protocol]
     tol, max_rounds = protocol.tolerances[header.mechanism], protocol.max_rounds
     session = Session(channel, listener)
-    session.introduce(header.protocol, tells_uses=not protocol.hides_answers)
+    session.introduce(header.protocol, header.mechanism, tells_uses=not protocol.hides_answers)
     while True:
         session.profile = session.for_all_lots(session.profile[session.lots])
         try:

@@ -52,13 +52,24 @@ class NodeMemory:
         return replace(self, **parts)
 
     def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> Self:
-        """What is remembered once a question is answered; raises `Refusal` if it must not be."""
+        """What is remembered once a question is answered; raises `Refusal` if it must not be, or is none."""
+        try:
+            return self._after(question, knows_keys=knows_keys)
+        except Refusal:
+            raise
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            raise Refusal(f"the question does not hold what it must: {error!r:.80}") from None
+
+    def _after(self, question: Mapping[str, Any], *, knows_keys: bool) -> Self:
         kind, about, found = str(question.get("kind")), question.get("about"), self
         spoken = question.get("protocol") if kind == "introduce" else _protocol_of(kind)
         if spoken is not None:
             find_protocol(spoken)
             refusal = f"this negotiation is by {self.protocol}: it does not answer {kind!r}, of {spoken}"
             found = self._pin(refusal, protocol=spoken)
+        if kind == "introduce" and question.get("mechanism") is not None:
+            named = str(question["mechanism"])
+            found = found._pin(f"this negotiation is of {self.mechanism}, and not of {named!r:.40}", mechanism=named)
         if not found.protocol or not PROTOCOLS[found.protocol].hides_answers:
             return found
         mechanism = next((name for name in PROGRAMS if about in (PROGRAMS[name], SETTLEMENTS[name])), "")
@@ -92,7 +103,7 @@ class NodeMemory:
     def after_deal(self, deal: Deal, digest: str, *, index: int) -> Self:
         """What is remembered once the node at an index decides on a deal; raises `Refusal` if it must not decide on it.
 
-        `digest` is that of all numbers put to the node. Every decision compares its utility with numbers of the
+        `digest` is that of all that is put to the node to sign. Every decision compares its utility with numbers of the
         coordinator's choice, so it decides on one deal, which is the one agreed if it has answered sums. Members that
         are lost take their data with them, and those who are left may deal anew: then the members are fewer every time.
         """
@@ -101,7 +112,9 @@ class NodeMemory:
         refusal = "it decides on the one deal that is agreed in a run, and this is another one"
         members, profile = tuple(map(int, deal.members)), tuple(map(float, deal.contributions))
         payment = (float(deal.payments[index]),)
-        self._pin(refusal, mechanism=deal.mechanism, members=members, agreed=profile, payment=payment)
+        named = f"mechanism: it has negotiated {self.mechanism}, and this deal is by {deal.mechanism:.40}"
+        self._pin(named, mechanism=deal.mechanism)
+        self._pin(refusal, members=members, agreed=profile, payment=payment)
         if self.deal and not set(members) < set(self.signers):
             raise Refusal(refusal)
         return replace(self, deal=digest, signers=members, payment=payment if self.agreed else ())

@@ -148,15 +148,19 @@ class Session:
         pairs[np.ix_(self.members, self.lots)] = numbers
         return pairs
 
-    def introduce(self, protocol: str, *, tells_uses: bool) -> None:
-        """Everybody says its caps, and whose data matters to it if members tell; who cannot does not take part."""
+    def introduce(self, protocol: str, mechanism: str, *, tells_uses: bool) -> None:
+        """Everybody is told what is negotiated, and says its caps, and whose data matters to it if members tell.
+
+        Who cannot say it does not take part.
+        """
 
         def read(raw: dict[str, Any], index: int) -> Introduction:
             return read_introduction(raw, index, self.size, tells_uses=tells_uses)
 
+        asked = {"protocol": protocol, "mechanism": mechanism}
         while True:
             try:
-                self.introductions = self.ask("introduce", lambda index: {"protocol": protocol}, read)
+                self.introductions = self.ask("introduce", lambda index: asked, read)
             except MemberExcluded:
                 continue
             others = self._take_layout()

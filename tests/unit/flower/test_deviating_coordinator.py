@@ -45,7 +45,7 @@ class Coordinator:
 
     def begin(self) -> _Exchange:
         session = Session(self.channel, None)
-        session.introduce("sums", tells_uses=False)
+        session.introduce("sums", "externality", tells_uses=False)
         return _Exchange(session)
 
 
