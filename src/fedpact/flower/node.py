@@ -275,8 +275,8 @@ class DealNode(OwnNode):
                 raise Refused("a node signs deals between members with one lot of data each")
             deal, claims = check_deal(self, seat, asked)
             parts: dict[str, Any] = {part: asked.get(part) for part in ("prices", "utility")}
-            # A server that goes on from its ledger may end it elsewhere; all else that is signed is of the one deal.
-            terms = {part: stated for part, stated in document.items() if part != "head"}
+            # The same deal may stand in another ledger, or further on in this one; all else that is signed is pinned.
+            terms = {part: stated for part, stated in document.items() if part not in ("run", "head")}
             digest = document_digest({**parts, "document": terms, "wants": asked.get("wants")})
             memory = self._memory.after_deal(deal, digest, index=seat.index)
             self.remember(**{self._memory_part: asdict(memory)})
