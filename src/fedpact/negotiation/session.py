@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,6 +38,23 @@ Content = Callable[[int], dict[str, Any]]
 Read = Callable[[dict[str, Any], int], AnswerT]
 
 
+class SettledBy(Enum):
+    """What the payments of a negotiated deal are: the value stands in deals, the sentence is for people."""
+
+    sentence: str
+
+    PERSONAL_PRICES = "personal prices", "at the personal prices"
+    MESSAGE_GAME = "message game", "by the message game"
+    SHAPLEY_SHARES = "Shapley shares", "by Shapley shares"
+    OWN_PAYMENTS = "own payments", "by payments that everybody worked out for itself"
+
+    def __new__(cls, value: str, sentence: str = "") -> SettledBy:
+        """A member of the enum with its sentence."""
+        made = object.__new__(cls)
+        made._value_, made.sentence = value, sentence
+        return made
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtocolResult:
     """What a protocol comes to: everybody's contributions, per lot, and prices or payments.
@@ -54,7 +72,7 @@ class ProtocolResult:
     contributions: FloatArray
     prices: FloatArray | None = None
     payments: FloatArray | None = None
-    settled_by: str
+    settled_by: SettledBy
     residual: float
     welfare: float
 

@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedpact.negotiation import masks
-from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
+from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session, SettledBy
 from fedpact.negotiation.sum_terms import HEADER, MIN_SUMMED, PROGRAMS, SETTLEMENTS, count_of, total_of
 from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import FloatArray
@@ -65,7 +65,7 @@ def negotiate_sums(session: Session, *, mechanism: str, tol: float, max_rounds: 
     return ProtocolResult(
         contributions=session.profile,
         payments=session.for_everybody(exchange.ask_payments(SETTLEMENTS[mechanism], session.profile)),
-        settled_by="own payments",
+        settled_by=SettledBy.OWN_PAYMENTS,
         residual=climb.gain_left,
         welfare=best.payoffs - best.costs,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from fedpact.deals import Ledger
 from fedpact.deals.signatures import stated_keys
 from fedpact.flower.run import SignedRun, begin_run
 from fedpact.flower.server import FlowerChannel
-from fedpact.negotiation.session import Session
+from fedpact.negotiation import PROTOCOLS, coordinate
+from fedpact.negotiation.session import ProtocolResult, Session, SettledBy
 from fedpact.negotiation.sums import _Exchange
 from fedpact.scenario import example
 from fedpact.utils.arrays import FloatArray
@@ -259,6 +261,24 @@ def test_a_deal_is_by_the_mechanism_that_was_negotiated(tmp_path: Path, protocol
     assert said["reason"] == "mechanism: it has negotiated externality, and this deal is by shapley"
     other = coordinator.ask(1, {"kind": "introduce", "protocol": protocol, "mechanism": "shapley"})
     assert "this negotiation is of externality, and not of 'shapley'" in refusal(other)
+
+
+def test_a_protocol_of_ones_own_that_returns_prices_is_settled_between_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes keep to one protocol in a run, and final messages are of none."""
+    solved = fp.ExternalityMechanism().solve(FEDERATION)
+
+    def post_prices(session: Session, **_: Any) -> ProtocolResult:
+        session.ask("posted", lambda index: {}, lambda raw, index: raw)
+        found: dict[str, Any] = {"contributions": solved.contributions, "prices": solved.deal.prices}
+        return ProtocolResult(**found, settled_by=SettledBy.PERSONAL_PRICES, residual=0.0, welfare=solved.welfare)
+
+    posted = replace(PROTOCOLS["price-discovery"], negotiate=post_prices, answers={"posted": lambda agent, asked: {}})
+    monkeypatch.setitem(PROTOCOLS, "posted", posted)  # type: ignore[arg-type]
+    deal = coordinate(Coordinator(tmp_path).channel, protocol="posted", consent=False)
+    assert not deal.excluded and deal.provenance.settled_by == "message game"
+    np.testing.assert_allclose(deal.payments, solved.payments, rtol=1e-9)
 
 
 @pytest.mark.parametrize("about", ["welfare", "potential", "prices", "shares"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 
 import fedpact as fp
@@ -172,6 +172,22 @@ def empty(message: Message, honest: Any) -> Message | None:
 
 def not_a_number(message: Message, honest: Any) -> Message | None:
     return Message(RecordDict({RECORD: ConfigRecord({"json": '{"number": 1, "payoff": NaN}'})}), reply_to=message)
+
+
+HALF = "\ud800 boo"  # half a character: JSON can say it, and no file can hold it
+
+
+def half_an_error(message: Message, honest: Any) -> Message | None:
+    asked = read_message(message)
+    return reply_with(message, {"number": asked.get("number"), "error": HALF})
+
+
+def half_a_reason(message: Message, honest: Any) -> Message | None:
+    return reply_with(message, {"signed": False, "confirmed": False, "reason": HALF})
+
+
+def half_a_claim(message: Message, honest: Any) -> Message | None:
+    return reply_with(message, read_message(honest(message)) | {"claims": [HALF]})
 
 
 def only(action: str, fault: Any) -> Any:
@@ -360,6 +376,50 @@ def test_a_node_does_not_train_before_it_has_seen_that_all_have_signed(stage: St
     assert "not seen everybody's signature" in (node.handle(train).error.reason or "")
     train.content[RECORD]["seal"] = seal
     assert node.handle(train).has_content()
+
+
+@pytest.mark.parametrize(
+    ("action", "fault"),
+    [("negotiate", half_an_error), ("sign", half_a_reason), ("sign", half_a_claim), ("settle", half_a_reason)],
+)
+def test_a_text_that_no_file_can_hold_is_its_members_fault_alone(
+    stage: Stage, action: str, fault: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.faults[1] = only(action, fault)
+    stage.conduct()
+    assert kinds(stage)[-1] == "settled"
+    said = caplog.text + str(last(stage, "agreed")["deal"]["excluded"])
+    assert "agent 1" in said and "sends a text that is not UTF-8" in said
+
+
+def header(described: str) -> bytes:
+    """A model's array: NumPy's header alone."""
+    text = described.ljust(118).encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,), }"),
+        header("[" * 118),
+        header("{'descr': '|V0', 'fortran_order': False, 'shape': (1000000000000000,), }"),
+        b"PK\x03\x04",
+    ],
+    ids=["huge", "brackets", "no size", "no archive"],
+)
+def test_a_model_that_cannot_be_read_is_its_members_fault_alone(stage: Stage, sent: bytes) -> None:
+    def fault(message: Message, honest: Any) -> Message | None:
+        reply = honest(message)
+        array = Array(dtype="float64", shape=(), stype="numpy.ndarray", data=sent)
+        reply.content["arrays"] = ArrayRecord(dict.fromkeys(reply.content["arrays"], array))
+        return reply
+
+    stage.faults[1] = only("train", fault)
+    stage.conduct()
+    failed = last(stage, "failed")
+    assert list(failed["agents"]) == ["agent 1"] and "an array that cannot be read" in failed["agents"]["agent 1"]
+    assert kinds(stage)[-1] == "settled"
 
 
 def _train_message(train: Message, number: int) -> Message:
