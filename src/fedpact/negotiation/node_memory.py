@@ -5,14 +5,15 @@ for plain prices, for the same sum with and without somebody, or for its payment
 node that knows the others' signing keys answers, in one run,
 
 * by one protocol: the one its owner names, or that of the first question;
-* about one mechanism: payments under both would tell a payoff beside what is paid at the margin;
+* about one mechanism: payments under both would tell a payoff beside what is paid at the margin; and it signs no deal
+  of another one;
 * sums over one set of members: whoever drops out ends the negotiation, and the others begin another run without it;
 * one profile as the one agreed, what it is paid there, and whether it accepts that, for one payment: asked about
   others, it would tell its utility digit by digit.
 
 The same question asked again is answered again. A node without keys of others believes whatever it is told, and hides
-nothing from a coordinator that lies; it keeps to one protocol and one mechanism only. Every node decides on the numbers
-of one deal in a run, whether it signs that or not.
+nothing from a coordinator that lies; it keeps to one protocol and one mechanism only. Every node decides on one deal in
+a run, in all that it is asked to sign of it, whether it signs that or not.
 """
 
 from __future__ import annotations
