@@ -87,7 +87,7 @@ def check_deal(own: OwnNode, seat: Seat, asked: Mapping[str, Any]) -> tuple[Deal
     document, per_unit = asked.get("document"), own.samples_per_unit
     if not isinstance(document, dict) or document.get("about") != "deal":
         raise Refused("there is no deal to sign in what was asked")
-    if document.get("run") != own.state.get("run"):
+    if "run" not in own.state or document.get("run") != own.state["run"]:
         raise Refused("run: the deal is of another run than the one this node was called to")
     stated: Any = document.get("samples_per_unit")
     if per_unit not in (None, stated) or not is_number(stated) or not stated > 0:

@@ -80,7 +80,7 @@ def read_message(message: Message) -> dict[str, Any]:
     said = decode_line(text.encode(errors="replace"))
     try:
         json.dumps(said, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:  # "\\ud800" in JSON is half a character: no file can hold it
+    except UnicodeEncodeError as error:  # "\ud800" in JSON is half a character: no file can hold it
         raise InvalidInput("sends a text that is not UTF-8") from error
     return said
 

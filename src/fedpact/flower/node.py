@@ -75,8 +75,8 @@ from fedpact.utils.jsonl import decode_line
 REFUSED = 6  # Flower's code for a mod that refuses
 RUN = re.compile("[0-9a-f]{64}")  # the hash of its ledger's first entry
 COUNTS = ("num-examples", "num_examples")
-CAPS = "caps"  # of its lots, as it has introduced itself
 # Parts of what a node remembers, beside its key, the run it was called to, and the negotiation's memory and secret.
+CAPS = "caps"  # of its lots, as it has introduced itself
 ROUND = "round"  # the last it has trained in, since it has signed
 SIGNED = "signed"  # the deal it has signed, its index in it, and its own prices
 STATEMENTS = "statements"  # digests of what it has signed under each deal, also in its receipt

@@ -469,6 +469,15 @@ def test_a_run_is_named_by_the_digits_of_a_hash(stage: Stage, run: str) -> None:
     assert "a roll call must name the run, by 64 hexadecimal digits" in (replies[0].error.reason or "")
 
 
+def test_a_node_that_was_called_to_no_run_signs_nothing(stage: Stage) -> None:
+    node, _, sign, _ = _asked_again(stage)
+    asked = read_message(sign)
+    asked["document"].pop("run")
+    for document in (asked["document"], {**asked["document"], "run": None}, {**asked["document"], "run": ""}):
+        sign.content[RECORD]["json"] = json.dumps(asked | {"document": document})
+        assert "run: the deal is of another run" in read_message(node.handle(sign))["reason"]
+
+
 def test_a_receipt_that_cannot_be_written_is_for_the_nodes_own_log(stage: Stage) -> None:
     node, greet, sign, _ = _asked_again(stage)
     (stage.folder / "agents" / "0-record").write_text("no folder")
