@@ -22,16 +22,11 @@ from fedpact.deals.transcript import read_transcript
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.negotiation import negotiate as negotiate_deal
 from fedpact.negotiation.check import PAYMENT_TOLERANCE
+from fedpact.negotiation.session import SettledBy
 from fedpact.report.numbers import Unit, number_text, number_texts
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import count_text
 
-SETTLED_BY = {
-    "personal prices": "at the personal prices",
-    "message game": "by the message game",
-    "Shapley shares": "by Shapley shares",
-    "own payments": "by payments that everybody worked out for itself",
-}
 PROTOCOL_HELP = "; ".join(f"{name}: {each.reveals}" for name, each in PROTOCOLS.items())
 
 
@@ -117,7 +112,7 @@ def _show(deal: Deal, unit: Unit) -> None:
     else:
         screen.print_agents(title, names, [*of_lots, *paid], sizes=deal.contributions)
     welfare, rounds = unit.text(deal.provenance.welfare), count_text(deal.rounds, "round")
-    by = SETTLED_BY[str(deal.provenance.settled_by)]
+    by = SettledBy(str(deal.provenance.settled_by)).sentence
     screen.say(f"Welfare {welfare} after {rounds}; settled {by}, payments add up to zero.")
     for name, reason in deal.excluded.items():
         screen.say((f"{name} is out", "red"), f": {reason}.")

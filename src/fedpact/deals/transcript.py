@@ -26,7 +26,7 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_bytes, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line, numbered_lines, whole_lines_length
 
-TRANSCRIPT_VERSION = 2
+TRANSCRIPT_VERSION = 3
 TRANSCRIPT_SUFFIX = ".jsonl"
 QUESTION_ROUNDING = 1e-6  # of the largest number of a list: how far another machine may compute another one
 MAKE_ONE = "`fedpact negotiate --transcript` writes one"

@@ -47,8 +47,8 @@ from fedpact.deals.signatures import (
     verification_terms,
 )
 from fedpact.fitting.delivery import Calibration
-from fedpact.flower.identity import OwnNode, Seat
-from fedpact.mechanisms import MECHANISMS
+from fedpact.flower.identity import OwnNode, Seat, logger
+from fedpact.mechanisms.registry import mechanism_named
 from fedpact.negotiation.agent import Agent
 from fedpact.scenario.scenario import COMMON, PERSONAL
 from fedpact.utils.arrays import FloatArray
@@ -86,7 +86,7 @@ def check_deal(own: OwnNode, seat: Seat, asked: Mapping[str, Any]) -> tuple[Deal
     document, per_unit = asked.get("document"), own.samples_per_unit
     if not isinstance(document, dict) or document.get("about") != "deal":
         raise Refused("there is no deal to sign in what was asked")
-    if document.get("run") != own.state.get("run", ""):
+    if "run" not in own.state or document.get("run") != own.state["run"]:
         raise Refused("run: the deal is of another run than the one this node was called to")
     stated: Any = document.get("samples_per_unit")
     if per_unit not in (None, stated) or not is_number(stated) or not stated > 0:
@@ -140,6 +140,9 @@ def check_by_private_file(
 ) -> list[str]:
     """Check payment, prices, own contribution and utility, in this order; the claims that were checked.
 
+    A mechanism that it does not know is refused. Where payments follow from everybody's numbers it can check none, says
+    so in its log, and goes by its utility and its least gain.
+
     `least_gain` is what it wants beyond the utility of training alone, in units of payoff; None if it takes any deal. A
     refusal quotes what the coordinator has stated, and none of the node's own numbers.
     """
@@ -147,25 +150,29 @@ def check_by_private_file(
     payment, side = float(deal.payments[index]), float(np.asarray(deal.side_payments)[index])
     fits = bool(profile[index] <= cap * (1.0 + ROUNDING))
     _require("contributions", fits, "its own is more than its cap", details=f"{profile[index]:g} of {cap:g}")
-    rules = MECHANISMS.get(deal.mechanism)
-    no_side = side == 0.0 or (rules is not None and rules.has_side_payments)
+    try:
+        rules = mechanism_named(deal.mechanism)
+    except InvalidInput:
+        raise Refused(f"mechanism: it knows none called {short_repr(deal.mechanism)}") from None
+    no_side = side == 0.0 or rules.has_side_payments
     _require("payment", no_side, f"{side:.9g} beside the prices is not for these rules")
     answer = agent.answer_stranger({"number": 0, "kind": "prices", "contributions": profile.tolist()})
     said = answer["tasks"][0] | answer["lots"][0]
     _require("contributions", "payoff" in said, "its payoff is not defined there")
     worth, claims = np.array(said["prices"]), []
     turnover = abs(payment) + float((np.abs(worth) * profile).sum())
-    if rules is not None and rules.has_prices:
-        if prices is None:  # what it is paid at the margin makes its own contribution its best one
-            _check_unpriced(agent, profile, worth, said, payment - side)
-            claims = ["payment", "own contribution"]
-        else:
-            row = np.array(prices, dtype=np.float64)
-            _check_prices(agent, profile, row, worth, payment, side)
-            turnover = float((np.abs(row) * profile).sum())
-            gain, scale = _own_gain(agent, profile, said, row), abs(said["payoff"]) + said["cost"] + turnover
-            _require("own contribution", gain <= ROUNDING * scale, "another one would be better for it")
-            claims = ["payment", "prices", "own contribution"]
+    if not rules.has_prices:
+        logger.info("payments under %s follow from everybody's numbers: it checks its gain alone", rules.name)
+    elif prices is None:  # what it is paid at the margin makes its own contribution its best one
+        _check_unpriced(agent, profile, worth, said, payment - side)
+        claims = ["payment", "own contribution"]
+    else:
+        row = np.array(prices, dtype=np.float64)
+        _check_prices(agent, profile, row, worth, payment, side)
+        turnover = float((np.abs(row) * profile).sum())
+        gain, scale = _own_gain(agent, profile, said, row), abs(said["payoff"]) + said["cost"] + turnover
+        _require("own contribution", gain <= ROUNDING * scale, "another one would be better for it")
+        claims = ["payment", "prices", "own contribution"]
     scale = abs(said["payoff"]) + said["cost"] + turnover
     found = said["payoff"] - said["cost"] + payment
     enough = utility is None or found >= utility - ROUNDING * scale

@@ -201,9 +201,13 @@ class OwnNode:
             **more,
         }
         text = (json.dumps(receipt, indent=2, ensure_ascii=False) + "\n").encode()
-        with error_context(str(folder)):
-            make_folder(folder)
-            replace_files({folder / RECEIPT: text, folder / _receipt_of(document["run"]): text})
+        try:
+            with error_context(str(folder)):
+                make_folder(folder)
+                replace_files({folder / RECEIPT: text, folder / _receipt_of(document["run"]): text})
+        except InvalidInput as error:
+            logger.error("%s", error)
+            raise InvalidInput("its receipt cannot be written; the node's own log says why") from None
 
 
 def _read_own(path: Path | None, read: Callable[[Path], T], what: str) -> T | None:
@@ -220,4 +224,4 @@ def _read_own(path: Path | None, read: Callable[[Path], T], what: str) -> T | No
 
 
 def _receipt_of(run: str) -> str:
-    return f"receipt-{run[:16]}.json"
+    return f"receipt-{run}.json"

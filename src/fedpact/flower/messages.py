@@ -13,6 +13,7 @@ not there, a text that is no JSON object are told apart here and judged elsewher
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -24,6 +25,7 @@ from flwr.serverapp import Grid
 from fedpact.deals.updates import model_digest
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import decode_line, encode_line
+from fedpact.utils.words import printable
 
 RECORD = "fedpact"  # the record that holds what fedpact has to say, in every message
 JSON_TEXT = "json"
@@ -75,12 +77,17 @@ def read_message(message: Message) -> dict[str, Any]:
         raise InvalidInput("sends no answer that fedpact can read; is its ClientApp one of fedpact's?")
     if len(text) > MAX_TEXT_LENGTH:
         raise InvalidInput(f"sends {len(text)} characters, more than {MAX_TEXT_LENGTH}")
-    return decode_line(text.encode(errors="replace"))
+    said = decode_line(text.encode(errors="replace"))
+    try:
+        json.dumps(said, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # "\ud800" in JSON is half a character: no file can hold it
+        raise InvalidInput("sends a text that is not UTF-8") from error
+    return said
 
 
 def error_reason(message: Message) -> str:
     """Why a reply is an error, on one line: Flower names the exception first."""
-    told = " ".join((message.error.reason or "").split())
+    told = printable(" ".join((message.error.reason or "").split()))
     return told[:MAX_REASON_LENGTH] or f"error {message.error.code} without a reason"
 
 
@@ -149,7 +156,8 @@ class Conventions(NamedTuple):
 def models_of(message: Message) -> list[ArrayRecord]:
     """The models of a message to measure them."""
     count = own_record(message)[MODELS]
-    found = [message.content.get(f"model-{index}") for index in range(count if isinstance(count, int) else 0)]
+    known = type(count) is int and 0 < count <= len(message.content)  # before a list is made of so many
+    found = [message.content.get(f"model-{index}") for index in range(count)] if known else []
     if not found or not all(isinstance(arrays, ArrayRecord) for arrays in found):
         raise InvalidInput(f"a message with {count!r:.40} models must hold as many records of arrays")
     return found  # type: ignore[return-value]

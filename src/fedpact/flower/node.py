@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -31,8 +32,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricR
 from flwr.clientapp import ClientApp
 
 from fedpact.deals import whole_samples
-from fedpact.deals.deal_file import deal_record
 from fedpact.deals.signatures import (
+    OWN_PARTS,
     document_digest,
     key_document,
     own_document,
@@ -72,8 +73,11 @@ from fedpact.utils.errors import InvalidInput, Refusal, short_repr
 from fedpact.utils.jsonl import decode_line
 
 REFUSED = 6  # Flower's code for a mod that refuses
+RUN = re.compile("[0-9a-f]{64}")  # the hash of its ledger's first entry
 COUNTS = ("num-examples", "num_examples")
 # Parts of what a node remembers, beside its key, the run it was called to, and the negotiation's memory and secret.
+CAPS = "caps"  # of its lots, as it has introduced itself
+ROUND = "round"  # the last it has trained in, since it has signed
 SIGNED = "signed"  # the deal it has signed, its index in it, and its own prices
 STATEMENTS = "statements"  # digests of what it has signed under each deal, also in its receipt
 
@@ -213,8 +217,8 @@ class DealNode(OwnNode):
     def _greet(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a roll call: who the node is, and which key it signs with in this run."""
         run, seat = asked.get("run"), self.seat(asked.get("agents"))
-        if not isinstance(run, str):
-            raise InvalidInput(f"a roll call must name the run, got {short_repr(run)}")
+        if not isinstance(run, str) or RUN.fullmatch(run) is None:
+            raise InvalidInput(f"a roll call must name the run, by 64 hexadecimal digits, got {short_repr(run)}")
         self.remember(run=run)
         signature = self.key.sign(key_document(run, seat.name, seat.index, self.key.public))
         said = {"name": seat.name, "index": seat.index, "agents": seat.size}
@@ -246,12 +250,12 @@ class DealNode(OwnNode):
     def _negotiate(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Its answer to a question of the negotiation, if what it has answered before allows it."""
         agent, memory = self.required_agent(), self._memory.after(asked, knows_keys=self.known_keys.is_given)
-        if asked.get("kind") == "introduce":
-            agent = self._within_data(agent)
+        stated = None if asked.get("kind") == "introduce" else self.state.get(CAPS)
+        agent = self._within_data(agent) if stated is None else replace(agent, caps=np.array(stated))
         secret = self.state.get("secret") or os.urandom(32).hex()  # what its masks are made from, drawn once
         identity = Identity(sign=self.key.sign_bytes, known=self.known_keys)
         answer = replace(agent, secret=bytes.fromhex(secret), identity=identity).answer_stranger(dict(asked))
-        self.remember(**{self._memory_part: asdict(memory)}, secret=secret)
+        self.remember(**{self._memory_part: asdict(memory), CAPS: agent.caps.tolist()}, secret=secret)
         return answer
 
     # What it signs
@@ -259,7 +263,8 @@ class DealNode(OwnNode):
     def _sign_deal(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Sign the deal and the node's own part of it if they hold; the last one signed is the one kept to.
 
-        It decides on the numbers of one deal in a run only, with or without a private file (`NodeMemory.after_deal`).
+        It decides on one deal in a run only, by all that is signed of it, with or without a private file
+        (`NodeMemory.after_deal`).
         """
         document = asked.get("document")
         if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
@@ -270,8 +275,10 @@ class DealNode(OwnNode):
                 raise Refused("a node signs deals between members with one lot of data each")
             deal, claims = check_deal(self, seat, asked)
             parts: dict[str, Any] = {part: asked.get(part) for part in ("prices", "utility")}
-            numbers = document_digest({"deal": deal_record(deal), **parts})
-            memory = self._memory.after_deal(deal, numbers, index=seat.index)
+            # The same deal may stand in another ledger, or further on in this one; all else that is signed is pinned.
+            terms = {part: stated for part, stated in document.items() if part not in ("run", "head")}
+            digest = document_digest({**parts, "document": terms, "wants": asked.get("wants")})
+            memory = self._memory.after_deal(deal, digest, index=seat.index)
             self.remember(**{self._memory_part: asdict(memory)})
             if agent is not None:
                 agent = self._within_data(agent)
@@ -282,7 +289,8 @@ class DealNode(OwnNode):
             logger.warning("it does not sign the deal: %s%s", reason, f" ({details})" if details else "")
             return {"signed": False, "reason": str(reason)}
         own = statement_document(document, seat.name, **parts, claims=claims, wants=wants)
-        self.remember(**{SIGNED: {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}})
+        kept = {part: asked.get(part) for part in ("document", "place", "prices", "calibration")}
+        self.remember(**{SIGNED: kept, ROUND: 0})
         self._keep_statement(seat.name, document)
         return {
             "signed": True,
@@ -319,6 +327,7 @@ class DealNode(OwnNode):
         A node goes by the deal that it has signed alone, whatever the coordinator asks for.
         """
         name, agreed = self._samples_to_deliver(own_record(message).get(SEAL))
+        number = self._round_to_train(message)
         samples = min(agreed, int(self.config.get("max-samples", agreed)))
         if samples < 1:
             raise InvalidInput(f'"{name}" has agreed to {agreed} samples, and its max-samples allows none')
@@ -333,7 +342,8 @@ class DealNode(OwnNode):
         models = list(reply.content.array_records.values())
         if len(models) != 1 or len(used) != 1 or not isinstance(used[0], int):
             raise InvalidInput('a reply to be signed must hold one record of arrays, and say "num-examples" once')
-        delivery = {"round": server_round(message), "samples": used[0], "update": record_digest(models[0])}
+        self.remember(**{ROUND: number})
+        delivery = {"round": number, "samples": used[0], "update": record_digest(models[0])}
         return _with_record(reply, self._sign_own("delivery", delivery))
 
     def _samples_to_deliver(self, seal: Any) -> tuple[str, int]:
@@ -355,6 +365,23 @@ class DealNode(OwnNode):
         if agreed < 1:
             raise InvalidInput(f'"{name}" has not agreed to contribute any sample; it does not train')
         return name, agreed
+
+    def _round_to_train(self, message: Message) -> int:
+        """The round, if it is to train in it: each of the deal's once, in order, until it measures what they come to.
+
+        A server that was stopped puts the deal to everybody again before it trains anew, from the first round.
+        """
+        signed = self.signed
+        assert signed is not None
+        document, number, last = signed["document"], server_round(message), self.state.get(ROUND, 0)
+        if not 1 <= number <= document["rounds"]:
+            raise InvalidInput(f"the deal is of rounds 1 to {document['rounds']}, and this is round {number}")
+        if number <= last:
+            raise InvalidInput(f"it has trained in round {last}, and is asked for round {number} again")
+        measured = {OWN_PARTS[about][1] for about in ("verification", "accuracy")}
+        if measured & self._statements().get(document_digest(document), {}).keys():
+            raise InvalidInput("it has measured what training comes to, which is over")
+        return number
 
     def _measure(self, message: Message, call_next: CallNext) -> Message:
         """What the app says of each of the models in a message, in one reply; signed where a ledger waits for it.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 from fedpact.federation import Cost, Federation, Payoff
 from fedpact.federation.arrays import Owners
 from fedpact.federation.lots import require_own_caps
+from fedpact.negotiation.price_terms import answer_messages
 from fedpact.negotiation.protocols import PROTOCOLS, find_protocol
 from fedpact.negotiation.sum_terms import Identity
 from fedpact.shapley.values import Rows
@@ -106,8 +107,12 @@ class Agent:
 
     def answer(self, question: Question) -> Answer:
         """The truthful answer to a question, with the number of the question it answers."""
-        own = {"introduce": Agent._introduction, "accept": Agent._acceptance}
-        answers = own | {kind: answer for each in PROTOCOLS.values() for kind, answer in each.answers.items()}
+        of_all: dict[str, Callable[..., Answer]] = {
+            "introduce": Agent._introduction,
+            "messages": answer_messages,
+            "accept": Agent._acceptance,
+        }
+        answers = of_all | {kind: answer for each in PROTOCOLS.values() for kind, answer in each.answers.items()}
         kind = question["kind"]
         if kind not in answers:
             raise Refusal(f"kind must be one of {', '.join(answers)}, got {kind!r:.40}")

@@ -26,7 +26,7 @@ from fedpact.federation.lots import labels
 from fedpact.negotiation.agent import InProcess
 from fedpact.negotiation.message_game import GameForm
 from fedpact.negotiation.protocols import PROTOCOLS, check_negotiable
-from fedpact.negotiation.session import Listener, MemberExcluded, ProtocolResult, Session
+from fedpact.negotiation.session import Listener, MemberExcluded, ProtocolResult, Session, SettledBy
 from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput, NotConverged, error_context
@@ -181,7 +181,7 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
     protocol = PROTOCOLS[header.protocol]
     tol, max_rounds = protocol.tolerances[header.mechanism], protocol.max_rounds
     session = Session(channel, listener)
-    session.introduce(header.protocol, tells_uses=not protocol.hides_answers)
+    session.introduce(header.protocol, header.mechanism, tells_uses=not protocol.hides_answers)
     while True:
         session.profile = session.for_all_lots(session.profile[session.lots])
         try:
@@ -214,9 +214,9 @@ def _settle(session: Session, result: ProtocolResult, header: Header) -> Deal:
             prices = session.for_every_pair(outcome.prices)
             contributions = session.for_all_lots(outcome.contributions)
             payments = session.for_everybody(outcome.payments)
-            settled_by = "message game"
+            settled_by = SettledBy.MESSAGE_GAME
     assert payments is not None
-    session.notify({"event": "settled", "by": settled_by})
+    session.notify({"event": "settled", "by": settled_by.value})
     return Deal(
         mechanism=header.mechanism,
         agents=tuple(session.names),
@@ -233,7 +233,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header) -> Deal:
             rounds=session.rounds,
             welfare=result.welfare,
             residual=result.residual,
-            settled_by=settled_by,
+            settled_by=settled_by.value,
             messages=messages,
             trace=tuple(session.trace),
         ),

@@ -5,14 +5,15 @@ for plain prices, for the same sum with and without somebody, or for its payment
 node that knows the others' signing keys answers, in one run,
 
 * by one protocol: the one its owner names, or that of the first question;
-* about one mechanism: payments under both would tell a payoff beside what is paid at the margin;
+* about one mechanism: payments under both would tell a payoff beside what is paid at the margin; and it signs no deal
+  of another one;
 * sums over one set of members: whoever drops out ends the negotiation, and the others begin another run without it;
 * one profile as the one agreed, what it is paid there, and whether it accepts that, for one payment: asked about
   others, it would tell its utility digit by digit.
 
 The same question asked again is answered again. A node without keys of others believes whatever it is told, and hides
-nothing from a coordinator that lies; it keeps to one protocol and one mechanism only. Every node decides on the numbers
-of one deal in a run, whether it signs that or not.
+nothing from a coordinator that lies; it keeps to one protocol and one mechanism only. Every node decides on one deal in
+a run, in all that it is asked to sign of it, whether it signs that or not.
 """
 
 from __future__ import annotations
@@ -52,13 +53,24 @@ class NodeMemory:
         return replace(self, **parts)
 
     def after(self, question: Mapping[str, Any], *, knows_keys: bool) -> Self:
-        """What is remembered once a question is answered; raises `Refusal` if it must not be."""
+        """What is remembered once a question is answered; raises `Refusal` if it must not be, or is none."""
+        try:
+            return self._after(question, knows_keys=knows_keys)
+        except Refusal:
+            raise
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            raise Refusal(f"the question does not hold what it must: {error!r:.80}") from None
+
+    def _after(self, question: Mapping[str, Any], *, knows_keys: bool) -> Self:
         kind, about, found = str(question.get("kind")), question.get("about"), self
         spoken = question.get("protocol") if kind == "introduce" else _protocol_of(kind)
         if spoken is not None:
             find_protocol(spoken)
             refusal = f"this negotiation is by {self.protocol}: it does not answer {kind!r}, of {spoken}"
             found = self._pin(refusal, protocol=spoken)
+        if kind == "introduce" and question.get("mechanism") is not None:
+            named = str(question["mechanism"])
+            found = found._pin(f"this negotiation is of {self.mechanism}, and not of {named!r:.40}", mechanism=named)
         if not found.protocol or not PROTOCOLS[found.protocol].hides_answers:
             return found
         mechanism = next((name for name in PROGRAMS if about in (PROGRAMS[name], SETTLEMENTS[name])), "")
@@ -92,7 +104,7 @@ class NodeMemory:
     def after_deal(self, deal: Deal, digest: str, *, index: int) -> Self:
         """What is remembered once the node at an index decides on a deal; raises `Refusal` if it must not decide on it.
 
-        `digest` is that of all numbers put to the node. Every decision compares its utility with numbers of the
+        `digest` is that of all that is put to the node to sign. Every decision compares its utility with numbers of the
         coordinator's choice, so it decides on one deal, which is the one agreed if it has answered sums. Members that
         are lost take their data with them, and those who are left may deal anew: then the members are fewer every time.
         """
@@ -101,7 +113,9 @@ class NodeMemory:
         refusal = "it decides on the one deal that is agreed in a run, and this is another one"
         members, profile = tuple(map(int, deal.members)), tuple(map(float, deal.contributions))
         payment = (float(deal.payments[index]),)
-        self._pin(refusal, mechanism=deal.mechanism, members=members, agreed=profile, payment=payment)
+        named = f"mechanism: it has negotiated {self.mechanism}, and this deal is by {deal.mechanism:.40}"
+        self._pin(named, mechanism=deal.mechanism)
+        self._pin(refusal, members=members, agreed=profile, payment=payment)
         if self.deal and not set(members) < set(self.signers):
             raise Refusal(refusal)
         return replace(self, deal=digest, signers=members, payment=payment if self.agreed else ())

@@ -29,7 +29,7 @@ import numpy as np
 
 from fedpact.federation import Exponential, Payoff, PowerLaw
 from fedpact.federation.arrays import FederationArrays, sum_by
-from fedpact.negotiation.session import ProtocolResult, Session
+from fedpact.negotiation.session import ProtocolResult, Session, SettledBy
 from fedpact.negotiation.validation import LotAnswer, TaskAnswer
 from fedpact.solvers.interior_point import Maximum, linearised_gains, maximise
 from fedpact.solvers.shapley_equilibrium import PotentialProgram, least_norm_split
@@ -246,7 +246,7 @@ class Model:
             contributions=session.for_all_lots(self.at),
             prices=prices,
             payments=payments,
-            settled_by="Shapley shares" if self.is_shapley else "personal prices",
+            settled_by=SettledBy.SHAPLEY_SHARES if self.is_shapley else SettledBy.PERSONAL_PRICES,
             residual=residual,
             welfare=self.welfare,
         )

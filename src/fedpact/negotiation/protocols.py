@@ -1,7 +1,7 @@
 """The protocols by which a deal is negotiated: one table, which coordinator, members, commands and apps read.
 
 A protocol has two halves, the coordinator's (`negotiate`) and the members' (`answers`). Whoever adds one writes both
-and an entry here; kinds of question are of one protocol each.
+and an entry here; kinds of question are of one protocol each, but for those that all have (`Agent.answer`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedpact.negotiation.price_discovery import discover_prices
-from fedpact.negotiation.price_terms import answer_messages, answer_prices, answer_shares
+from fedpact.negotiation.price_terms import answer_prices, answer_shares
 from fedpact.negotiation.session import ProtocolResult
 from fedpact.negotiation.sum_terms import answer_key, answer_payment, answer_sums
 from fedpact.negotiation.sums import negotiate_sums, require_sums
@@ -54,7 +54,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "price-discovery": Protocol(
         reveals="few rounds; the coordinator can work out everybody's numbers",
         negotiate=discover_prices,
-        answers={"prices": answer_prices, "shares": answer_shares, "messages": answer_messages},
+        answers={"prices": answer_prices, "shares": answer_shares},
         tolerances={"externality": 1e-18, "shapley": 1e-17},
         max_rounds=60,
     ),
@@ -83,5 +83,8 @@ def check_negotiable(mechanism: str, protocol: str) -> Protocol:
     """The protocol; raises `InvalidInput` unless the mechanism can be negotiated by it."""
     found = find_protocol(protocol)
     if mechanism not in found.tolerances:
-        raise InvalidInput(field="mechanism", rule=f"must be one of {', '.join(found.tolerances)}", value=mechanism)
+        known = " or ".join(found.tolerances)
+        raise InvalidInput(
+            f"protocol {protocol} negotiates mechanism {known}, and not {mechanism!r:.40}", field="mechanism"
+        )
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,6 +38,23 @@ Content = Callable[[int], dict[str, Any]]
 Read = Callable[[dict[str, Any], int], AnswerT]
 
 
+class SettledBy(Enum):
+    """What the payments of a negotiated deal are: the value stands in deals, the sentence is for people."""
+
+    sentence: str
+
+    PERSONAL_PRICES = "personal prices", "at the personal prices"
+    MESSAGE_GAME = "message game", "by the message game"
+    SHAPLEY_SHARES = "Shapley shares", "by Shapley shares"
+    OWN_PAYMENTS = "own payments", "by payments that everybody worked out for itself"
+
+    def __new__(cls, value: str, sentence: str = "") -> SettledBy:
+        """A member of the enum with its sentence."""
+        made = object.__new__(cls)
+        made._value_, made.sentence = value, sentence
+        return made
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtocolResult:
     """What a protocol comes to: everybody's contributions, per lot, and prices or payments.
@@ -54,7 +72,7 @@ class ProtocolResult:
     contributions: FloatArray
     prices: FloatArray | None = None
     payments: FloatArray | None = None
-    settled_by: str
+    settled_by: SettledBy
     residual: float
     welfare: float
 
@@ -148,15 +166,19 @@ class Session:
         pairs[np.ix_(self.members, self.lots)] = numbers
         return pairs
 
-    def introduce(self, protocol: str, *, tells_uses: bool) -> None:
-        """Everybody says its caps, and whose data matters to it if members tell; who cannot does not take part."""
+    def introduce(self, protocol: str, mechanism: str, *, tells_uses: bool) -> None:
+        """Everybody is told what is negotiated, and says its caps, and whose data matters to it if members tell.
+
+        Who cannot say it does not take part.
+        """
 
         def read(raw: dict[str, Any], index: int) -> Introduction:
             return read_introduction(raw, index, self.size, tells_uses=tells_uses)
 
+        asked = {"protocol": protocol, "mechanism": mechanism}
         while True:
             try:
-                self.introductions = self.ask("introduce", lambda index: {"protocol": protocol}, read)
+                self.introductions = self.ask("introduce", lambda index: asked, read)
             except MemberExcluded:
                 continue
             others = self._take_layout()

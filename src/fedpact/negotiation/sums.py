@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedpact.negotiation import masks
-from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session
+from fedpact.negotiation.session import MemberExcluded, ProtocolResult, Session, SettledBy
 from fedpact.negotiation.sum_terms import HEADER, MIN_SUMMED, PROGRAMS, SETTLEMENTS, count_of, total_of
 from fedpact.negotiation.validation import read_answer
 from fedpact.utils.arrays import FloatArray
@@ -65,7 +65,7 @@ def negotiate_sums(session: Session, *, mechanism: str, tol: float, max_rounds: 
     return ProtocolResult(
         contributions=session.profile,
         payments=session.for_everybody(exchange.ask_payments(SETTLEMENTS[mechanism], session.profile)),
-        settled_by="own payments",
+        settled_by=SettledBy.OWN_PAYMENTS,
         residual=climb.gain_left,
         welfare=best.payoffs - best.costs,
     )
@@ -99,7 +99,14 @@ class _Climb:
         """
         from scipy.optimize import minimize  # noqa: PLC0415 - heavy
 
-        best = self._look_along_ray(self._ask(np.zeros(self._lots.size)))
+        nothing = self._ask(np.zeros(self._lots.size))
+        if not np.isfinite(nothing.value):
+            raise NotConverged(
+                "no agreement in sums: contributing nothing is outside the domain of somebody's payoff, or its numbers "
+                f"are beyond {masks.MAX_MASKED:.3g} (state payoffs in a larger unit); its own log says what fails, "
+                "and sums do not say whose"
+            )
+        best = self._look_along_ray(nothing)
         unit, stake = float(best.at.max(initial=0.0)), self._stake
         if not unit > 0.0:
             return best
@@ -230,6 +237,7 @@ class _Exchange:
             "round": number,
             "points": [profile.tolist() for profile in profiles],
             "members": [int(index) for index in self.session.members],
+            "caps": [cap if np.isfinite(cap) else "inf" for cap in self.session.caps.tolist()],
             "keys": [self._keys[index]["key"] if index in self._keys else "" for index in range(self.session.size)],
         }
         return question | ({"names": self.session.names, "signatures": signatures} if signatures else {})

@@ -21,6 +21,7 @@ from fedpact.federation.arrays import sum_by
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.words import printable
 
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
 CONTRADICTION_TOLERANCE = 1e-9
@@ -234,7 +235,7 @@ def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
     if type(stated) is not int or stated != question["number"]:
         raise BadAnswer(f"answers question {short_repr(stated)} instead of {question['number']}")
     if isinstance(raw.get("error"), str):
-        raise BadAnswer(f"fails to answer: {raw['error']:.200}")
+        raise BadAnswer(f"fails to answer: {printable(raw['error']):.200}")
     return raw
 
 

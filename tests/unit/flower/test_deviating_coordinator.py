@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import ConfigRecord
 
 import fedpact as fp
 from fedpact.deals import Ledger
 from fedpact.deals.signatures import stated_keys
 from fedpact.flower.run import SignedRun, begin_run
 from fedpact.flower.server import FlowerChannel
-from fedpact.negotiation.session import Session
+from fedpact.negotiation import PROTOCOLS, coordinate
+from fedpact.negotiation.session import ProtocolResult, Session, SettledBy
 from fedpact.negotiation.sums import _Exchange
 from fedpact.scenario import example
 from fedpact.utils.arrays import FloatArray
@@ -43,9 +47,17 @@ class Coordinator:
         self.number += 1
         return dict(self.channel.ask({place: {**question, "number": self.number}})[place])
 
+    def again(self) -> Coordinator:
+        """Of nodes that are started anew: they forget what they have answered, and keep what their masks are of."""
+        for node in self.channel._run.grid.nodes.values():
+            kept = json.loads(str(node.context.state["fedpact"]["json"]))
+            kept["memory"] = kept["memory"] | {"agreed": [], "mechanism": ""}
+            node.context.state["fedpact"] = ConfigRecord({"json": json.dumps(kept)})
+        return self
+
     def begin(self) -> _Exchange:
         session = Session(self.channel, None)
-        session.introduce("sums", tells_uses=False)
+        session.introduce("sums", "externality", tells_uses=False)
         return _Exchange(session)
 
 
@@ -143,7 +155,14 @@ def test_consent_is_no_oracle_of_utilities(coordinator: Coordinator) -> None:
 
 
 def sign(
-    coordinator: Coordinator, place: int, profile: Any, *, gets: float = 0.0, utility: Any = None, out: Any = ()
+    coordinator: Coordinator,
+    place: int,
+    profile: Any,
+    *,
+    gets: float = 0.0,
+    utility: Any = None,
+    out: Any = (),
+    **changed: Any,
 ) -> dict[str, Any]:
     """A node's answer to a deal under rules that name no payments, so that what it is paid is free to choose."""
     run = coordinator.channel._run
@@ -165,7 +184,7 @@ def sign(
         "money": {"currency": "EUR", "per_payoff": 1.0, "decimals": 2},
         "samples_per_unit": 1.0,
         "rounds": 1,
-    }
+    } | changed
     name = FEDERATION.names[place]
     answers, silent = run.ask(
         "sign", {name: {"document": document, "place": place, "prices": None, "utility": utility}}
@@ -192,8 +211,10 @@ def test_a_signature_is_no_oracle_of_utilities(tmp_path: Path, protocol: str) ->
 def test_after_sums_only_the_deal_agreed_is_decided_on(coordinator: Coordinator) -> None:
     """At the agreed profile too, a payment follows from the mechanism that was negotiated."""
     settle(coordinator.begin())
-    for profile in (AT, 0.5 * AT):
-        assert sign(coordinator, 1, profile, gets=100.0)["reason"] == ANOTHER
+    by_others = "mechanism: it has negotiated externality, and this deal is by shapley"
+    assert sign(coordinator, 1, AT, gets=100.0)["reason"] == by_others
+    elsewhere = sign(coordinator, 1, 0.5 * AT, gets=100.0, mechanism="externality")
+    assert elsewhere["reason"] == ANOTHER
 
 
 def test_those_who_are_left_may_deal_anew_once_for_every_member_that_is_lost(tmp_path: Path) -> None:
@@ -214,21 +235,106 @@ def test_why_a_node_does_not_sign_is_in_its_own_log_alone(
     assert f"of {FEDERATION.caps[1]:g})" in caplog.text
 
 
-@pytest.mark.parametrize("about", ["shares", "prices"])
-def test_a_profile_outside_the_domain_is_refused_without_the_data_it_reaches(tmp_path: Path, about: str) -> None:
+TERMS = {"rounds": 10**6}, {"money": {"currency": "EUR", "per_payoff": 7.0, "decimals": 2}}
+VERIFIED = {"verification": {"subsets": 5, "settles": False, "calibration": None}}
+
+
+def test_one_deal_in_a_run_is_one_in_all_that_is_signed(coordinator: Coordinator) -> None:
+    """Its head aside: a server that goes on may have written on."""
+    assert sign(coordinator, 1, AT, gets=100.0)["signed"] is True
+    assert sign(coordinator, 1, AT, gets=100.0, head="1" * 64)["signed"] is True
+    for changed in (*TERMS, VERIFIED):
+        assert sign(coordinator, 1, AT, gets=100.0, **changed)["reason"] == ANOTHER
+
+
+def test_a_deal_by_rules_it_does_not_know_takes_nothing_from_a_member(coordinator: Coordinator) -> None:
+    for place, name in enumerate(("whatever", "os:system")):
+        said = sign(coordinator, place, AT, gets=100.0, mechanism=name)
+        assert said == {"signed": False, "reason": f"mechanism: it knows none called {name!r}"}
+
+
+@pytest.mark.parametrize("protocol", ["sums", "price-discovery"])
+def test_a_deal_is_by_the_mechanism_that_was_negotiated(tmp_path: Path, protocol: str) -> None:
+    coordinator = Coordinator(tmp_path)
+    assert "error" not in coordinator.ask(1, {"kind": "introduce", "protocol": protocol, "mechanism": "externality"})
+    said = sign(coordinator, 1, AT, gets=100.0)
+    assert said["reason"] == "mechanism: it has negotiated externality, and this deal is by shapley"
+    other = coordinator.ask(1, {"kind": "introduce", "protocol": protocol, "mechanism": "shapley"})
+    assert "this negotiation is of externality, and not of 'shapley'" in refusal(other)
+
+
+def test_a_protocol_of_ones_own_that_returns_prices_is_settled_between_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes keep to one protocol in a run, and final messages are of none."""
+    solved = fp.ExternalityMechanism().solve(FEDERATION)
+
+    def post_prices(session: Session, **_: Any) -> ProtocolResult:
+        session.ask("posted", lambda index: {}, lambda raw, index: raw)
+        found: dict[str, Any] = {"contributions": solved.contributions, "prices": solved.deal.prices}
+        return ProtocolResult(**found, settled_by=SettledBy.PERSONAL_PRICES, residual=0.0, welfare=solved.welfare)
+
+    posted = replace(PROTOCOLS["price-discovery"], negotiate=post_prices, answers={"posted": lambda agent, asked: {}})
+    monkeypatch.setitem(PROTOCOLS, "posted", posted)  # type: ignore[arg-type]
+    deal = coordinate(Coordinator(tmp_path).channel, protocol="posted", consent=False)
+    assert not deal.excluded and deal.provenance.settled_by == "message game"
+    np.testing.assert_allclose(deal.payments, solved.payments, rtol=1e-9)
+
+
+@pytest.mark.parametrize("about", ["welfare", "potential", "prices", "shares"])
+def test_whether_a_member_answers_does_not_depend_on_its_private_numbers(tmp_path: Path, about: str) -> None:
+    """Alone at profiles of somebody's choice it would tell its costs by bisection, and which data harms it."""
     weights = FEDERATION.weights.copy()
     weights[1, 2] = -731.25
-    coordinator = Coordinator(tmp_path, FEDERATION.replace(weights=weights))
+    coordinator = Coordinator(tmp_path, FEDERATION.replace(weights=weights, caps=np.inf))
     exchange = coordinator.begin()
-    profile = np.where(np.arange(5) == 2, FEDERATION.caps, 0.0)
-    text = refusal(coordinator.ask(1, {"kind": "sums"} | exchange.question(about, [profile], 0)))
-    assert not any(character.isdigit() for character in text), text
+    for place, amount in ((1, 1e3), (1, 1e12), (2, 1e-9), (2, 1e12)):
+        profile = np.where(np.arange(5) == place, amount, 0.0)
+        question = {"kind": "sums", **exchange.question(about, [profile], 0)}
+        assert "masked" in coordinator.again().ask(1, question)
+
+
+def test_profiles_beyond_the_caps_are_refused_and_own_caps_are_the_ones_stated(coordinator: Coordinator) -> None:
+    question = {"kind": "sums", **coordinator.begin().question("welfare", [AT], 1)}
+    for place in range(5):
+        beyond = np.where(np.arange(5) == place, 1.001 * FEDERATION.caps, AT).tolist()
+        assert "points, all within everybody's caps" in refusal(coordinator.ask(1, question | {"points": [beyond]}))
+    wide = np.where(np.arange(5) == 1, 2.0 * FEDERATION.caps, FEDERATION.caps).tolist()
+    assert "must hold caps" in refusal(coordinator.ask(1, question | {"caps": wide}))
+    assert "masked" in coordinator.ask(1, question)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"members": None},
+        {"members": [0, 1, 2, 77]},
+        {"members": [[], {}, "x"]},
+        {"keys": {}},
+        {"keys": [1, 2, 3, 4, 5]},
+        {"points": None},
+        {"points": []},
+        {"points": [[1.0, 2.0]]},
+        {"points": [["x"] * 5]},
+        {"points": [[10**400] * 5]},
+        {"caps": None},
+        {"about": "wealth"},
+        {"about": []},
+    ],
+)
+def test_questions_about_sums_that_are_none_are_refused_in_words(
+    coordinator: Coordinator, changed: dict[str, Any]
+) -> None:
+    question = {"kind": "sums", **coordinator.begin().question("welfare", [AT], 1)} | changed
+    told = refusal(coordinator.ask(1, {part: given for part, given in question.items() if given is not None}))
+    assert "must" in told or "begin another run" in told or "says nothing about" in told
+    assert "error" not in coordinator.ask(1, {"kind": "key"})
 
 
 def test_no_error_quotes_a_private_number(tmp_path: Path) -> None:
     rich = FEDERATION.replace(values=FEDERATION.values * 3.21e13)
     stage = Stage(rich, tmp_path / "run")
-    with pytest.raises(fp.NotConverged, match="numbers in sums must lie within") as caught:
+    with pytest.raises(fp.NotConverged, match="state payoffs in a larger unit") as caught:
         stage.conduct(protocol="sums")
     assert "3.2" not in str(caught.value)
     private = tmp_path / "run" / "agents" / "1.json"

@@ -135,15 +135,21 @@ def test_members_whose_statements_are_all_there_sign(tamper: Callable[..., None]
 def test_another_delivery_of_the_same_round_is_missed(
     server_round: int, tamper: Callable[..., None], tmp_path: Path
 ) -> None:
-    """The coordinator has the member train a round twice, and writes down the one it has not sent on."""
-    grid, earlier = three(), {}
+    """The coordinator has the member train a round twice, and writes down the one it has not sent on.
+
+    The member does so where the deal is put to it again in between, as by a server that was stopped.
+    """
+    grid, earlier, signs = three(), {}, []
 
     def twice(message: Message, honest: Callable[[Message], Message]) -> Message:
+        signs.extend([message] if kind_of(message) == "sign" else [])
         config = message.content.get("config")
         if config is not None and config.get("server-round") == server_round and not earlier:
             other = copy.copy(message)
             other.content = RecordDict({**message.content, "arrays": ArrayRecord([np.full(1, 9.0)])})
             earlier["reply"] = honest(other)
+            assert "asked for round" in honest(message).error.reason
+            honest(signs[0])
         return honest(message)
 
     def replace(trained: dict[str, Any]) -> None:
@@ -235,7 +241,7 @@ def test_a_call_to_another_run_in_between_does_not_make_members_forget(tmp_path:
     def elsewhere(message: Message, honest: Callable[[Message], Message]) -> Message:
         if kind_of(message) == "sign" and not called:
             called.append(message)
-            asked, other = read_message(message), "X" * 64
+            asked, other = read_message(message), "f" * 64
             about = ConfigRecord({"models": 1, "about": "accuracy", "head": "0" * 64})
             model = RecordDict({"model-0": ArrayRecord([np.zeros(())]), RECORD: about})
             honest(sent(message, "train", message_content({"action": "greet", "run": other})))
@@ -336,6 +342,6 @@ def test_a_receipt_is_kept_of_every_run(tmp_path: Path) -> None:
         under: UnderDeal = start(grid_with_records(tmp_path / "nodes"), tmp_path / f"{run}.jsonl", verify_subsets=5)
         assert under.settlement is not None
     for run in ("first", "second"):
-        number = entries_of(tmp_path / f"{run}.jsonl")[0]["hash"][:16]
+        number = entries_of(tmp_path / f"{run}.jsonl")[0]["hash"]
         receipt = tmp_path / "nodes" / "1" / f"receipt-{number}.json"
         assert run_main(["check", str(tmp_path / f"{run}.jsonl"), "--receipt", str(receipt)]) == 0

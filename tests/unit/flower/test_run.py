@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 
 import fedpact as fp
 from fedpact.deals import read_ledger
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower import Lost
-from fedpact.flower.messages import RECORD, read_message, reply_with
+from fedpact.flower.messages import RECORD, exchange, question, read_message, reply_with
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
 from random_cases import some
@@ -170,6 +172,22 @@ def empty(message: Message, honest: Any) -> Message | None:
 
 def not_a_number(message: Message, honest: Any) -> Message | None:
     return Message(RecordDict({RECORD: ConfigRecord({"json": '{"number": 1, "payoff": NaN}'})}), reply_to=message)
+
+
+HALF = "\ud800 boo"  # half a character: JSON can say it, and no file can hold it
+
+
+def half_an_error(message: Message, honest: Any) -> Message | None:
+    asked = read_message(message)
+    return reply_with(message, {"number": asked.get("number"), "error": HALF})
+
+
+def half_a_reason(message: Message, honest: Any) -> Message | None:
+    return reply_with(message, {"signed": False, "confirmed": False, "reason": HALF})
+
+
+def half_a_claim(message: Message, honest: Any) -> Message | None:
+    return reply_with(message, read_message(honest(message)) | {"claims": [HALF]})
 
 
 def only(action: str, fault: Any) -> Any:
@@ -339,12 +357,10 @@ def test_a_node_signs_with_its_own_unit_only(stage: Stage) -> None:
 
 def test_whatever_is_asked_a_node_keeps_to_what_it_signed(stage: Stage) -> None:
     """More than agreed it does not give, and less it does not deliver on somebody's wish."""
-    grid = stage.grid()
-    stage.conduct(grid)
-    node = grid.nodes[FIRST_NODE]
-    train = next(message for message in grid.seen if _is_to_first(message, "train"))
+    node, greet, sign, train = _asked_again(stage)
     Pulling.used.clear()
     for asked in (10**6, 16, 3):
+        assert node.handle(greet).has_content() and node.handle(sign).has_content()
         train.content[RECORD] = ConfigRecord({**train.content[RECORD], "agreed": [asked] * 3})
         reply = node.handle(train)
         assert reply is not None and reply.has_content()
@@ -352,12 +368,7 @@ def test_whatever_is_asked_a_node_keeps_to_what_it_signed(stage: Stage) -> None:
 
 
 def test_a_node_does_not_train_before_it_has_seen_that_all_have_signed(stage: Stage) -> None:
-    grid = stage.grid()
-    stage.conduct(grid)
-    greet, sign, train = (
-        next(m for m in grid.seen if _is_to_first(m, action)) for action in ("greet", "sign", "train")
-    )
-    node = stage.grid().nodes[FIRST_NODE]
+    node, greet, sign, train = _asked_again(stage)
     for message in (greet, sign):
         assert "not signed any deal" in (node.handle(train).error.reason or "")
         assert node.handle(message).has_content()
@@ -365,6 +376,123 @@ def test_a_node_does_not_train_before_it_has_seen_that_all_have_signed(stage: St
     assert "not seen everybody's signature" in (node.handle(train).error.reason or "")
     train.content[RECORD]["seal"] = seal
     assert node.handle(train).has_content()
+
+
+@pytest.mark.parametrize(
+    ("action", "fault"),
+    [("negotiate", half_an_error), ("sign", half_a_reason), ("sign", half_a_claim), ("settle", half_a_reason)],
+)
+def test_a_text_that_no_file_can_hold_is_its_members_fault_alone(
+    stage: Stage, action: str, fault: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.faults[1] = only(action, fault)
+    stage.conduct()
+    assert kinds(stage)[-1] == "settled"
+    said = caplog.text + str(last(stage, "agreed")["deal"]["excluded"])
+    assert "agent 1" in said and "sends a text that is not UTF-8" in said
+
+
+def header(described: str) -> bytes:
+    """A model's array: NumPy's header alone."""
+    text = described.ljust(118).encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,), }"),
+        header("[" * 118),
+        header("{'descr': '|V0', 'fortran_order': False, 'shape': (1000000000000000,), }"),
+        b"PK\x03\x04",
+    ],
+    ids=["huge", "brackets", "no size", "no archive"],
+)
+def test_a_model_that_cannot_be_read_is_its_members_fault_alone(stage: Stage, sent: bytes) -> None:
+    def fault(message: Message, honest: Any) -> Message | None:
+        reply = honest(message)
+        array = Array(dtype="float64", shape=(), stype="numpy.ndarray", data=sent)
+        reply.content["arrays"] = ArrayRecord(dict.fromkeys(reply.content["arrays"], array))
+        return reply
+
+    stage.faults[1] = only("train", fault)
+    stage.conduct()
+    failed = last(stage, "failed")
+    assert list(failed["agents"]) == ["agent 1"] and "an array that cannot be read" in failed["agents"]["agent 1"]
+    assert kinds(stage)[-1] == "settled"
+
+
+def _train_message(train: Message, number: int) -> Message:
+    """The message to train, of another round."""
+    other = copy.copy(train)
+    config = ConfigRecord({**train.content["config"], "server-round": number})
+    other.content = RecordDict({**train.content, "config": config})
+    return other
+
+
+def test_a_node_trains_in_the_rounds_of_the_deal_alone_and_in_each_once(stage: Stage) -> None:
+    """Until the deal is put to it again: a server that was stopped in training begins anew."""
+    node, greet, sign, train = _asked_again(stage)
+    for _ in range(2):
+        assert node.handle(greet).has_content() and node.handle(sign).has_content()
+        for number in (-1, 0, 3, 99):
+            reason = node.handle(_train_message(train, number)).error.reason or ""
+            assert f"the deal is of rounds 1 to 2, and this is round {number}" in reason
+        for number in (1, 2):
+            assert node.handle(_train_message(train, number)).has_content()
+            assert "is asked for round 1 again" in (node.handle(_train_message(train, 1)).error.reason or "")
+
+
+def test_a_node_that_has_measured_does_not_train_any_more(stage: Stage) -> None:
+    grid = stage.grid()
+    stage.conduct(grid)
+    sign, train = (next(m for m in grid.seen if _is_to_first(m, action)) for action in ("sign", "train"))
+    node = grid.nodes[FIRST_NODE]
+    assert node.handle(sign).has_content()
+    assert "training comes to, which is over" in (node.handle(train).error.reason or "")
+
+
+def test_a_message_that_claims_many_models_is_refused_before_they_are_counted(stage: Stage) -> None:
+    claims = ConfigRecord({"models": 10**18, "conventions": ["arrays", "config", ""]})
+    message = Message(RecordDict({RECORD: claims}), FIRST_NODE, "evaluate", ttl=5.0)
+    grid = stage.grid()
+    (reply,) = grid.pull_messages(list(grid.push_messages([message])))
+    assert "must hold as many records of arrays" in (reply.error.reason or "")
+
+
+@pytest.mark.parametrize("run", ["a/b", "\0x", "../" * 4, "", "A" * 64, "0" * 65])
+def test_a_run_is_named_by_the_digits_of_a_hash(stage: Stage, run: str) -> None:
+    """Receipts are files of that name."""
+    grid = stage.grid()
+    asked = {"run": run, "agents": list(stage.federation.names)}
+    replies = exchange(grid, {0: question(FIRST_NODE, "greet", asked, timeout=1.0)}, timeout=1.0)
+    assert "a roll call must name the run, by 64 hexadecimal digits" in (replies[0].error.reason or "")
+
+
+def test_a_node_that_was_called_to_no_run_signs_nothing(stage: Stage) -> None:
+    node, _, sign, _ = _asked_again(stage)
+    asked = read_message(sign)
+    asked["document"].pop("run")
+    for document in (asked["document"], {**asked["document"], "run": None}, {**asked["document"], "run": ""}):
+        sign.content[RECORD]["json"] = json.dumps(asked | {"document": document})
+        assert "run: the deal is of another run" in read_message(node.handle(sign))["reason"]
+
+
+def test_a_receipt_that_cannot_be_written_is_for_the_nodes_own_log(stage: Stage) -> None:
+    node, greet, sign, _ = _asked_again(stage)
+    (stage.folder / "agents" / "0-record").write_text("no folder")
+    assert node.handle(greet).has_content()
+    reason = node.handle(sign).error.reason or ""
+    assert reason == "its receipt cannot be written; the node's own log says why"
+
+
+def _asked_again(stage: Stage) -> tuple[Node, Message, Message, Message]:
+    """The first node, of which nothing is left of a run but its key, and what it was asked in that."""
+    grid = stage.grid()
+    stage.conduct(grid)
+    shutil.rmtree(stage.folder / "agents" / "0-record")
+    asked = [next(m for m in grid.seen if _is_to_first(m, action)) for action in ("greet", "sign", "train")]
+    return stage.grid().nodes[FIRST_NODE], *asked
 
 
 def _is_to_first(message: Message, action: str) -> bool:

@@ -84,7 +84,7 @@ def test_replies_to_other_questions_do_not_count(tmp_path: Path) -> None:
 
     stage = Stage(example("paper-w1").federation, tmp_path)
     grid = Mixing(stage.grid().nodes)
-    replies = exchange(grid, {0: question(FIRST_NODE, "greet", {"run": "0"}, timeout=1.0)}, timeout=1.0)
+    replies = exchange(grid, {0: question(FIRST_NODE, "greet", {"run": "0" * 64}, timeout=1.0)}, timeout=1.0)
     assert read_message(replies[0])["name"] == "agent 0"
 
 

@@ -285,11 +285,11 @@ def test_what_is_no_transcript(path: Path, text: str, message: str) -> None:
 
 def test_a_transcript_of_rules_that_are_not_known_is_refused_by_name(path: Path) -> None:
     for rules, message in (
-        ({"protocol": "haggling"}, "price-discovery, sums, got 'haggling'"),
-        ({"mechanism": "fair"}, "externality, shapley"),
+        ({"protocol": "haggling"}, "protocol must be one of price-discovery, sums, got 'haggling'"),
+        ({"mechanism": "fair"}, "protocol price-discovery negotiates mechanism externality or shapley, and not 'fair'"),
     ):
         path.write_text(first(**rules) + "\n")
-        with pytest.raises(fp.InvalidInput, match=f"must be one of {message}") as error:
+        with pytest.raises(fp.InvalidInput, match=message) as error:
             recompute(path)
         assert str(error.value).startswith(f"{path}: ")
 

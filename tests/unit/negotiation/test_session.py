@@ -77,7 +77,7 @@ def test_nobody_left_is_an_error_that_names_everybody() -> None:
 
 def test_a_session_without_agents() -> None:
     with pytest.raises(fp.NotConverged, match="there were no members"):
-        Session(Script()).introduce("price-discovery", tells_uses=True)
+        Session(Script()).introduce("price-discovery", "externality", tells_uses=True)
 
 
 def test_names_must_differ() -> None:

@@ -126,6 +126,7 @@ def test_no_member_answers_for_a_sum_that_would_bare_it(members: list[int]) -> N
     agents = agents_of(dense(4))
     keys = [masks.public_key(agent.secret) for agent in agents]
     question = {"number": 1, "kind": "sums", "about": "welfare", "round": 1, "points": [[1.0] * 4], "keys": keys}
+    question["caps"] = [200.0] * 4
     with pytest.raises(fp.InvalidInput, match="a sum must be over at least 3 members, itself among them"):
         agents[0].answer(question | {"members": members})
     with pytest.raises(fp.InvalidInput, match="a key of its own"):
@@ -323,6 +324,7 @@ def test_a_coordinator_cannot_make_up_members_that_would_bare_one() -> None:
         "about": "welfare",
         "round": 1,
         "points": [[1.0] * 4],
+        "caps": [200.0] * 4,
         "keys": [*(each["key"] for each in said), *made_up],
         "names": [*(agent.name for agent in agents), "new", "newer"],
         "signatures": {str(place): each["signature"] for place, each in enumerate(said)},

@@ -49,7 +49,9 @@ def test_the_headline_and_the_deal_without_whom_should_stay_out(compared: fp.Com
 
 
 def test_prices(compared: fp.Comparison, text: str) -> None:
-    assert "Where there are prices, what was delivered is paid for at them." in text and "prices in EUR per record" in text
+    assert (
+        "Where there are prices, what was delivered is paid for at them." in text and "prices in EUR per record" in text
+    )
     outcome = compared["externality"]
     price = outcome.payments[0] / outcome.contributions[0]
     assert f"{price:,.2f}" in text
