@@ -181,6 +181,9 @@ def test_whom_a_deal_excludes_trains_alone(train, run, tmp_path: Path) -> None:
     deal = json.loads(run("negotiate", "paper-w2", "--json").out)
     deal["excluded"] = {"agent 1": "it did not answer"}
     deal["payments"][1] = 0.0
+    deal["prices"] = [
+        [0.0 if 1 in (payer, lot) else deal["prices"][payer][lot] for lot in range(3)] for payer in range(3)
+    ]
     (tmp_path / "deal.json").write_text(json.dumps(deal), encoding="utf-8")
     assert train("paper-w2", "deal.json", *QUICK[1:]).code == 1, "between the others alone it is no deal"
     record = train("paper-w2", "deal.json", "--unchecked", *QUICK[1:], "--json").record

@@ -241,7 +241,7 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
 # Files that are no transcripts
 
 
-FIRST = json.dumps({"transcript": 2, "mechanism": "externality", "protocol": "price-discovery", "agents": ["A"],
+FIRST = json.dumps({"transcript": 3, "mechanism": "externality", "protocol": "price-discovery", "agents": ["A"],
                     "title": "", "scenario": None, "consent": True})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
 BROKEN = "an exchange must have questions and answers to them"
@@ -255,12 +255,12 @@ def first(**other: Any) -> str:
     ("text", "message"),
     [
         ("", "the file holds no transcript"),
-        ('{"transcript": 2, "pro', "the file holds no transcript"),
-        ('{"mechanism": "externality"}\n', 'line 1: a transcript must begin with {"transcript": 2, ...}'),
+        ('{"transcript": 3, "pro', "the file holds no transcript"),
+        ('{"mechanism": "externality"}\n', 'line 1: a transcript must begin with {"transcript": 3, ...}'),
         ("[1]\n", "line 1: must be a JSON object, got [1]"),
         ("nonsense\n", "line 1: must be valid JSON: Expecting value, column 1"),
         ("\xff\n", "line 1: must be UTF-8 text"),
-        (first(transcript=1) + "\n", "line 1: transcripts of version 2 can be read, got 1"),
+        (first(transcript=1) + "\n", "line 1: transcripts of version 3 can be read, got 1"),
         (first(protocol=["sums"]) + "\n", "line 1: protocol must be the name of a protocol"),
         (first(consent=1) + "\n", "line 1: consent must be true or false, got 1"),
         (first(agents=[]) + "\n", "line 1: agents must be a list of names"),
