@@ -12,6 +12,7 @@ import pytest
 import fedpact as fp
 from edges.command_line import Result
 from edges.flower_processes import Flower, running
+from fedpact.fitting.delivery import check_run
 from fedpact.negotiation.check import check_record
 from fedpact.scenario import example
 from fedpact.training import Experiment, Training, mnist
@@ -91,7 +92,7 @@ def test_cheats_come_to_in_a_simulation_what_they_come_to_in_process(
         assert flower.finished(number, seconds=600) == "finished:completed"
     cents = []
     for ledger in (stage.ledger, tmp_path / "deal" / "record" / "ledger.jsonl"):
-        found = check_record(ledger)
+        found = check_run(ledger)
         assert found.failed == []
         settled = found.entries.get("settled")
         assert settled is not None
