@@ -250,9 +250,10 @@ def _judge(outcome: Outcome, groups: GroupProfiles) -> Certificate:
 
 def _gains_of_parts(gains: FloatArray, size: int) -> FloatArray:
     """What the best part of every group (2^n,) gains by federating, the others doing without."""
-    best = gains.copy()
-    for group in range(1, 1 << size):  # parts have smaller indices
-        best[group] = max(best[group], *(best[group ^ 1 << i] for i in range(size) if group >> i & 1))
+    best, groups = gains.copy(), np.arange(1 << size)
+    for member in range(size):
+        without = groups[(groups >> member) & 1 == 0]
+        best[without | 1 << member] = np.maximum(best[without | 1 << member], best[without])
     return best
 
 

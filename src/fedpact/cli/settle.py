@@ -87,6 +87,8 @@ def settle(
         }
         screen.print_json(jsonable(terms) | settlement.record())
         return
+    if deal is None and name is None:
+        screen.say(f"The deal that fedpact compare recommends, under {agreed.mechanism}.")
     screen.say_excluded(agreed)
     _show(settlement, agreed, chosen.unit)
     say_side_payments(agreed, Unit.of(money, agreed.payments))
